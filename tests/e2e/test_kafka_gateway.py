@@ -281,7 +281,10 @@ async def test_bounds_are_the_brokers_and_the_group_setting_is_clamped(plain: Br
     tuned = await gateway.bounds(settings_of(plain), "tuned")
     assert isinstance(tuned, BrokerBounds)
     assert tuned.of(GroupType.CLASSIC) == SessionBounds(min_ms=500, max_ms=1800000)
-    assert tuned.of(GroupType.CONSUMER) == SessionBounds(min_ms=1000, max_ms=600000, group_ms=7000)
+    consumer = tuned.of(GroupType.CONSUMER)
+    assert replace(consumer, heartbeat_ms=None) == SessionBounds(min_ms=1000, max_ms=600000, group_ms=7000)
+    assert 0 < (consumer.heartbeat_ms or 0) < 7000
+    assert (tuned.stored, tuned.misfits) == ({"consumer.session.timeout.ms": 7000}, {})
     streams = tuned.of(GroupType.STREAMS)
     assert 0 < (streams.min_ms or 0) <= (streams.group_ms or 0) <= (streams.max_ms or 0)
     untouched = await gateway.bounds(settings_of(plain), "untouched")

@@ -9,7 +9,7 @@ is answered instead.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -37,7 +37,7 @@ from staticgroup.kafka.rights import GroupRights
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import PodRead
 from staticgroup.kube.problem import KubeProblem, problem_of
-from support.bounds import broker_bounds
+from support.bounds import altered, broker_bounds
 
 Json = dict[str, Any]
 Journal = list[tuple[str, ...]]
@@ -216,7 +216,17 @@ class FakeKafka(Hooks):
         await self.reached("probe")
         return self.problems.get("probe", ClusterFacts(cluster_id=self.cluster_id, brokers=()))
 
-    async def describe_rights(self, settings: ConnectionSettings, group_id: str) -> GroupRights | KafkaProblem:
+    async def set_group_config(self, settings: ConnectionSettings, group_id: str, values: Mapping[str, int]) -> KafkaProblem | None:
+        """Store settings of the group, all or none, as a later read shows them."""
+        await self.reached("set_group_config", group_id, *(f"{k}={v}" for k, v in sorted(values.items())))
+        if "set_group_config" in self.problems:
+            return self.problems["set_group_config"]
+        self.broker_bounds = altered(self.broker_bounds, values)
+        return None
+
+    async def describe_rights(
+        self, settings: ConnectionSettings, group_id: str, *, alters: bool = False
+    ) -> GroupRights | KafkaProblem:
         """Say that every right is there."""
         await self.reached("describe_rights", group_id)
         return GroupRights(describe_group=True, read_group=True)

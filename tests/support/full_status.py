@@ -11,7 +11,10 @@ from staticgroup.api.names import INSTANCE_ID_ANNOTATION
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
 from staticgroup.api.resources import continuity, durable
 from staticgroup.api.resources import status as api
+from staticgroup.api.resources.absences import Absences, CauseOfAbsences
 from staticgroup.api.resources.conditions import Condition, set_condition, stated
+from staticgroup.core.absences.causes import Cause
+from staticgroup.core.absences.reservoir import SAMPLES_MAX, Sample, text_of
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
 LATER = T0 + timedelta(minutes=5)
@@ -50,6 +53,7 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
             at=T0, instance_id=ids[0], member_id=MEMBER_ID, confirmed_by="b" * 256, reason="scaled 5→4"
         ),
         timeout=_timeout(),
+        absences=_absences(so_many(len(Cause)), so_many(SAMPLES_MAX)),
         connect=api.Connect(
             connectors=3, tasks=12, unknown=1, rebalance_delay_ms=60_000, waiting=4,
             workers=[api.ConnectWorker(instance_id=i, connectors=1, tasks=4) for i in ids[: so_many(api.CONNECT_WORKERS_MAX)]],
@@ -145,9 +149,24 @@ def _timeout() -> api.Timeout:
         ),
         samples=7,
         source=api.TimeoutSource.BROKER,
+        basis="OrderStatistic",
+        why="w" * 300,
         broker_min_ms=45_000,
         broker_max_ms=60_000,
     )  # fmt: skip
+
+
+def _absences(causes: int, samples: int) -> Absences:
+    kept = [Sample(at_s=1_900_000_000 + n, lot=2**32 - 1 - n, longest_ms=86_400_000, shortest_ms=86_399_000) for n in range(samples)]
+    return Absences(
+        causes=[
+            CauseOfAbsences(cause=cause.value, seen=9, unmeasured=2, longest_ms=86_400_000, samples=text_of(kept))
+            for cause in list(Cause)[:causes]
+        ],
+        timeout_ms=90_000,
+        lower_since=T0,
+        lower_ms=60_000,
+    )
 
 
 def _continuity(seats: int, spans: int) -> continuity.Continuity:

@@ -184,8 +184,10 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(name="ground up", command=(PYTHON, "-m", "support.scene", "up", E2E_CLUSTER), budget_s=70),
         Suite(
             name="kafka gateway",
-            command=pytest("tests/e2e/test_kafka_gateway.py", "tests/e2e/test_journal.py", "--timeout=300"),
-            budget_s=80,
+            command=pytest(
+                "tests/e2e/test_kafka_gateway.py", "tests/e2e/test_group_config.py", "tests/e2e/test_journal.py", "--timeout=300"
+            ),
+            budget_s=100,
         ),
         Suite(
             name="operator",
@@ -195,7 +197,9 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 "--durations=40",
                 *(
                     f"--ignore=tests/e2e/{f}.py"
-                    for f in ("test_kafka_gateway", "test_journal", "test_brokers", "test_ground", "test_install")
+                    for f in (
+                        "test_kafka_gateway", "test_group_config", "test_journal", "test_brokers", "test_ground", "test_install",
+                    )
                 ),
                 "--ignore=tests/e2e/pipeline",
             ),

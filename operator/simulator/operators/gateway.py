@@ -19,6 +19,7 @@ from kio.index import load_request_schema
 from coordinator_model.base.broker_config import group_defaults, properties
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
+    AlterGroupConfigRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     DescribeGroupsRequest,
@@ -37,13 +38,25 @@ from staticgroup.kafka.describe import GroupReader
 from staticgroup.kafka.errors import Code, Recovery, Refusal
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.pool import ClusterPool
-from staticgroup.kafka.wire import BROKER_RESOURCE, GROUP_RESOURCE, Api, Call, VersionRanges, metadata, negotiate
+from staticgroup.kafka.wire import (
+    BROKER_RESOURCE,
+    GROUP_RESOURCE,
+    OWN_SOURCE,
+    SET_OPERATION,
+    Api,
+    Call,
+    VersionRanges,
+    metadata,
+    negotiate,
+)
 
 from ..kafka.cluster import LEAVE, ModelKafkaCluster
 from ..kafka.network import ConnectionLost, Exchange, KafkaLink
 
 T = TypeVar("T")
 KAFKA_PORT = 9092
+DEFAULT_SOURCE = 5
+"""DescribeConfigsResponse.ConfigSource DEFAULT_CONFIG."""
 API_VERSIONS: Mapping[int, tuple[int, int]] = {
     Api.METADATA: (0, 13),
     Api.FIND_COORDINATOR: (0, 6),
@@ -53,6 +66,7 @@ API_VERSIONS: Mapping[int, tuple[int, int]] = {
     Api.DESCRIBE_GROUPS: (0, 6),
     Api.LIST_GROUPS: (0, 5),
     Api.DESCRIBE_CONFIGS: (1, 4),
+    Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
     Api.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
     Api.STREAMS_GROUP_HEARTBEAT: (0, 1),
@@ -109,6 +123,7 @@ class ModelKafkaGateway(KioGateway):
     leaves: every LeaveGroup, and every leave from a streams group, that was sent, in order.
     on_leave: called when one is put on the wire.
     releases, on_release: the same of heartbeats that the operator sends on behalf of members.
+    alterations: (virtual seconds, values) of each change of a group's settings that was sent, in order.
     """
 
     def __init__(self, cluster: ModelKafkaCluster, *, name: str, rng: random.Random) -> None:
@@ -118,6 +133,7 @@ class ModelKafkaGateway(KioGateway):
         self.on_leave: list[Callable[[WireLeave], None]] = []
         self.releases: list[WireRelease] = []
         self.on_release: list[Callable[[WireRelease], None]] = []
+        self.alterations: list[tuple[float, dict[str, str | None]]] = []
         self._cluster = cluster
 
     def kill(self) -> None:
@@ -218,6 +234,8 @@ class _ModelConnection:
             return await self._leave_alone(request, timeout_s)
         if api in (Api.CONSUMER_GROUP_HEARTBEAT, Api.STREAMS_GROUP_HEARTBEAT):
             return await self._release(api, request, timeout_s)
+        if api is Api.INCREMENTAL_ALTER_CONFIGS:
+            return await self._alter(request, timeout_s)
         response = await self._to_coordinator(_to_model(api, request), timeout_s)
         return self._shown(api, response) if api in _SHOWN_MEMBERS else response
 
@@ -225,6 +243,19 @@ class _ModelConnection:
         return await self._kafka.request(
             self._gateway.link, request, node_id=self._node_id, timeout_s=timeout_s, principal=self._principal
         )
+
+    async def _alter(self, request: Any, timeout_s: float) -> Any:
+        """Set settings of one group; the coordinator of the model stands for the controller, which the brokers forward this to."""
+        (resource,) = request.resources
+        asked = AlterGroupConfigRequest(
+            group_id=resource.resource_name,
+            configs=tuple((c.name, c.value if c.config_operation == SET_OPERATION else None) for c in resource.configs),
+            validate_only=request.validate_only,
+        )
+        if not self._gateway.link.is_dead and not request.validate_only:
+            self._gateway.alterations.append((self._kafka.loop.time(), dict(asked.configs)))
+        response = await self._to_coordinator(asked, timeout_s)
+        return SimpleNamespace(responses=(SimpleNamespace(error_code=int(response.error_code)),))
 
     async def _leave(self, request: Any, timeout_s: float) -> Any:
         entries = tuple(
@@ -342,6 +373,9 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
             return properties(cluster.settings)
         return {**group_defaults(cluster.settings), **cluster.group_configs.get(resource.resource_name, {})}
 
+    def is_own(resource: Any, name: str) -> bool:
+        return resource.resource_type == GROUP_RESOURCE and name in cluster.group_configs.get(resource.resource_name, {})
+
     def result(resource: Any) -> Any:
         code = refused.get(resource.resource_type, Code.NONE)
         shown = {} if code else {k: v for k, v in values_of(resource).items() if k in resource.configuration_keys}
@@ -349,7 +383,10 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             error_code=code,
-            configs=tuple(SimpleNamespace(name=name, value=value) for name, value in shown.items()),
+            configs=tuple(
+                SimpleNamespace(name=name, value=value, config_source=OWN_SOURCE if is_own(resource, name) else DEFAULT_SOURCE)
+                for name, value in shown.items()
+            ),
         )
 
     return SimpleNamespace(results=tuple(result(resource) for resource in request.resources))

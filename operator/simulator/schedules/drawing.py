@@ -230,6 +230,8 @@ def draw_team(rng: Random, *, protocol: str, session_s: int, is_given: bool, has
         _take_role_of_streams(rng, spec)
     if protocol == "classic":
         spec["sessionTimeout"] = _timeout(rng, session_s)
+    elif Random(f"group config/{rng.getstate()[1][:4]}").random() < 0.4:  # a source of its own
+        spec["sessionTimeout"] = {"writeGroupConfig": True}
     return Team(
         replicas=rng.randint(2, 5),
         spec=spec,

@@ -66,6 +66,7 @@ class Reason(StrEnum):
     DESCRIBE_GROUP_DENIED = "DescribeGroupDenied"
     DESCRIBE_TOPIC_DENIED = "DescribeTopicDenied"
     READ_GROUP_DENIED = "ReadGroupDenied"
+    ALTER_CONFIGS_DENIED = "AlterConfigsDenied"
     # Injected
     IDS_INJECTED = "IdsInjected"
     INJECTION_OFF = "InjectionOff"
@@ -159,6 +160,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.DESCRIBE_GROUP_DENIED: _no(_T.AUTHORIZED),
         Reason.DESCRIBE_TOPIC_DENIED: _no(_T.AUTHORIZED),
         Reason.READ_GROUP_DENIED: _no(_T.AUTHORIZED),
+        Reason.ALTER_CONFIGS_DENIED: _no(_T.AUTHORIZED),
         Reason.IDS_INJECTED: _yes(_T.INJECTED),
         Reason.INJECTION_OFF: _yes(_T.INJECTED),
         Reason.INJECTION_NOT_SERVED: _no(_T.INJECTED),

@@ -119,11 +119,13 @@ class SessionBounds:
     min_ms, max_ms: what it allows.
     group_ms: what all members of the group hold (GROUP config), clamped as the coordinator clamps it (4.4); None too where
         each member brings its own.
+    heartbeat_ms: how often all of them beat, likewise.
     """
 
     min_ms: int | None = None
     max_ms: int | None = None
     group_ms: int | None = None
+    heartbeat_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +136,25 @@ class BrokerBounds:
     ----------
     sessions: by protocol; of one that is not there nothing could be read.
     problems: why something could not be read, one for each right that is missing; empty when all was.
+    stored: what is set on the group itself, as stored, of the settings whose bounds are known at all.
+    limits: least and most that the brokers allow now, by setting of a group.
     """
 
     sessions: Mapping[GroupType, SessionBounds] = field(default_factory=dict)
     problems: tuple[KafkaProblem, ...] = ()
+    stored: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def misfits(self) -> Mapping[str, int]:
+        """The stored settings that the bounds exclude, with the nearest value that they do not.
+
+        Notes
+        -----
+        They are clamped when they are read (4.4), and refuse every change of the group's settings that does not repair all of them.
+        """
+        fitted = {k: max(self.limits[k][0], min(v, self.limits[k][1])) for k, v in self.stored.items() if k in self.limits}
+        return {key: value for key, value in fitted.items() if value != self.stored[key]}
 
     def of(self, group_type: GroupType) -> SessionBounds:
         """Return what is known of a protocol."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..api.resources.staticgroup import StaticGroupSpec
+from ..api.resources.staticgroup import Mode, StaticGroupSpec
 from .ids.naming import Naming, naming_of
 from .next_pods.agent import with_init_container
+from .next_pods.choice import plan_timeout
 from .next_pods.injection import InjectionPlan, plan_injection
-from .next_pods.timeouts import TimeoutPlan, plan_timeout
+from .next_pods.timeouts import TimeoutPlan
+from .next_pods.wishes import Experience
 from .protocols import protocol_in_force
 from .roles import protocol_asked_for
 from .snapshot import History, Snapshot
@@ -66,6 +68,9 @@ def next_pods(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> tu
         snapshot.bounds,
         advice=snapshot.advice,
         kept_ms=history.fleet_timeout_ms,
+        experience=Experience(absences=history.absences, in_use=history.measured, now_s=snapshot.described_at_s),
+        asked_by_others_ms=snapshot.asked_by_others_ms,
+        writes_group=spec.session_timeout.write_group_config and spec.mode is Mode.MANAGE,
     )
     return timeout, plan_injection(spec, snapshot, history, timeout)
 

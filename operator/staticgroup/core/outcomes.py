@@ -24,6 +24,7 @@ class Executed:
     problem: why nothing could be sent; None when it was sent or nothing was to be sent.
     releases, release_outcomes: temporary leaves, and the coordinator's answer to each, in order.
     release_problem: why one could not be sent.
+    group_config_problem: why the group's own session timeout could not be set, in this round or the last time it was tried.
     observe_only: the plan was not executed because the operator may only observe.
     """
 
@@ -33,6 +34,7 @@ class Executed:
     releases: tuple[Release, ...] = ()
     release_outcomes: tuple[ReleaseOutcome, ...] = ()
     release_problem: KafkaProblem | None = None
+    group_config_problem: KafkaProblem | None = None
     observe_only: bool = False
 
     @property

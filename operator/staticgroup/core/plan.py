@@ -26,6 +26,7 @@ from .ids.naming import Naming, naming_of
 from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .intent import Intent, expected_ids, intent_of, next_pods
+from .next_pods.group_config import GroupConfigWrite, heartbeat_ms, held_over_ms, plan_group_config
 from .next_pods.in_force import judged
 from .next_pods.injection import InjectionPlan, InjectionVerdict
 from .next_pods.timeouts import TimeoutPlan
@@ -74,6 +75,7 @@ class Plan:
     actions: writes to Kafka; the shell executes them unless it may only observe.
     held: removals that were not planned, each with the guard that holds it as its reason.
     history: what is remembered after this round, before the outcomes of the actions.
+    group_config: what to set on the group; None when nothing.
     releases: crashed members to let go for a while, each by its pair of ids; executed or not likewise.
     locked_out: crashed members that are not released, each with why.
     table: None when the group could not be read.
@@ -86,6 +88,7 @@ class Plan:
 
     actions: tuple[RemoveMembers, ...] = ()
     held: tuple[Finding, ...] = ()
+    group_config: GroupConfigWrite | None = None
     releases: tuple[Release, ...] = ()
     locked_out: tuple[Finding, ...] = ()
     table: SeatTable | None = None
@@ -116,9 +119,14 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     """
     if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided but whether the next pods get ids
         return Plan(history=_silenced(history, history) if _must_be_silent(spec, snapshot, history) else history)
+    protocol = protocol_in_force(protocol_asked_for(spec), snapshot.group)
     timeout, injection = next_pods(spec, snapshot, history)
-    timeout = judged(spec, snapshot, timeout, injection, protocol_in_force(protocol_asked_for(spec), snapshot.group))
+    write, record = plan_group_config(timeout, protocol, snapshot.bounds, snapshot.group, history.group_config, now_s)
+    if protocol is not None:
+        timeout = replace(timeout, slow_ms=held_over_ms(record, heartbeat_ms(protocol, snapshot.bounds), now_s))
+    timeout = judged(spec, snapshot, timeout, injection, protocol)
     base = Plan(
+        group_config=write,
         timeout=timeout,
         injection=injection,
         history=replace(
@@ -127,6 +135,8 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             templates=injection.templates,
             continuity=_continuity(spec, snapshot, history, injection, now_s),
             fleet_timeout_ms=timeout.fleet_ms,
+            measured=timeout.held,
+            group_config=record,
         ),
     )
     if snapshot.continuity is not None and injection.injected is not None:
@@ -177,7 +187,9 @@ def _about_members(
         load=load,
         suffix=suffix_mismatch(spec, history.injected, naming, table, snapshot.told_elsewhere),
         history=history,
-        requeue_after_s=_requeue_after_s(table, (*kept, *locked_out), history, bool(actions or releases)),
+        requeue_after_s=_requeue_after_s(
+            table, (*kept, *locked_out), history, bool(actions or releases or base.group_config), base.timeout
+        ),
     )
 
 
@@ -357,12 +369,17 @@ def _why(c: Candidate) -> str:
     return f"scaled to {workload.start}..{workload.start + workload.replicas - 1}, ordinal {ordinal} ended"
 
 
-def _requeue_after_s(table: SeatTable, kept: tuple[Finding, ...], history: History, acting: bool) -> float:
+def _requeue_after_s(
+    table: SeatTable, kept: tuple[Finding, ...], history: History, acting: bool, timeout: TimeoutPlan | None
+) -> float:
     """Return the earliest moment at which looking again without an event can help."""
     waits = [finding.requeue_after_s for finding in kept if finding.requeue_after_s is not None]
     are_open = any(m.release is not None and m.release.settled_at_s is None for m in history.seats.values())
+    are_open = are_open or (history.group_config is not None and history.group_config.is_open)
     if acting or are_open or any(r.settled_at_s is None for r in history.removals):
         waits.append(VERIFY_REQUEUE_S)
+    if timeout is not None and timeout.slow_ms is not None:
+        waits.append(ACTIVE_REQUEUE_S)
     if any(seat.standing not in (Standing.JOINED, Standing.VACATED) for seat in table.seats):
         waits.append(ACTIVE_REQUEUE_S)
     return max(0.05, min([STEADY_REQUEUE_S, *waits]))

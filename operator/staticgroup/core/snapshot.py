@@ -11,12 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ..api.ordinals import Ordinals
+from .absences.causes import Cause
+from .absences.reservoir import Reservoir
 from .evidence.chain import Incarnation
 from .evidence.continuity import Checkpoint
 from .evidence.spans import EditablePod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision
 from .next_pods.advice import Advice
+from .next_pods.group_config import GroupConfigRecord
+from .next_pods.measured import Held
 from .workload import WorkloadView
 
 EPOCH_UNKNOWN = "unknown"
@@ -85,6 +89,7 @@ class Snapshot:
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
     webhook_served: our MutatingWebhookConfiguration is installed and trusts the operator's certificate.
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
+    asked_by_others_ms: the longest session timeout that other StaticGroups want for the one setting of the same group; 0: none.
     """
 
     namespace: str
@@ -115,6 +120,7 @@ class Snapshot:
     policy_served: bool = True
     webhook_served: bool = False
     advice: Advice | None = None
+    asked_by_others_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +237,9 @@ class History:
     injected, issued_ordinals, templates: durable, in the StaticGroup's status.
     continuity: the same as of the last round; durable; None before the first id was issued, or when it was lost.
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
+    absences: what is kept of measured absences, by cause; durable.
+    measured: the session timeout that they put in use; durable; None while the structural estimate holds.
+    group_config: the last change of the group's own session timeout; lost at a restart.
     seats: by key, of those of which there is something to remember.
     connect_work: how many connectors and tasks the workers of a Connect cluster held together when they were last read and none
         was kept back for the return of a lost worker; lost at a restart, which only loses how many are; None: not known.
@@ -242,6 +251,9 @@ class History:
     templates: tuple[str, ...] = ()
     continuity: Checkpoint | None = None
     fleet_timeout_ms: int | None = None
+    absences: Mapping[Cause, Reservoir] = field(default_factory=dict)
+    measured: Held | None = None
+    group_config: GroupConfigRecord | None = None
     seats: Mapping[str, SeatMemory] = field(default_factory=dict)
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
     connect_work: int | None = None

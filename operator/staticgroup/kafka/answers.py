@@ -93,9 +93,15 @@ class LeaveAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigAnswer:
-    """DescribeConfigs for one resource."""
+    """DescribeConfigs for one resource.
+
+    Parameters
+    ----------
+    own: the keys that are set on a resource of type GROUP itself; the others show the broker's defaults.
+    """
 
     resource_type: int
     resource_name: str
     error_code: int
     values: Mapping[str, str | None] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()

@@ -47,6 +47,7 @@ class Code:
     UNSUPPORTED_VERSION = 35
     INVALID_CONFIG = 40
     INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
     SASL_AUTHENTICATION_FAILED = 58
     GROUP_ID_NOT_FOUND = 69
     FENCED_INSTANCE_ID = 82
@@ -172,6 +173,23 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
         Code.GROUP_AUTHORIZATION_FAILED: _denied("DESCRIBE_CONFIGS on Group '{group}'"),
         Code.CLUSTER_AUTHORIZATION_FAILED: _denied("DESCRIBE_CONFIGS on Cluster 'kafka-cluster'"),
         Code.INVALID_CONFIG: _unexpected("the broker refuses to show settings of group {group!r} (INVALID_CONFIG)"),
+    },
+    Api.INCREMENTAL_ALTER_CONFIGS: {
+        Code.GROUP_AUTHORIZATION_FAILED: _denied("ALTER_CONFIGS on Group '{group}'", ", so its session timeout is not set"),
+        Code.INVALID_CONFIG: _unexpected(
+            "the brokers refuse the settings of group {group!r} (INVALID_CONFIG): a value that is set on it is outside their bounds, or its "
+            "heartbeat interval is not below its session timeout; compare kafka-configs.sh --describe --entity-type groups"
+        ),
+        Code.POLICY_VIOLATION: _unexpected(
+            "the brokers' alter.config.policy refuses the settings of group {group!r} (POLICY_VIOLATION); change the policy, or set "
+            "spec.sessionTimeout.writeGroupConfig to false"
+        ),
+        Code.INVALID_REQUEST: Verdict(
+            kind=KafkaProblemKind.BROKER_TOO_OLD,
+            recovery=Recovery.NONE,
+            text="the brokers keep no settings of groups (INVALID_REQUEST), as those before Kafka 4.0; upgrade them, or set "
+            "spec.sessionTimeout.writeGroupConfig to false",
+        ),
     },
 }
 """Meaning of a code that depends on what was asked; wins over COMMON."""

@@ -29,8 +29,8 @@ from ..core.group import (
 )
 from . import wire
 from .addresses import Resolver, SystemResolver
-from .answers import BrokerNode, LeaveAnswer
-from .bounds import read_bounds
+from .answers import BrokerNode
+from .bounds import read_bounds, set_config
 from .connection import BrokerConnection, silence_library_loggers, too_old
 from .credentials import ConnectionSettings
 from .describe import GroupReader, back_off_s, may_retry
@@ -41,11 +41,10 @@ from .errors import (
     Code,
     Recovery,
     Refusal,
-    leave_outcome,
     problem_of,
     verdict_of,
 )
-from .leaves import one_by_one
+from .leaves import one_by_one, outcomes_of
 from .pool import ClusterPool, TokenProviderFactory
 from .rights import GroupRights, try_rights, with_topic_right
 from .wire import Api
@@ -103,8 +102,13 @@ class KafkaGateway(Protocol):
     async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:
         """Connect, log in, and tell what the cluster is."""
 
-    async def describe_rights(self, settings: ConnectionSettings, group_id: str) -> GroupRights | KafkaProblem:
-        """Find out, by calls that change nothing, which rights are missing."""
+    async def set_group_config(self, settings: ConnectionSettings, group_id: str, values: Mapping[str, int]) -> KafkaProblem | None:
+        """Set settings of the group, all in one request; None when the brokers have taken them."""
+
+    async def describe_rights(
+        self, settings: ConnectionSettings, group_id: str, *, alters: bool = False
+    ) -> GroupRights | KafkaProblem:
+        """Find out, by calls that change nothing, which rights are missing; `alters`: also the one to set the group's settings."""
 
     async def close(self) -> None:
         """Close every connection."""
@@ -211,7 +215,7 @@ class KioGateway:
                     Api.LEAVE_GROUP, answer.error_code, group_id=group_id, principal=settings.principal
                 )
                 raise Refusal(problem, recovery=recovery)
-            return LeaveResult(coordinator=str(node), outcomes=_outcomes(entries, answer))
+            return LeaveResult(coordinator=str(node), outcomes=outcomes_of(entries, answer))
 
         return await self._retried(settings, group_id, attempt)
 
@@ -271,7 +275,13 @@ class KioGateway:
 
         return await self._retried(settings, "", read)
 
-    async def describe_rights(self, settings: ConnectionSettings, group_id: str) -> GroupRights | KafkaProblem:
+    async def set_group_config(self, settings: ConnectionSettings, group_id: str, values: Mapping[str, int]) -> KafkaProblem | None:
+        """Set settings of the group, all in one request; see `set_config`."""
+        return await self._retried(settings, group_id, set_config(group_id, values))
+
+    async def describe_rights(
+        self, settings: ConnectionSettings, group_id: str, *, alters: bool = False
+    ) -> GroupRights | KafkaProblem:
         """Find out, by calls that change nothing, which rights are missing.
 
         Notes
@@ -287,7 +297,7 @@ class KioGateway:
                     raise located
                 return GroupRights(describe_group=False, missing=(located.problem.missing_acl,))
             connection = await pool.connection_to(located, deadline_s)
-            return await try_rights(connection, located, group_id, settings.principal, deadline_s)
+            return await try_rights(connection, located, group_id, settings.principal, deadline_s, alters=alters)
 
         rights = await self._retried(settings, group_id, read)
         if isinstance(rights, KafkaProblem) or not rights.describe_group:
@@ -385,16 +395,3 @@ def _refuse_old_broker(connection: BrokerConnection) -> None:
         raise Refusal(too_old(connection.target, Api.LEAVE_GROUP))
     if versions.get(Api.JOIN_GROUP, (0, 0))[1] < JOIN_GROUP_FLOOR:
         raise Refusal(too_old(connection.target, Api.JOIN_GROUP))
-
-
-def _outcomes(entries: Sequence[LeaveEntry], answer: LeaveAnswer) -> tuple[LeaveOutcome, ...]:
-    """Match answers to entries by position; when the answer does not line up, nothing in it is believed.
-
-    Notes
-    -----
-    Only the instance id is compared: some brokers echo the member id that they resolved, not the one that was sent.
-    """
-    echoed = [member.instance_id for member in answer.members]
-    if echoed != [entry.instance_id for entry in entries]:
-        return (LeaveOutcome.RETRY,) * len(entries)
-    return tuple(leave_outcome(member.error_code) for member in answer.members)

@@ -12,8 +12,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from ..core.group import LeaveEntry, LeaveOutcome, LeaveResult
 from . import wire
+from .answers import LeaveAnswer
 from .connection import BrokerConnection
-from .errors import ACTED_MAYBE, DID_NOTHING, STREAMS_LEAVE_OUTCOMES, Recovery, Refusal, problem_of, verdict_of
+from .errors import (
+    ACTED_MAYBE,
+    DID_NOTHING,
+    STREAMS_LEAVE_OUTCOMES,
+    Recovery,
+    Refusal,
+    leave_outcome,
+    problem_of,
+    verdict_of,
+)
 from .pool import ClusterPool
 from .wire import Api, Call
 
@@ -73,3 +83,16 @@ async def _leave(
     api = Api.STREAMS_GROUP_HEARTBEAT
     recovery = verdict_of(api, code).recovery if code in DID_NOTHING else Recovery.NONE
     return Refusal(problem_of(api, code, group_id=group_id, principal=principal), recovery=recovery)
+
+
+def outcomes_of(entries: Sequence[LeaveEntry], answer: LeaveAnswer) -> tuple[LeaveOutcome, ...]:
+    """Match answers to entries by position; when the answer does not line up, nothing in it is believed.
+
+    Notes
+    -----
+    Only the instance id is compared: some brokers echo the member id that they resolved, not the one that was sent.
+    """
+    echoed = [member.instance_id for member in answer.members]
+    if echoed != [entry.instance_id for entry in entries]:
+        return (LeaveOutcome.RETRY,) * len(entries)
+    return tuple(leave_outcome(member.error_code) for member in answer.members)

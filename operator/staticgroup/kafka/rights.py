@@ -31,6 +31,7 @@ class GroupRights:
     ----------
     describe_group: without it the others are not told: nobody may know who coordinates the group.
     describe_topics: only told for a KIP-848 or streams group.
+    alter_configs_group: only told where it is asked for.
     missing: the rights that are missing, in Kafka's words.
     """
 
@@ -39,13 +40,14 @@ class GroupRights:
     describe_topics: bool | None = None
     describe_configs_group: bool | None = None
     describe_configs_cluster: bool | None = None
+    alter_configs_group: bool | None = None
     missing: tuple[str, ...] = ()
 
 
 async def try_rights(
-    connection: BrokerConnection, node: BrokerNode, group_id: str, principal: str, deadline_s: float
+    connection: BrokerConnection, node: BrokerNode, group_id: str, principal: str, deadline_s: float, *, alters: bool = False
 ) -> GroupRights:
-    """Try READ on the group and DESCRIBE_CONFIGS on group and cluster."""
+    """Try READ on the group, DESCRIBE_CONFIGS on group and cluster and, where `alters`, ALTER_CONFIGS on the group."""
     missing: list[str] = []
 
     def granted(api: Api, code: int) -> bool | None:
@@ -65,6 +67,9 @@ async def try_rights(
     }
     answers = await connection.call(wire.describe_configs(wanted), deadline_s)
     codes = {answer.resource_type: answer.error_code for answer in answers}
+    altered = None
+    if alters:  # takes a setting back, if it were not only tried
+        altered = await connection.call(wire.alter_group_config(group_id, {GROUP_KEYS[0]: None}, is_tried_only=True), deadline_s)
     return GroupRights(
         describe_group=True,
         read_group=granted(Api.HEARTBEAT, beat),
@@ -72,6 +77,7 @@ async def try_rights(
         describe_configs_cluster=granted(
             Api.DESCRIBE_CONFIGS, codes.get(wire.BROKER_RESOURCE, Code.UNKNOWN_SERVER_ERROR)
         ),
+        alter_configs_group=None if altered is None else granted(Api.INCREMENTAL_ALTER_CONFIGS, altered),
         missing=tuple(missing),
     )
 

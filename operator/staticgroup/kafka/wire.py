@@ -47,6 +47,11 @@ GROUP_KEY_TYPE = 0
 BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
 """ConfigResource.Type of Kafka."""
+SET_OPERATION = 0
+DELETE_OPERATION = 1
+"""AlterConfigOp.OpType of Kafka."""
+OWN_SOURCE = 8
+"""DescribeConfigsResponse.ConfigSource GROUP_CONFIG: set on the group itself."""
 
 T = TypeVar("T")
 VersionRanges = Mapping[int, tuple[int, int]]
@@ -64,6 +69,7 @@ class Api(IntEnum):
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
     DESCRIBE_CONFIGS = 32
+    INCREMENTAL_ALTER_CONFIGS = 44
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     STREAMS_GROUP_HEARTBEAT = 88
@@ -78,6 +84,7 @@ PINNED: Mapping[Api, tuple[int, int]] = {
     Api.DESCRIBE_GROUPS: (4, 6),  # 4: instance ids (2.4); 6: GROUP_ID_NOT_FOUND (4.0)
     Api.LIST_GROUPS: (0, 5),  # 5: group type (3.8)
     Api.DESCRIBE_CONFIGS: (1, 4),
+    Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
     Api.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
     Api.STREAMS_GROUP_HEARTBEAT: (0, 0),  # 0: Kafka 4.1; instance ids are taken since 4.4, in 0 too
@@ -439,11 +446,36 @@ def describe_configs(resources: Mapping[tuple[int, str], Sequence[str]]) -> Call
                 resource_name=r.resource_name,
                 error_code=int(r.error_code),
                 values={c.name: c.value for c in r.configs},
+                own=frozenset(c.name for c in r.configs if c.config_source == OWN_SOURCE),
             )
             for r in response.results
         )
 
     return Call(api=Api.DESCRIBE_CONFIGS, build=build, read=read)
+
+
+def alter_group_config(group_id: str, values: Mapping[str, str | None], *, is_tried_only: bool = False) -> Call[int]:
+    """Set settings of one group in one request, all of them or, if one is refused, none; None takes one back.
+
+    Parameters
+    ----------
+    is_tried_only: the broker says whether it would, and changes nothing.
+    """
+
+    def build(cls: Any, _version: int) -> Any:
+        resource: Any = _element_type(cls, "resources")
+        entry: Any = _element_type(resource, "configs")
+        entries = tuple(
+            entry(name=name, config_operation=DELETE_OPERATION if value is None else SET_OPERATION, value=value)
+            for name, value in values.items()
+        )
+        asked = resource(resource_type=GROUP_RESOURCE, resource_name=group_id, configs=entries)
+        return cls(resources=(asked,), validate_only=is_tried_only)
+
+    def read(response: Any, _version: int) -> int:
+        return next((int(r.error_code) for r in response.responses), -1)
+
+    return Call(api=Api.INCREMENTAL_ALTER_CONFIGS, build=build, read=read)
 
 
 def _refuse_without_both_ids(entries: Sequence[LeaveEntry]) -> None:

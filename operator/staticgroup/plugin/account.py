@@ -45,7 +45,12 @@ def _world(spec: Json, status: Json) -> Iterator[str]:
         yield f"Identity: {injected.get('idTemplate')}, injected by {injected.get('method')}."
     timeout = status.get("timeout")
     if timeout:
-        yield f"Session timeout: {(status.get('columns') or {}).get('timeout', 'unknown')}, from {timeout.get('source', 'unknown')}."
+        yield f"Session timeout: {(status.get('columns') or {}).get('timeout', 'unknown')}, from {timeout.get('source', 'unknown')}{_why(timeout)}."
+
+
+def _why(timeout: Json) -> str:
+    """Say what a session timeout rests on; nothing where an operator of before wrote the status."""
+    return f" ({timeout['basis']}): {timeout.get('why', '')}" if timeout.get("basis") else ""
 
 
 def _conditions(status: Json, now: datetime) -> Iterator[str]:

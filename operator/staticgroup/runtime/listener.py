@@ -148,6 +148,7 @@ class Listener:
             self.look_at_all(self._stores.groups_of_workload(*key))
 
     def _pod_seen(self, raw: object, version: PodVersion) -> None:
+        self._parts.reconciler.returns.runs.pod_seen(raw, version)
         if self._parts.journal is not None:
             self._parts.journal.pod_seen(raw, version)
 

@@ -19,7 +19,8 @@ from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
 from ..core.evidence.continuity import Checkpoint, closed_by_words
 from ..core.evidence.spans import BlindSpan, GapWord
-from ..core.group import LeaveOutcome, ReleaseOutcome
+from ..core.group import KafkaProblem, LeaveOutcome, ReleaseOutcome
+from ..core.next_pods.group_config import GroupConfigWrite
 from ..core.outcomes import Executed
 from ..core.plan import Plan, Removal
 from ..core.releases import Release
@@ -45,6 +46,7 @@ class _Told:
     confirmed: frozenset[str] = frozenset()
     ready: tuple[str, str] | None = None
     refused: str = ""
+    config_refused: str = ""
     closed: list[tuple[BlindSpan, GapWord]] = field(default_factory=list)
     untold: list[tuple[BlindSpan, GapWord]] = field(default_factory=list)
 
@@ -126,6 +128,23 @@ class Narrator:
         elif outcome is ReleaseOutcome.NOT_AUTHORIZED:
             message = f"{release.by.value} for {i} was refused: READ on Group '{group_id}' is missing"
             await self._post(group, "Warning", "ReleaseRefused", message)
+
+    def group_config(self, group: StaticGroup, write: GroupConfigWrite, problem: KafkaProblem | None) -> None:
+        """Audit a change of the group's settings, with the brokers' answer."""
+        _audit(
+            group,
+            "group config change",
+            outcome="Set" if problem is None else problem.kind.value,
+            values=dict(write.values),
+            before_ms=write.before_ms,
+        )
+
+    async def group_config_refused(self, group: StaticGroup, problem: KafkaProblem | None) -> None:
+        """Tell users that the group's session timeout could not be set, once for each cause."""
+        told = self._of(group)
+        before, told.config_refused = told.config_refused, problem.kind.value if problem is not None else ""
+        if problem is not None and before != told.config_refused:
+            await self._post(group, "Warning", "GroupConfigRefused", problem.message)
 
     async def held(self, group: StaticGroup, decided: Plan) -> None:
         """Tell a held removal when its guard is new for that id."""

@@ -113,6 +113,7 @@ class Observer:
             policy_served=self.policy_served(),
             webhook_served=self.webhook_served(),
             advice=self._advice(connection_key, spec),
+            asked_by_others_ms=self.stores.asked_by_others_ms((namespace, name)),
         )
         seen, intent = self._with_chains(group, spec, memory, seen, {})
         if memory.history.injected is None and spec.identity.scope is not None:

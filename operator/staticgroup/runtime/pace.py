@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..api.resources.status import StaticGroupStatus
+from ..api.resources.status import StaticGroupStatus, TimeoutSource
 from .work_queue import Key
 
 WRITES_PER_S: Final = 1.3
@@ -21,7 +21,7 @@ BURST: Final = 20
 WAIT_MAX_S: Final = 20.0
 """Longest wait, however many there are: 26 StaticGroups are written at the rate, more of them faster than it."""
 
-_PROGRESS: Final = frozenset({"columns", "conditions", "continuity", "exceptions", "group_state", "ledger", "members"})
+_PROGRESS: Final = frozenset({"absences", "columns", "conditions", "continuity", "exceptions", "group_state", "ledger", "members"})
 """Fields of a status that tell how far things are. All others are acted upon by the admission policy, by the next process or
 by whoever waits for an edit to be seen; so is what `continuity` says of times without sight, but not which pod has a seat: a
 process that reads an older one compares with that."""
@@ -49,8 +49,13 @@ def _blind(status: StaticGroupStatus) -> object:
 
 def _next_timeout(status: StaticGroupStatus) -> object:
     """Return what is told of the session timeout but for what the pods that live hold, which changes with every pod."""
-    held = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0}
-    return status.timeout.model_copy(update=held) if status.timeout is not None else None
+    told = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0, "why": None}
+    if status.timeout is None:
+        return None
+    if status.timeout.source is not TimeoutSource.FLEET:  # each absence that is measured moves these a little
+        target_ms = status.timeout.recommended.target_ms if status.timeout.recommended is not None else None
+        return status.timeout.model_copy(update=told | {"samples": 0, "recommended": None}), target_ms
+    return status.timeout.model_copy(update=told)
 
 
 def _ready(status: StaticGroupStatus) -> str:

@@ -20,6 +20,7 @@ from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome, ReleaseResult
 from ..core.ids.naming import naming_or_none
+from ..core.next_pods.group_config import asked
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers, plan
 from ..core.releases import Release
@@ -41,7 +42,7 @@ from .metrics import Metrics
 from .narrator import Narrator
 from .observer import Observer
 from .recommendations import Recommendations
-from .rejoins import Rejoins
+from .returns.returns import Returns
 from .stores import Stores
 from .work_queue import Key, Result
 
@@ -84,10 +85,10 @@ class Reconciler:
     journal: Journal | None = None
     recommendations: Recommendations | None = None
     ledgers: Ledgers = field(init=False)
-    rejoins: Rejoins = field(init=False)
+    returns: Returns = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rejoins = Rejoins(stores=self.stores, metrics=self.metrics, now_s=self.now_s)
+        self.returns = Returns(stores=self.stores, metrics=self.metrics, may_write=self.may_write, now_s=self.now_s)
         self.ledgers = Ledgers(
             pods=self.pods,
             stores=self.stores,
@@ -122,13 +123,12 @@ class Reconciler:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
         memory.compare_clocks(began_s - self.monotonic_s())
         snapshot = await self.observe(group, spec, memory)
-        decided = plan(spec, snapshot, memory.history, self.now_s())
+        decided = self._planned(key, spec, snapshot, memory, began_s)
         self.narrator.spans_closed(
             group, memory.history.continuity, decided.history.continuity, self.histories.words()
         )
         executed, decided = await self.execute(group, spec, decided, memory)
         memory.history = decided.history
-        self.rejoins.round(key, spec, snapshot, decided, began_s)
         if self.journal is not None:
             self.journal.round(
                 key,
@@ -154,10 +154,22 @@ class Reconciler:
         is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
-        requeue_after_s = RACE_REQUEUE_S if retry or settled else min(decided.requeue_after_s, self.group_poll_s)
+        waits = (decided.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
+        requeue_after_s = RACE_REQUEUE_S if retry or settled else min(waits)
         if is_unread or written:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, requeue_after_s)
+
+    def _planned(self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, memory: Memory, began_s: float) -> Plan:
+        """Plan, and plan again where the picture shows that an absence has ended: the next pod may be made right away."""
+        decided = plan(spec, snapshot, memory.history, self.now_s())
+        absences = self.returns.round(key, spec, snapshot, decided, began_s)
+        if absences is not memory.history.absences:
+            memory.history = replace(memory.history, absences=absences)
+            decided = plan(spec, snapshot, memory.history, self.now_s())
+        if decided.history.group_config is not None and decided.history.group_config.is_open:
+            memory.bounds_read_at_s = float("-inf")  # until it is read back
+        return decided
 
     def _unwritten(self, memory: Memory, requeue_after_s: float) -> Result:
         """Say when to look again after a status was not written: one that is held up has its time and spoils no round."""
@@ -170,14 +182,14 @@ class Reconciler:
         self.memories.forget(key)
         self.narrator.forget(key)
         self.metrics.forget(*key)
-        self.rejoins.forget(key)
+        self.returns.forget(key)
         if self.journal is not None:
             self.journal.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so the status is read again."""
         self.memories.forget_all()
-        self.rejoins.forget_all()
+        self.returns.forget_all()
         if self.journal is not None:
             self.journal.forget_all()
 
@@ -220,20 +232,39 @@ class Reconciler:
         self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan, memory: Memory
     ) -> tuple[Executed, Plan]:
         """Carry out the plan's actions, or none of them in mode Observe; returns what became of them."""
-        if not decided.actions and not decided.releases:
-            return Executed(), decided
+        record = decided.history.group_config
+        idle = Executed(group_config_problem=record.problem if record is not None else None)
+        if not decided.actions and not decided.releases and decided.group_config is None:
+            return idle, decided
         if spec.mode is Mode.OBSERVE:
             return Executed(observe_only=True), decided
         settings = await self.connections.settings_for(group.metadata.namespace, spec.connection_ref)
         if isinstance(settings, KafkaProblem):
             return Executed(problem=settings), decided
-        executed = Executed()
+        executed, decided = await self._set_group_config(group, settings, idle, decided, memory)
         for release in decided.releases:  # a restart waits for them
             executed, decided = await self._release(group, settings, release, executed, decided, memory)
         for action in decided.actions:
             left, decided = await self._leave(group, settings, action, decided, memory)
             executed = replace(executed, removals=left.removals, outcomes=left.outcomes, problem=left.problem)
         return executed, decided
+
+    async def _set_group_config(
+        self, group: StaticGroup, settings: ConnectionSettings, executed: Executed, decided: Plan, memory: Memory
+    ) -> tuple[Executed, Plan]:
+        """Set the group's own session timeout, and remember that it is to be read back."""
+        write = decided.group_config
+        if write is None or not self.may_write() or not self._is_current(group):
+            return executed, decided
+        problem = await self.kafka.set_group_config(settings, group.spec.group_id, write.values)
+        if problem is not None:
+            self._note_problem(group.spec.connection_ref.key(group.metadata.namespace), problem)
+        record = asked(write, problem, self.now_s())
+        memory.history = replace(decided.history, group_config=record)
+        memory.bounds_read_at_s = float("-inf")  # what holds now is to be seen
+        self.narrator.group_config(group, write, problem)
+        await self.narrator.group_config_refused(group, problem)
+        return replace(executed, group_config_problem=problem), replace(decided, history=memory.history)
 
     async def _release(
         self,

@@ -251,6 +251,19 @@ class Stores:
             return ()
         return _named(k for k in self._rivals(key, mine) if _scope(self.groups[k]) == scope)
 
+    def asked_by_others_ms(self, key: Key) -> int:
+        """Return the longest session timeout that others of its namespace want for the same group, whose one setting they may set; 0: none.
+
+        Notes
+        -----
+        Those of other namespaces are not listened to: a tenant's word changes nothing with another one's credentials.
+        """
+        mine = self.groups.get(key)
+        others = (self.groups[k] for k in self._rivals(key, mine) if k[0] == key[0]) if mine is not None else ()
+        setters = (o for o in others if o.spec.session_timeout.write_group_config and o.spec.mode is Mode.MANAGE and not o.spec.suspend)
+        told = (o.status.timeout.recommended for o in setters if o.status is not None and o.status.timeout is not None)
+        return max((recommended.uncapped_ms for recommended in told if recommended is not None), default=0)
+
     def prior_claims(self, key: Key) -> tuple[str, ...]:
         """Return the other StaticGroups that make an id which the next pods of this one would get, and that keep it.
 

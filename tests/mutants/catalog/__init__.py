@@ -16,7 +16,7 @@ from .injectors import INJECTORS, WEBHOOK
 from .living import LIVING
 from .mutant import Mutant, MutantNotApplicable
 from .names import NAMES
-from .next_pods import IN_FORCE, RECOMMENDATIONS, TIMEOUT
+from .next_pods import EXPERIENCE, IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .people import WORDS_OF_PEOPLE
 from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
@@ -40,6 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *LIVING,
     *TIMEOUT,
     *RECOMMENDATIONS,
+    *EXPERIENCE,
     *SEATS,
     *ORDER,
     *DEPARTED,

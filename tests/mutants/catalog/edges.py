@@ -183,7 +183,7 @@ EDGES = (
     ),
     mutant(
         "answers matched to other entries",
-        "kafka/gateway.py",
+        "kafka/leaves.py",
         GATEWAY,
         (
             "    if echoed != [entry.instance_id for entry in entries]:\n        return (LeaveOutcome.RETRY,) * len(entries)\n",

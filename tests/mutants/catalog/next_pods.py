@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import HOLDS, PLAN, PULLER, TIMEOUTS
+from .suites import ABSENCES, GROUP_CONFIG, HOLDS, MEASURED, PLAN, PULLER, RESERVOIR, TIMEOUTS, WISHES
 
 TIMEOUT = (
     mutant(
         "session timeout injected for Consumer",
-        "core/next_pods/timeouts.py",
+        "core/next_pods/group_timeouts.py",
         TIMEOUTS,
-        ("        inject_ms=None,\n", "        inject_ms=need_ms,\n"),
+        ("        told, bounds, source=", "        told, bounds, inject_ms=need_ms, source="),
     ),
     mutant(
         "session timeout injected while the protocol is unknown",
-        "core/next_pods/timeouts.py",
+        "core/next_pods/choice.py",
         TIMEOUTS,
         (
             "        inject_ms=chosen_ms if is_known else None,\n",
@@ -23,21 +23,21 @@ TIMEOUT = (
     ),
     mutant(
         "bounds not clamped",
-        "core/next_pods/timeouts.py",
+        "core/next_pods/wishes.py",
         TIMEOUTS,
-        ("    return max(lower_ms, min(stepped, upper_ms))\n", "    return stepped\n"),
+        ("    return max(lower_ms, min(quantised(wish.target_ms), upper_ms))\n", "    return quantised(wish.target_ms)\n"),
     ),
     mutant(
         "fixed timeout not clamped",
-        "core/next_pods/timeouts.py",
+        "core/next_pods/wishes.py",
         TIMEOUTS,
-        ("        chosen_ms = max(broker_min_ms, min(wanted_ms, broker_max_ms))\n", "        chosen_ms = wanted_ms\n"),
+        ("        return max(broker_min_ms, min(wish.target_ms, broker_max_ms))\n", "        return wish.target_ms\n"),
     ),
     mutant(
         "timeout not quantised",
-        "core/next_pods/timeouts.py",
+        "core/next_pods/wishes.py",
         TIMEOUTS,
-        ("    stepped = quantised(value_ms)\n", "    stepped = value_ms\n"),
+        ("min(quantised(wish.target_ms), upper_ms)", "min(wish.target_ms, upper_ms)"),
     ),
 )
 
@@ -81,13 +81,13 @@ RECOMMENDATIONS = tuple(
             ("    if not record.released:\n", "    if False:\n"),
         ),
         (
-            "core/next_pods/timeouts.py",
+            "core/next_pods/wishes.py",
             TIMEOUTS,
             "three heartbeats do not bind a recommendation",
-            ("heartbeat_interval_ms=heartbeat_interval_s * 1000", "heartbeat_interval_ms=0"),
+            ("heartbeat_interval_ms=heartbeat_interval_s * 1000,", "heartbeat_interval_ms=0,"),
         ),
         (
-            "core/next_pods/timeouts.py",
+            "core/next_pods/wishes.py",
             TIMEOUTS,
             "the brokers' maximum does not bind a recommendation",
             ("        broker_maximum_ms=broker_max_ms,\n", ""),
@@ -204,7 +204,10 @@ IN_FORCE = tuple(
             "runtime/pace.py",
             ("tests/unit/runtime/test_pace.py",),
             "every pod's session timeout written at once",
-            ('    held = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0}\n', "    held: dict[str, int] = {}\n"),
+            (
+                '    told = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0, "why": None}\n',
+                "    told: dict[str, int] = {}\n",
+            ),
         ),
         (
             "runtime/journal/journal.py",
@@ -214,6 +217,120 @@ IN_FORCE = tuple(
                 "before.timeout.next_ms if before.timeout.next_ms is not None else before.timeout.effective_ms",
                 "before.timeout.next_ms",
             ),
+        ),
+    )
+)
+
+EXPERIENCE = tuple(
+    mutant(name, path, tests, *changes)
+    for path, tests, name, *changes in (
+        (
+            "core/next_pods/measured.py",
+            MEASURED,
+            "percentile of few absences taken for its bound",
+            ("        if reached >= CONFIDENCE - 1e-12:\n", "        if reached >= 0.5:\n"),
+        ),
+        (
+            "core/next_pods/measured.py",
+            MEASURED,
+            "longest of few absences not stretched",
+            ("-(-longest_ms * (number + 1) // number)", "longest_ms"),
+        ),
+        (
+            "core/next_pods/measured.py",
+            MEASURED,
+            "session timeout lowered at once",
+            ("    if before is None or asked_ms >= before.timeout_ms:\n", "    if True:\n"),
+        ),
+        (
+            "core/next_pods/measured.py",
+            MEASURED,
+            "frequent short crashes hide slow rollouts",
+            ("    return max(found, key=lambda need: need.need_ms) if planned", "    return found[-1] if planned"),
+        ),
+        (
+            "core/absences/reservoir.py",
+            RESERVOIR,
+            "old absences kept as long as new ones",
+            (" - self.at_s * math.log(2) / HALF_LIFE_S", ""),
+        ),
+        (
+            "core/absences/reservoir.py",
+            RESERVOIR,
+            "members of one process counted apart",
+            ("        if twin is not None:\n", "        if twin is not None and False:\n"),
+        ),
+        (
+            "core/absences/following.py",
+            ABSENCES,
+            "session that locks a restart out makes itself longer",
+            ("    is_measured = absence.end is EndKind.RETURNED and is_released\n", "    is_measured = absence.end is EndKind.RETURNED\n"),
+        ),
+        (
+            "core/absences/following.py",
+            ABSENCES,
+            "absence from before the first look measured",
+            (" and not (isinstance(fact, MemberDown) and event_ms(fact) < before.since_ms)", ""),
+        ),
+        (
+            "core/absences/following.py",
+            ABSENCES,
+            "night without replicas taken for a restart",
+            ("for i, rows in before.facts.items() if i in wanted}", "for i, rows in before.facts.items()}"),
+        ),
+        (
+            "core/absences/following.py",
+            ABSENCES,
+            "pod without a node taken for a slow restart",
+            (" or absence.gap_ms > longest_ms or", " or"),
+        ),
+        (
+            "core/next_pods/wishes.py",
+            WISHES,
+            "fleet outvoted by fewer restarts",
+            (" and own.samples >= stops:", ":"),
+        ),
+        (
+            "core/next_pods/group_timeouts.py",
+            WISHES,
+            "group set although its bounds are not known",
+            ("    if bounds.group_ms is None or bounds.min_ms is None or bounds.max_ms is None:\n", "    if bounds.group_ms is None:\n"),
+        ),
+        (
+            "core/next_pods/group_config.py",
+            GROUP_CONFIG,
+            "stored settings outside new bounds left in the way",
+            ("values={**misfits, setting: target_ms}", "values={setting: target_ms}"),
+        ),
+        (
+            "core/next_pods/group_config.py",
+            GROUP_CONFIG,
+            "raised session timeout told as held before anybody beat",
+            ("    is_slow = bool(record.absent) or now_s < record.held_at_s", "    is_slow = bool(record.absent) and now_s < record.held_at_s"),
+        ),
+        (
+            "core/next_pods/group_config.py",
+            GROUP_CONFIG,
+            "raised session timeout told as that of who is away",
+            ("    is_slow = bool(record.absent) or now_s", "    is_slow = now_s"),
+        ),
+        (
+            "core/next_pods/group_config.py",
+            GROUP_CONFIG,
+            "refused setting asked for in every round",
+            (" and now_s - record.asked_at_s < RETRY_AFTER_S:", " and now_s < record.asked_at_s:"),
+        ),
+        (
+            "core/intent.py",
+            GROUP_CONFIG,
+            "group set without the opt-in",
+            ("writes_group=spec.session_timeout.write_group_config and spec.mode", "writes_group=spec.mode"),
+        ),
+        (
+            "core/intent.py",
+            GROUP_CONFIG,
+            "group set in mode Observe",
+            ("write_group_config and spec.mode is Mode.MANAGE,", "write_group_config,"),
         ),
     )
 )

@@ -28,6 +28,11 @@ HISTORIES = (
     "tests/unit/kube/pods/test_unwritten.py",
 )
 TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
+MEASURED = ("tests/unit/core/test_measured.py",)
+ABSENCES = ("tests/unit/core/test_absences.py",)
+RESERVOIR = ("tests/unit/core/test_reservoir.py",)
+WISHES = ("tests/unit/core/test_wishes.py",)
+GROUP_CONFIG = ("tests/unit/core/test_group_config.py", "tests/unit/runtime/test_group_config_rounds.py")
 HOLDS = ("tests/unit/core/test_in_force.py",)
 ROUNDS = (
     "tests/unit/runtime/test_reconciler.py",

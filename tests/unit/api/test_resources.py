@@ -53,6 +53,8 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
             "minSeconds": 10,
             "maxSeconds": 1800,
             "headroomPercent": 50,
+            "percentile": 95,
+            "writeGroupConfig": False,
         },
         "removal": {"policy": "WhenDead", "holdSeconds": 0, "maxPercentOfGroup": 100},
         "crashRelease": "Report",

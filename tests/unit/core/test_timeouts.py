@@ -12,13 +12,9 @@ from staticgroup.api.resources.staticgroup import SessionTimeout
 from staticgroup.api.resources.status import TimeoutSource
 from staticgroup.core import protocols
 from staticgroup.core.next_pods.advice import STEP_MS, Advice
-from staticgroup.core.next_pods.timeouts import (
-    ASSUMED_MAX_MS,
-    ASSUMED_MIN_MS,
-    TimeoutVerdict,
-    plan_timeout,
-    structural_need_ms,
-)
+from staticgroup.core.next_pods.choice import ASSUMED_MAX_MS, ASSUMED_MIN_MS, plan_timeout
+from staticgroup.core.next_pods.timeouts import TimeoutVerdict
+from staticgroup.core.next_pods.wishes import structural_need_ms
 from staticgroup.core.workload import ContainerBudget, WorkloadView
 from support.bounds import broker_bounds
 from support.recommendations import advice, advices, durations_ms

@@ -30,6 +30,7 @@ MODERN = SASL | {
     15: (0, 6),
     16: (0, 5),
     32: (1, 4),
+    44: (0, 1),
     68: (0, 1),
     69: (0, 1),
     88: (0, 1),
@@ -85,6 +86,8 @@ class FakeBroker:
         self.open_now = 0
         self.most_open = 0
         self.sasl_bytes: list[bytes] = []
+        self.stored: dict[str, str] = {}
+        """What is set on the group, whichever is asked for."""
         self.echoes_logins = False
         """A login is refused, and what it was is told back: as the message of the refusal, and to mechanisms that go on, as a challenge."""
         self.held: asyncio.Event | None = None
@@ -408,9 +411,16 @@ class FakeBroker:
             "group.streams.min.session.timeout.ms": "45000",
             "group.streams.max.session.timeout.ms": "60000",
             "streams.session.timeout.ms": "45000",
-        }
+            "group.consumer.min.heartbeat.interval.ms": "5000",
+            "group.consumer.max.heartbeat.interval.ms": "15000",
+            "consumer.heartbeat.interval.ms": "5000",
+        } | self.stored
         rows = tuple(self.configs(r, version, 0, values) for r in request.resources)
         return respond(Api.DESCRIBE_CONFIGS, version, results=rows)
+
+    def _incremental_alter_configs(self, request: Any, version: int) -> Any:
+        """Take whatever is asked for, and forget it."""
+        return altered(version, request, 0)
 
     def configs(self, resource: Any, version: int, error_code: int, values: dict[str, str]) -> Any:
         keys = resource.configuration_keys if not error_code else ()
@@ -422,11 +432,13 @@ class FakeBroker:
                 name=key,
                 value=values[key],
                 read_only=False,
+                config_source=8 if key in self.stored else 5,
                 is_sensitive=False,
                 synonyms=(),
                 documentation=None,
             )
             for key in keys
+            if key in values
         )
         return element(
             Api.DESCRIBE_CONFIGS,
@@ -459,6 +471,19 @@ def encode(entity: Any) -> bytes:
 
 def respond(api: Api, version: int, **values: Any) -> Any:
     return fill(load_response_schema(int(api), version), throttle_time=timedelta(0), **values)
+
+
+def altered(version: int, request: Any, error_code: int) -> Any:
+    """Answer every resource of an IncrementalAlterConfigs alike."""
+    api = Api.INCREMENTAL_ALTER_CONFIGS
+    rows = tuple(
+        element(
+            api, version, "responses", error_code=error_code, error_message=None, resource_type=r.resource_type,
+            resource_name=r.resource_name,
+        )
+        for r in request.resources
+    )  # fmt: skip
+    return respond(api, version, responses=rows)
 
 
 def released(version: int, code: int, member_id: str = "m-0") -> Any:

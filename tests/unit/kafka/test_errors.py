@@ -20,6 +20,7 @@ DOCUMENTED = {
     Api.STREAMS_GROUP_HEARTBEAT: (-1, 14, 15, 16, 24, 30, 35, 42),
     Api.HEARTBEAT: (-1, 14, 15, 16, 22, 24, 25, 27, 30, 35, 82),
     Api.DESCRIBE_CONFIGS: (-1, 7, 30, 31, 35, 40, 42),
+    Api.INCREMENTAL_ALTER_CONFIGS: (-1, 7, 30, 31, 35, 40, 42, 44),
 }
 """Top-level or per-group codes by the message definitions and GroupCoordinatorService of Kafka 4.4."""
 
@@ -62,6 +63,7 @@ def test_coordinator_on_the_move_is_asked_again(code: int, recovery: Recovery) -
         (Api.HEARTBEAT, 30, "READ on Group 'orders' for User:op"),
         (Api.CONSUMER_GROUP_DESCRIBE, 29, "DESCRIBE on the Topics that group 'orders' subscribes to for User:op"),
         (Api.DESCRIBE_CONFIGS, 30, "DESCRIBE_CONFIGS on Group 'orders' for User:op"),
+        (Api.INCREMENTAL_ALTER_CONFIGS, 30, "ALTER_CONFIGS on Group 'orders' for User:op"),
         (Api.DESCRIBE_CONFIGS, 31, "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:op"),
     ],
 )

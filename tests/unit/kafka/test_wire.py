@@ -24,6 +24,7 @@ CALLS: dict[Api, Call[Any]] = {
     Api.DESCRIBE_GROUPS: wire.describe_groups(["orders"]),
     Api.LIST_GROUPS: wire.list_groups(),
     Api.DESCRIBE_CONFIGS: wire.describe_configs({(4, "1"): ["group.min.session.timeout.ms"]}),
+    Api.INCREMENTAL_ALTER_CONFIGS: wire.alter_group_config("orders", {"consumer.session.timeout.ms": "60000"}),
     Api.CONSUMER_GROUP_HEARTBEAT: wire.temporary_leave("orders", ReleaseEntry(member_id="m-0", instance_id="orders-0")),
     Api.CONSUMER_GROUP_DESCRIBE: wire.consumer_group_describe(["orders"]),
     Api.STREAMS_GROUP_HEARTBEAT: wire.streams_leave("orders", LeaveEntry(member_id="m-0", instance_id="orders-0")),
@@ -31,7 +32,8 @@ CALLS: dict[Api, Call[Any]] = {
 }
 TYPES = {Api.CONSUMER_GROUP_DESCRIBE: "consumer", Api.STREAMS_GROUP_DESCRIBE: "streams", Api.STREAMS_GROUP_HEARTBEAT: "streams"}
 WITHOUT_NAME = (
-    Api.METADATA, Api.HEARTBEAT, Api.DESCRIBE_CONFIGS, Api.CONSUMER_GROUP_HEARTBEAT, Api.STREAMS_GROUP_HEARTBEAT,
+    Api.METADATA, Api.HEARTBEAT, Api.DESCRIBE_CONFIGS, Api.INCREMENTAL_ALTER_CONFIGS, Api.CONSUMER_GROUP_HEARTBEAT,
+    Api.STREAMS_GROUP_HEARTBEAT,
 )  # fmt: skip
 """Calls whose answers name no group."""
 EVERY_VERSION = [(api, version) for api, (lowest, highest) in PINNED.items() for version in range(lowest, highest + 1)]

@@ -78,9 +78,9 @@ async def test_fault_of_the_count_fails_no_round(caplog: pytest.LogCaptureFixtur
     def no_time() -> float:
         raise OSError("no clock")
 
-    world.reconciler.rejoins.now_s = no_time
+    world.reconciler.returns.now_s = no_time
     assert not (await world.round()).failed
-    assert "static rejoins could not be counted" in caplog.text
+    assert "returns of members could not be counted" in caplog.text
 
 
 async def test_each_condition_is_gauged_with_the_reason_that_it_has_now() -> None:

@@ -154,6 +154,8 @@ async def test_status_shows_the_recommendation_and_the_next_pod_gets_it(tmp_path
         },
         "samples": 312,
         "source": "Fleet",
+        "basis": "Fleet",
+        "why": "the fleet learner's: 312 restarts are behind it, 0 were measured here",
         "brokerMinMs": status.timeout.broker_min_ms,
         "brokerMaxMs": status.timeout.broker_max_ms,
     }

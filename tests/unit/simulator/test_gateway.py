@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from simulator.engine.loop import Process
 from simulator.kafka.network import KafkaLink
 from simulator.operators.gateway import ModelKafkaGateway, WireLeave, broker_address
 from staticgroup.core.group import (
+    BrokerBounds,
     GroupType,
     GroupView,
     KafkaProblem,
@@ -377,15 +379,21 @@ def test_bounds_are_those_of_the_brokers_and_of_the_group() -> None:
     async def story() -> None:
         world = await _world(brokers=BrokerSettings(group_max_session_timeout_ms=300_000))
         world.cluster.group_configs[GROUP] = {"consumer.session.timeout.ms": "500000"}
-        assert await world.gateway.bounds(CONNECTION, GROUP) == broker_bounds(
+        bounds = await world.gateway.bounds(CONNECTION, GROUP)
+        assert isinstance(bounds, BrokerBounds)
+        assert bounds.misfits == {"consumer.session.timeout.ms": 60_000}
+        assert replace(bounds, limits={}) == broker_bounds(
             classic_min_ms=6_000,
             classic_max_ms=300_000,
             consumer_min_ms=45_000,
             consumer_max_ms=60_000,
             consumer_session_ms=60_000,
+            consumer_heartbeat_ms=5_000,
             streams_min_ms=45_000,
             streams_max_ms=60_000,
             streams_session_ms=45_000,
+            streams_heartbeat_ms=5_000,
+            stored={"consumer.session.timeout.ms": 500_000},
         )
 
     simulate(story)

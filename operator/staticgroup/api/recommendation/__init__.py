@@ -20,6 +20,7 @@ from .manifest import (
     shard_of,
 )
 from .records import (
+    HEARTBEATS_PER_TIMEOUT_MIN,
     RECOMMENDATION_SCHEMA,
     Difference,
     Effects,
@@ -36,6 +37,7 @@ from .records import (
 
 __all__ = [
     "CLOCK_SKEW_MS_MAX",
+    "HEARTBEATS_PER_TIMEOUT_MIN",
     "MANIFEST_BYTES_MAX",
     "MANIFEST_NAME",
     "RECOMMENDATION_SCHEMA",

@@ -156,8 +156,8 @@ class SessionTimeout(ApiModel):
 
     mode: TimeoutMode = Field(
         TimeoutMode.AUTO,
-        description="Auto (default): estimated from how long a restart of this workload may take, within minSeconds, "
-        "maxSeconds and what the brokers allow. Fixed: seconds.",
+        description="Auto (default): from how long the members of this workload were away when they were restarted, or, before enough "
+        "of that was measured, from the pod template; within minSeconds, maxSeconds and what the brokers allow. Fixed: seconds.",
     )
     seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] | None = Field(
         None, description="The session timeout in seconds, 1 to 1800; required with mode Fixed and refused with Auto."
@@ -176,6 +176,17 @@ class SessionTimeout(ApiModel):
         50,
         description="Reserve added to the estimate, in percent of it, 0 to 400. Default 50. Raise it when restarts get "
         "slower under load.",
+    )
+    percentile: Annotated[int, Field(ge=50, le=95)] = Field(
+        95,
+        description="Which share of the restarts the timeout is to outlast without the reserve, in percent, 50 to 95; Auto takes an upper "
+        "bound of it that holds with 95 % confidence. Default 95. Lower it where a rare slow restart may rebalance the group.",
+    )
+    write_group_config: bool = Field(
+        False,
+        description="True: the operator sets the session timeout of a KIP-848 or Streams group at the brokers, consumer.session.timeout.ms "
+        "or streams.session.timeout.ms of the group, and repairs it; that needs ALTER_CONFIGS on the Group. Default false: it is read "
+        "and judged only. Of no effect in a classic group.",
     )
 
 

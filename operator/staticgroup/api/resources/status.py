@@ -23,6 +23,7 @@ from ..schema import (
     Timestamp,
     list_map,
 )
+from .absences import Absences
 from .conditions import CONDITIONS_MAX, Condition
 from .continuity import Continuity
 from .durable import (
@@ -188,8 +189,20 @@ class Timeout(ApiModel):
         0, description="Live pods that show no session timeout in their environment; effectiveMs is not about them."
     )
     recommended: Recommended | None = Field(None, description="What the workload needs.", json_schema_extra=NULLABLE)
-    samples: Count = Field(0, description="Measured restarts behind the recommendation; 0 for a structural estimate.")
-    source: TimeoutSource = Field(description="Fixed by the spec, Structural estimate, the Broker's, or the Fleet's.")
+    samples: Count = Field(
+        0, description="Measured restarts behind the recommendation; 0 while nothing but the structural estimate is."
+    )
+    source: TimeoutSource = Field(
+        description="Fixed by the spec, Structural: chosen by this operator, from measured absences or from the pod template, see basis; "
+        "the Broker's, or the Fleet's."
+    )
+    # Beside source, because an operator that knows no further words there would refuse the whole status.
+    basis: CamelCaseWord | None = Field(
+        None,
+        description="What the session timeout rests on: Fixed, Structural (the pod template), FewAbsences, LongestAbsence or "
+        "OrderStatistic (measured ones, ever more of them), Fleet, or GroupConfig (the group's setting, which somebody else made).",
+    )
+    why: ShortText | None = Field(None, description="Why this one and no other, with the number of samples, for people.")
     broker_min_ms: TimeoutMs | None = Field(
         None, description="Lowest session timeout the brokers allow, in milliseconds.", json_schema_extra=NULLABLE
     )
@@ -277,6 +290,9 @@ class StaticGroupStatus(ApiModel):
         None, description="The latest removal that rests on a person's word."
     )
     timeout: Timeout | None = Field(None, description="The session timeouts: in force, to come, needed, allowed.")
+    absences: Absences | None = Field(
+        None, description="For how long members were away when their process ended; absent before the first was measured."
+    )
     connect: Connect | None = Field(
         None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."
     )

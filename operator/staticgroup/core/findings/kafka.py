@@ -71,9 +71,22 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
             sentence=f"{call.value} was refused: the connection's principal lacks READ on Group '{group.group_id}'",
             remedy=f"{GRANT_BY_ACL}, or set spec.crashRelease to Report.",
         )
+    unset = executed.group_config_problem
+    if unset is not None and unset.kind is KafkaProblemKind.NOT_AUTHORIZED:
+        return _not_set(unset)
     return Finding(
         kind=kind,
         reason=Reason.RIGHTS_SUFFICIENT,
         status=ConditionStatus.TRUE,
         sentence="The brokers refused nothing that was asked of them. READ on the group is asked for at a removal only.",
+    )
+
+
+def _not_set(problem: KafkaProblem) -> Finding:
+    """Say that the session timeout of the group may not be set."""
+    return Finding(
+        kind=ConditionType.AUTHORIZED,
+        reason=Reason.ALTER_CONFIGS_DENIED,
+        sentence=f"The session timeout of the group is not set: the connection's principal lacks {problem.missing_acl or 'ALTER_CONFIGS'}",
+        remedy=f"{GRANT_BY_ACL}, or set spec.sessionTimeout.writeGroupConfig to false.",
     )

@@ -226,6 +226,8 @@ def timeout_sufficient(plan: Plan) -> Finding:
         return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=sentence)
     if t.verdict is TimeoutVerdict.SUFFICIENT:
         needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart is estimated to take"
+        if t.is_measured:
+            needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart takes by the absences that were measured"
         if t.is_from_fleet:
             needed = f"reaches the {-(-t.need_ms // 1000)} s that the fleet learner recommends"
         return Finding(kind=kind, reason=Reason.TIMEOUT_FITS, status=_TRUE, sentence=ended(_timeout_that_fits(t, needed)))

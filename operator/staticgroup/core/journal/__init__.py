@@ -9,9 +9,10 @@ pod UIDs, member ids, group epochs, generations; only where it numbers nothing, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from ...api.journal import MemberRejoined
+from ...api.journal import GroupData, MemberDown, MemberRejoined, MemberUp
 from ...api.protocols import GroupProtocol
 from ..group import GroupView
 from ..protocols import chosen_by, told_as
@@ -22,7 +23,9 @@ from .pods import tell_runs
 from .states import tell_releases, tell_states
 from .workload import tell_timeout, tell_workload
 
-__all__ = ["Fact", "Look", "Remembered", "RememberedGroup", "Rollout", "facts_of_round", "static_rejoins"]
+__all__ = [
+    "Fact", "Look", "Remembered", "RememberedGroup", "Rollout", "facts_of_members", "facts_of_round", "static_rejoins",
+]  # fmt: skip
 
 
 def facts_of_round(before: Remembered | None, look: Look) -> tuple[Remembered, tuple[Fact, ...]]:
@@ -49,27 +52,34 @@ def facts_of_round(before: Remembered | None, look: Look) -> tuple[Remembered, t
     return replace(collector.remembered, seen_ms=look.began_ms), tuple(collector.facts)
 
 
-def static_rejoins(before: Remembered | None, look: Look) -> tuple[Remembered, int]:
-    """Count the wanted ids that came back under a new member without a rebalance, as `facts_of_round` tells `absorbed`.
+def facts_of_members(before: Remembered | None, look: Look) -> tuple[Remembered, tuple[GroupData, ...]]:
+    """Say what one round has to tell of members that end, start and come back, as `facts_of_round` does, and no more.
 
     Returns
     -------
-    What to remember, and how many; an id whose former holder was never seen does not count.
-
-    Notes
-    -----
-    KIP-345: a known instance id that rejoins a stable group gets a new member.id, and nothing rebalances. A holder that was
-    replaced twice between two looks counts once.
+    What to remember, and the facts of which absences are made (`api.journal.absences`).
     """
     collector = _begun(before, look)
-    group, table = look.snapshot.group, look.plan.table
+    tell_runs(collector)
+    group = look.snapshot.group
     if isinstance(group, GroupView):
         tell_rebalances(collector, group)
         tell_holders(collector, group)
-    wanted = frozenset(seat.key for seat in table.wanted) if table is not None else frozenset()
-    rejoined = (fact.data for fact in collector.facts if isinstance(fact.data, MemberRejoined))
-    count = sum(r.absorbed and r.previous_member_id is not None and r.instance_id in wanted for r in rejoined)
-    return replace(collector.remembered, seen_ms=look.began_ms), count
+    facts = (fact.data for fact in collector.facts)
+    told = tuple(data for data in facts if isinstance(data, MemberDown | MemberUp | MemberRejoined))
+    return replace(collector.remembered, seen_ms=look.began_ms), told
+
+
+def static_rejoins(facts: Iterable[GroupData], wanted: frozenset[str]) -> int:
+    """Count the wanted ids that came back under a new member without a rebalance, among the facts of one round.
+
+    Notes
+    -----
+    KIP-345: a known instance id that rejoins a stable group gets a new member.id, and nothing rebalances. An id whose former holder
+    was never seen does not count, and a holder that was replaced twice between two looks counts once.
+    """
+    rejoined = (fact for fact in facts if isinstance(fact, MemberRejoined))
+    return sum(r.absorbed and r.previous_member_id is not None and r.instance_id in wanted for r in rejoined)
 
 
 def _begun(before: Remembered | None, look: Look) -> Collector:

@@ -58,6 +58,7 @@ def _in_force(
         if timeout.group_ms is None:
             return InForce(pods=len(live) + unseen, unknown=len(live) + unseen)
         held = {timeout.group_ms} | (shown if _of_template(spec, snapshot) is None else set())
+        held |= {timeout.slow_ms} if timeout.slow_ms is not None else set()
         return InForce(shortest_ms=min(held), longest_ms=max(held), pods=len(live) + unseen)
     is_told = all(entry.session_timeout_name for entry in env_entries(identity_of(spec)))
     silent = [pod.pod_name for pod in live if not pod.session_timeouts_ms or not is_told]
@@ -99,7 +100,7 @@ def _next_ms(
 ) -> int | None:
     """Return what the next pods get; an injected variable takes the place of one that the template sets."""
     if _is_of_the_group(protocol):
-        return timeout.group_ms
+        return timeout.group_ms if timeout.group_target_ms is None else timeout.group_target_ms
     names = {entry.session_timeout_name for entry in env_entries(identity_of(spec))}
     if "" in names:
         return None
@@ -140,7 +141,9 @@ def _verdict(
     need = need_words(t.need_ms, is_fleet=t.is_from_fleet)
     shortest_ms = t.in_force.shortest_ms
     if shortest_ms is not None and shortest_ms < t.need_ms:
-        if _is_of_the_group(protocol):
+        if shortest_ms == t.slow_ms:
+            way = f"they take over the {t.group_ms} ms of the group with their next heartbeat, and those that are away when they are back"
+        elif _is_of_the_group(protocol):
             way = "restart them, and they hold the setting of the group"
         elif t.next_ms is not None and t.next_ms >= t.need_ms:
             way = f"restart them, and they get {t.next_ms} ms"

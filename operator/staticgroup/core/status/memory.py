@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ...api.injection import identity_of, resolve_injected
 from ...api.ordinals import Ordinals
+from ...api.protocols import GroupProtocol
 from ...api.resources import durable
 from ...api.resources import status as api
 from ...api.resources.staticgroup import StaticGroupSpec
@@ -18,6 +19,7 @@ from ..evidence.certificate import Certificate, CertificateKind
 from ..evidence.chain import Incarnation, IncarnationState
 from ..ids.naming import Naming
 from ..snapshot import History, Injected, RemovalRecord, SeatMemory
+from .absences import absences_from, measured_from
 from .checkpoints import LISTED, checkpoint_from, is_sealed, seated, wire_time
 
 EVIDENCE_MAX = 300
@@ -42,13 +44,17 @@ def history_from(status: api.StaticGroupStatus | None, uid: str) -> History:
         templates=tuple(issued.templates) if issued else (),
         continuity=checkpoint_from(status.continuity) if is_sealed(status, uid) else None,
         fleet_timeout_ms=_fleet_timeout_ms(status),
+        absences=absences_from(status.absences),
+        measured=measured_from(status.absences),
     )
 
 
 def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
-    """Return the fleet learner's value that the next pods get; None when the value is somebody else's."""
-    is_fleet = status.timeout is not None and status.timeout.source is api.TimeoutSource.FLEET
-    return status.injected.session_timeout_ms if is_fleet and status.injected is not None else None
+    """Return the fleet learner's value that the next pods get, or the group has; None when the value is somebody else's."""
+    if status.timeout is None or status.timeout.source is not api.TimeoutSource.FLEET:
+        return None
+    own_ms = status.injected.session_timeout_ms if status.injected is not None else None
+    return own_ms if own_ms is not None or status.protocol is GroupProtocol.CLASSIC else status.timeout.next_ms
 
 
 def ledger_from(

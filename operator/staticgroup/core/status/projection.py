@@ -29,6 +29,7 @@ from ..plan import Plan, Removal
 from ..protocols import told_as
 from ..seats import Standing
 from ..snapshot import Snapshot
+from .absences import wire_absences
 from .checkpoints import sealed, wire_continuity
 from .connect import connect_status
 from .exceptions import MESSAGE_MAX, exceptions_of
@@ -82,6 +83,7 @@ def project(
         last_removal=_last_removal(executed, previous, now),
         last_confirmed_removal=_last_confirmed_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
+        absences=wire_absences(plan.history),
         connect=connect_status(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
         continuity=wire_continuity(plan.history.continuity),
         writer=previous.writer,
@@ -179,6 +181,8 @@ def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
         recommended=recommended,
         samples=samples,
         source=t.source,
+        basis=t.basis.value,
+        why=t.why[:MESSAGE_MAX] or None,
         broker_min_ms=t.broker_min_ms,
         broker_max_ms=t.broker_max_ms,
     )
@@ -207,7 +211,8 @@ def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Reco
         and before.source is api.RecommendationSource.FLEET
     ):
         return before, previous.samples
-    target_ms = t.inject_ms if t.inject_ms is not None else t.target_ms
-    return api.Recommended(
-        lower_ms=t.structural_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms
-    ), 0
+    chosen_ms = t.inject_ms if t.inject_ms is not None else t.group_target_ms
+    target_ms = t.target_ms if chosen_ms is None else chosen_ms
+    lower_ms = t.need_ms if t.is_measured else t.structural_ms
+    recommended = api.Recommended(lower_ms=lower_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms)
+    return recommended, t.samples if t.is_measured else 0

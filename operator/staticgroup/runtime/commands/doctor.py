@@ -227,7 +227,8 @@ async def _connection(operator: Operator, key: tuple[str, str], groups: Sequence
 
 async def _group_rights(operator: Operator, settings: ConnectionSettings, group: StaticGroup) -> Finding:
     label = f"ACLs for group {group.spec.group_id} (StaticGroup {group.metadata.namespace}/{group.metadata.name})"
-    rights = await operator.kafka.describe_rights(settings, group.spec.group_id)
+    alters = group.spec.session_timeout.write_group_config
+    rights = await operator.kafka.describe_rights(settings, group.spec.group_id, alters=alters)
     if isinstance(rights, KafkaProblem):
         return Finding(check=label, is_good=False, remedy=rights.message)
     fatal = not rights.describe_group or rights.read_group is False or rights.describe_topics is False

@@ -55,7 +55,9 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
         yield f"Identity: {injected.id_template}, injected by {injected.method}; {_continuity(snapshot)}."
     if decided.timeout is not None:
         t = decided.timeout
-        yield f"Session timeout: {_timeouts(t)} ({t.source.value}), a restart is estimated to take {seconds(t.structural_ms)}."
+        yield f"Session timeout: {_timeouts(t)} ({t.source.value}, {t.basis.value}): {t.why}."
+    if decided.group_config is not None:
+        yield f"To be set on the group: {', '.join(f'{key}={value}' for key, value in sorted(decided.group_config.values.items()))}."
 
 
 def _timeouts(t: TimeoutPlan) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from ...api import journal as api
+from ...api.protocols import GroupProtocol
 from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from ...api.resources.status import StaticGroupStatus, TimeoutSource
 from ...core.evidence.pod import PodVersion
@@ -289,6 +290,7 @@ def _timeout_before_ms(before: StaticGroupStatus | None) -> int | None:
         return None
     if before.injected is not None and before.injected.session_timeout_ms is not None:
         return before.injected.session_timeout_ms
-    if before.timeout is None or before.timeout.source is not TimeoutSource.BROKER:
+    is_of_the_group = before.protocol in (GroupProtocol.CONSUMER, GroupProtocol.STREAMS)
+    if before.timeout is None or not (is_of_the_group or before.timeout.source is TimeoutSource.BROKER):
         return None
     return before.timeout.next_ms if before.timeout.next_ms is not None else before.timeout.effective_ms

@@ -7,10 +7,11 @@ from dataclasses import replace
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.spans import SpanReason
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
+from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory, Snapshot
 from staticgroup.runtime.commands.explanation import explained
+from support.bounds import broker_bounds
 from support.recommendations import advice
 from unit.core.builders import (
     COORDINATOR,
@@ -102,7 +103,16 @@ def test_verification_is_told_with_its_attempt() -> None:
 
 def test_recommendation_is_told_with_what_became_of_it() -> None:
     text = words(replace(departure(), advice=advice()))
-    assert "Session timeout: 110 s; the next pods get 60 s (Fleet)" in text
+    assert "Session timeout: 110 s; the next pods get 60 s (Fleet, Fleet): the fleet learner's: 312 restarts are behind it" in text
     assert "RecommendationCurrent: True (RecommendationUsed)." in text
     assert "60000 ms from 312 stops" in text
     assert "Recommendation" not in words(departure())
+
+
+def test_what_is_to_be_set_on_a_group_is_told_with_why() -> None:
+    bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=300_000, consumer_session_ms=45_000)
+    group_of = group(member(0), member(1), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5)
+    snapshot = departure(group=group_of, bounds=bounds)
+    text = words(snapshot, wish=spec(protocol="Consumer", sessionTimeout={"writeGroupConfig": True}))
+    assert "To be set on the group: consumer.session.timeout.ms=115000." in text
+    assert "(Structural, Structural): 75000 ms is the estimate from the pod template; no absence was measured yet." in text

@@ -1,0 +1,156 @@
+"""The session timeout of a KIP-848 group, set by rounds of the real reconciler where the spec lets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
+from support.bounds import altered, broker_bounds
+
+from .operator_world import OperatorWorld, static_group
+
+SETTING = "consumer.session.timeout.ms"
+TARGET_MS = 115_000
+DENIED = KafkaProblem(
+    kind=KafkaProblemKind.NOT_AUTHORIZED,
+    message="User:op lacks ALTER_CONFIGS on Group 'orders', so its session timeout is not set; grant it with an ACL",
+    missing_acl="ALTER_CONFIGS on Group 'orders' for User:op",
+)
+
+
+async def consumers(**session: Any) -> OperatorWorld:
+    """Three KIP-848 members whose group has the brokers' 45 s."""
+    timeout = {"writeGroupConfig": True} | session
+    world = OperatorWorld(protocol="Consumer", sessionTimeout=timeout)
+    world.kafka.group_type = GroupType.CONSUMER
+    world.kafka.broker_bounds = broker_bounds(
+        consumer_min_ms=45_000, consumer_max_ms=300_000, consumer_session_ms=45_000, limits={SETTING: (45_000, 300_000)}
+    )
+    return world
+
+
+async def joined(world: OperatorWorld) -> OperatorWorld:
+    """Let its pods start, which show no session timeout of their own."""
+    world.scale(3)
+    await world.round()
+    for ordinal in range(3):
+        world.start(ordinal, session_timeouts_ms=())
+    world.now_s += 300
+    await world.settled(2)
+    return world
+
+
+def sent(world: OperatorWorld) -> list[tuple[str, ...]]:
+    return world.did("set_group_config")
+
+
+async def test_first_round_sets_it_and_the_next_reads_it_back() -> None:
+    world = await consumers()
+    await world.round()
+    assert sent(world) == [("orders", f"{SETTING}={TARGET_MS}")]
+    assert world.condition("TimeoutSufficient")[:2] == ("False", "TimeoutBelowNeed")
+    world.now_s += 1
+    await world.round()
+    assert (sent(world), "bounds" in world.done) == ([], True)
+    world.now_s += 30
+    await joined(world)
+    await world.round()
+    status = world.status
+    assert status.timeout is not None
+    assert (status.timeout.effective_ms, status.timeout.next_ms) == (TARGET_MS, TARGET_MS)
+    assert world.condition("TimeoutSufficient")[:2] == ("True", "TimeoutFits")
+    assert sent(world) == []
+    assert status.injected is not None
+    assert status.injected.session_timeout_ms is None
+
+
+async def test_value_that_somebody_changes_is_set_again() -> None:
+    world = await joined(await consumers())
+    world.kafka.broker_bounds = altered(world.kafka.broker_bounds, {SETTING: 60_000})
+    world.now_s += 301
+    await world.round()
+    assert sent(world) == [("orders", f"{SETTING}={TARGET_MS}")]
+
+
+async def test_without_the_opt_in_nothing_is_ever_set() -> None:
+    world = await joined(await consumers(writeGroupConfig=False))
+    for _ in range(5):
+        world.now_s += 301
+        await world.round()
+        assert sent(world) == []
+    assert world.condition("TimeoutSufficient")[:2] == ("False", "BrokerBoundTooLow")
+    assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
+
+
+async def test_two_of_one_namespace_agree_on_the_longer_one_and_nobody_listens_to_others() -> None:
+    world = await consumers()
+    for namespace, uncapped_ms in (("shop", 151_000), ("strangers", 250_000)):
+        other = static_group(uid=f"sg-{namespace}", protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
+        other["metadata"] |= {"namespace": namespace, "name": "returns"}
+        wanted = {"lowerMs": 1, "targetMs": 1, "upperMs": 1, "uncappedMs": uncapped_ms}
+        other["status"] = {"timeout": {"recommended": wanted, "source": "Structural"}}
+        world.stores.put_group((namespace, "returns"), other)
+    await world.round()
+    assert sent(world) == [("orders", f"{SETTING}=155000")]
+
+
+async def test_mode_observe_sets_nothing() -> None:
+    world = await consumers()
+    world.force_observe = True
+    world.reconciler = world._new_reconciler()
+    await world.round()
+    assert sent(world) == []
+    timeout = world.status.timeout
+    assert timeout is not None
+    assert (timeout.basis, timeout.next_ms) == ("GroupConfig", 45_000)
+    assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
+
+
+async def test_missing_right_is_told_once_and_the_group_is_asked_again_after_five_minutes() -> None:
+    world = await consumers()
+    world.kafka.problems["set_group_config"] = DENIED
+    await joined(world)
+    status, reason, message = world.condition("Authorized")
+    assert (status, reason) == ("False", "AlterConfigsDenied")
+    assert "ALTER_CONFIGS on Group 'orders' for User:op" in message
+    assert world.condition("Ready")[:2] == ("False", "Degraded")
+    assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [("Warning", "GroupConfigRefused", DENIED.message)]
+    await world.round()
+    assert sent(world) == []
+    del world.kafka.problems["set_group_config"]
+    world.now_s += 301
+    await world.round()
+    assert len(sent(world)) == 1
+    world.now_s += 1
+    await world.round()
+    assert world.condition("Authorized")[:2] == ("True", "RightsSufficient")
+
+
+async def test_brokers_maximum_that_is_too_low_is_named_with_the_number() -> None:
+    world = await consumers()
+    world.kafka.broker_bounds = broker_bounds(
+        consumer_min_ms=45_000, consumer_max_ms=60_000, consumer_session_ms=45_000, limits={SETTING: (45_000, 60_000)}
+    )
+    await joined(world)
+    status, reason, message = world.condition("TimeoutSufficient")
+    assert (status, reason) == ("False", "BrokerBoundTooLow")
+    assert "raise group.consumer.max.session.timeout.ms on the brokers to at least 75000" in message
+    assert world.kafka.broker_bounds.sessions[GroupType.CONSUMER].group_ms == 60_000
+
+
+async def test_members_hold_a_raised_one_from_their_next_heartbeat_on() -> None:
+    world = await joined(await consumers())
+    world.kafka.broker_bounds = altered(world.kafka.broker_bounds, {SETTING: 60_000})
+    world.now_s += 301
+    await world.round()
+    world.now_s += 1
+    await world.round()
+    assert world.status.timeout is not None
+    assert (world.status.timeout.effective_ms, world.status.timeout.next_ms) == (60_000, TARGET_MS)
+    status, _, message = world.condition("TimeoutSufficient")
+    assert status == "False"
+    assert "they take over the 115000 ms of the group with their next heartbeat" in message
+    world.now_s += 11
+    await world.round()
+    assert world.status.timeout.effective_ms == TARGET_MS
+    assert world.condition("TimeoutSufficient")[0] == "True"
