@@ -313,7 +313,9 @@ class IncarnationBook:
                 known = vanish(known, now_s=self._now_s())  # the other one has seen more than our watch has shown yet
             merged = replace(
                 known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False, runs_known=False,
-                node_name=known.node_name or entry.node_name,
+                node_name=known.node_name or entry.node_name, created_at_s=known.created_at_s or entry.created_at_s,
+                grace_s=entry.grace_s if known.grace_s is None else known.grace_s,
+                reap_doubt=known.reap_doubt or entry.reap_doubt,
             )
             is_of_now = entry.certificate is None or entry.certificate.resource_version or not known.object_present
             if entry.certificate is not None and known.certificate is None and is_of_now and still_holds(entry, known):
