@@ -66,6 +66,7 @@ class Incarnation:
     grace_s: how long its kubelet lets it end by itself; None when no version told.
     ends_by_s: when its deletion should have been over, seconds since the Unix epoch; None while none was asked for.
     reap_doubt: why its kubelet's work after the vanish proves nothing, a `ReapDoubt`; "" when nothing stands against that.
+    owed: what the node of a suspect has not shown yet, and since when, for people; "" when nobody has looked.
     """
 
     namespace: str
@@ -94,6 +95,7 @@ class Incarnation:
     grace_s: int | None = None
     ends_by_s: float | None = None
     reap_doubt: str = ""
+    owed: str = ""
 
 
 def fold(
@@ -183,7 +185,7 @@ def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> Incarnatio
 def died(known: Incarnation, proof: Certificate) -> Incarnation:
     """Return the incarnation with the proof of its end, in place of what stood against one."""
     return replace(
-        known, state=IncarnationState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False
+        known, state=IncarnationState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False, owed=""
     )
 
 

@@ -178,13 +178,13 @@ def judged(
     record = fleet.records.get(suspect.node_name)
     if record is None:
         return Owed(sentence=f"node {suspect.node_name or 'unknown'} was never seen")
-    if look is None:
-        return Owed(sentence=f"node {record.name} cannot be looked at")
-    word = _word(suspect, record, look, rules)
+    word = _word(suspect, record, look, rules) if look is not None else ""
     if word:
         return _certificate(CertificateKind.NODE_GONE, suspect, word)
     against = _no_machine(record, fleet, suspect.created_at_s, "the pod was made") or _no_reaping(suspect, record)
-    against = against or _unsteady(record, look, vigil, (suspect.grace_s or 0) + rules.reap_margin_s)
+    if against or look is None:
+        return Owed(sentence=against or f"node {record.name} cannot be looked at")
+    against = _unsteady(record, look, vigil, (suspect.grace_s or 0) + rules.reap_margin_s)
     if against:
         return Owed(sentence=against)
     if suspect.uid in look.bound:
@@ -194,6 +194,16 @@ def judged(
         return Owed(sentence=f"the container runtime of node {record.name} {how}")
     kind = CertificateKind.REBOOTED if has_rebooted(record, suspect.since_s) else CertificateKind.REAPED
     return _certificate(kind, suspect, _reaped_statement(record, kind, vigil))
+
+
+def can_be_judged(suspect: Incarnation, fleet: Fleet, rules: NodeRules) -> bool:
+    """True for a suspect that a look at its node may close: what is remembered speaks of its node, and does not rule that out."""
+    record = fleet.records.get(suspect.node_name)
+    if record is None:
+        return False
+    if not record.is_virtual and (rules.trusts_deletion or (rules.trusts_taint and record.tainted_since_s is not None)):
+        return True
+    return not (_no_machine(record, fleet, suspect.created_at_s, "") or _no_reaping(suspect, record))
 
 
 def _certificate(kind: CertificateKind, suspect: Incarnation, statement: str) -> Certificate:
@@ -256,8 +266,8 @@ def _unsteady(record: NodeRecord, look: Look, vigil: Vigil | None, needed_s: flo
         return f"the kubelet of node {record.name} has to start a container of a pod that is bound to it from now on"
     if vigil.steady_since_s is None:
         return f"node {record.name} has to become Ready"
-    left_s = needed_s - vigil.steady_s
-    return "" if left_s < 0 else f"node {record.name} has to stay Ready and renew its Lease for {left_s:.0f} s more"
+    is_long = vigil.steady_s > needed_s
+    return "" if is_long else f"node {record.name} has to stay Ready and renew its Lease for more than {needed_s:.0f} s"
 
 
 def _reaped_statement(record: NodeRecord, kind: CertificateKind, vigil: Vigil | None) -> str:

@@ -67,6 +67,10 @@ class Gone:
     def __len__(self) -> int:
         return len(self._uids)
 
+    def uids(self) -> tuple[str, ...]:
+        """Return who has vanished, the oldest first."""
+        return tuple(self._uids)
+
     def note(self, uid: str, *, is_gone: bool) -> None:
         """Count an incarnation in once its object is gone, and out when the object is there or it is forgotten."""
         if is_gone:

@@ -105,6 +105,7 @@ def _worker(seat: Seat) -> str:
 
 def _incarnation(i: Incarnation, now_s: float) -> str:
     evidence = f"{i.certificate.kind.value}: {i.certificate.statement}" if i.certificate else i.refusal
+    evidence += f"; {i.owed}" if i.owed else ""
     return f"pod {i.pod_name} uid {i.uid}: {i.state.value} for {max(0, int(now_s - i.since_s))} s; {evidence}"
 
 
