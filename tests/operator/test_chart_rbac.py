@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_chart_variants import VARIANTS, Manifest, of_kind, render, the
 
-from staticgroup.kube import node_records
+from staticgroup.kube.nodes import records as node_records
 
 # where | api group | resource | only these names | verbs
 IN_SERVED_NAMESPACES = """

@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from .check import SearchResult, search
 from .continuity import catalogue
 from .continuity.scenario import Scenario
+from .nodes.scenario import NODE_ASSUMPTIONS, NODE_DEEP, NODE_SCENARIOS, NodeScenario
 from .variant import ASSUMPTIONS, VARIANTS, Variant
 
-_DEFAULT: tuple[Variant | Scenario, ...] = (*VARIANTS, *catalogue.SCENARIOS)
-_ASSUMED: tuple[Variant | Scenario, ...] = (*ASSUMPTIONS, *catalogue.ASSUMPTIONS)
-_KINDS: tuple[tuple[str, tuple[Variant | Scenario, ...]], ...] = (
+_Any = Variant | Scenario | NodeScenario
+_DEFAULT: tuple[_Any, ...] = (*VARIANTS, *catalogue.SCENARIOS, *NODE_SCENARIOS)
+_DEEP: tuple[_Any, ...] = (*catalogue.DEEP, *NODE_DEEP)
+_ASSUMED: tuple[_Any, ...] = (*ASSUMPTIONS, *catalogue.ASSUMPTIONS, *NODE_ASSUMPTIONS)
+_KINDS: tuple[tuple[str, tuple[_Any, ...]], ...] = (
     ("variant", _DEFAULT),
-    ("deep", catalogue.DEEP),
+    ("deep", _DEEP),
     ("assumption", _ASSUMED),
 )
 
@@ -43,8 +46,8 @@ def _tell(outcome: SearchResult) -> None:
 
 def _search_variants(names: Sequence[str], *, is_deep: bool) -> int:
     """Search variants; returns 1 when one of them is not safe."""
-    every = (*_DEFAULT, *catalogue.DEEP, *_ASSUMED)
-    whole = catalogue.DEEP if is_deep else _DEFAULT
+    every = (*_DEFAULT, *_DEEP, *_ASSUMED)
+    whole = _DEEP if is_deep else _DEFAULT
     chosen = [v for name in names for v in every if v.name == name] if names else list(whole)
     outcomes: list[SearchResult] = []
     for variant in chosen:

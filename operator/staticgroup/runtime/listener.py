@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ..core.evidence.chain import Incarnation
 from ..core.evidence.pod import PodVersion
-from ..kube.node_store import NodeStore
+from ..kube.nodes.store import NodeStore
 from ..kube.pods.continuity import Workload
 from ..kube.pods.hooks import PodStoreHooks
 from ..kube.pods.store import PodStore

@@ -162,19 +162,19 @@ class Narrator:
             incarnation = closed[uid]
             certificate = incarnation.certificate
             assert certificate is not None
-            _audit(
+            pod, node = incarnation.pod_name, incarnation.node_name
+            if certificate.is_word:
+                said_by = certificate.said_by
+                _audit(group, "suspect confirmed", pod=pod, uid=uid, node=node, confirmed_by=said_by, evidence=certificate.statement)
+            else:
+                kind = certificate.kind.value
+                _audit(group, "suspect closed by its node", pod=pod, uid=uid, node=node, certificate=kind, evidence=certificate.statement)
+            await self._post(
                 group,
-                "suspect confirmed" if certificate.is_word else "suspect closed by its node",
-                pod=incarnation.pod_name,
-                uid=uid,
-                node=incarnation.node_name,
-                evidence=certificate.statement,
-                **({"confirmed_by": certificate.said_by} if certificate.is_word else {"certificate": certificate.kind.value}),
+                "Normal",
+                "SuspectConfirmed" if certificate.is_word else "SuspectClosedByNode",
+                f"pod {pod} uid {uid} on node {node or 'unknown'} counts as ended ({certificate.kind.value}): {certificate.statement}",
             )
-            where = f"pod {incarnation.pod_name} uid {uid} on node {incarnation.node_name or 'unknown'}"
-            reason = "SuspectConfirmed" if certificate.is_word else "SuspectClosedByNode"
-            message = f"{where} counts as ended ({certificate.kind.value}): {certificate.statement}"
-            await self._post(group, "Normal", reason, message)
 
     def spans_closed(
         self, group: StaticGroup, before: Checkpoint | None, after: Checkpoint | None, words: Iterable[GapWord]

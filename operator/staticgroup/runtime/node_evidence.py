@@ -2,7 +2,7 @@
 
 One idea: nothing is asked of a node that owes nothing, or of which no answer could help. What a node has shown lives in memory only:
 a process that begins, or that holds the Lease again, begins every vigil again, so what it did not see never counts. Which machine a
-node was is remembered for longer (`kube/node_records.py`).
+node was is remembered for longer (`kube/nodes/records.py`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ..core.evidence.nodes import (
     watched_over,
 )
 from ..core.evidence.spans import BlindSpan
-from ..kube.node_ledger import NodeLedger
-from ..kube.node_looks import NodeLooks
-from ..kube.node_records import NodeRecords
+from ..kube.nodes.ledger import NodeLedger
+from ..kube.nodes.looks import NodeLooks
+from ..kube.nodes.records import NodeRecords
 from ..kube.pods.store import PodStore
 from .memories import Memories
 from .stores import Stores

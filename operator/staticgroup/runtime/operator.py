@@ -21,10 +21,10 @@ from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kafka.lent import Lent
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
-from ..kube.node_ledger import NodeLedger
-from ..kube.node_looks import NodeLooks
-from ..kube.node_records import NodeRecords
-from ..kube.node_store import NodeStore
+from ..kube.nodes.ledger import NodeLedger
+from ..kube.nodes.looks import NodeLooks
+from ..kube.nodes.records import NodeRecords
+from ..kube.nodes.store import NodeStore
 from ..kube.pods.continuity import Continuity
 from ..kube.pods.hooks import PodStoreSettings
 from ..kube.pods.store import PodStore

@@ -141,7 +141,7 @@ WORDS_OF_PEOPLE = (
         "core/status/memory.py",
         MEMORY,
         (
-            "state=durable.IncarnationState.SUSPECT if is_word else durable.IncarnationState(i.state.value),",
+            "state=durable.IncarnationState.SUSPECT if is_of_gone else durable.IncarnationState(i.state.value),",
             "state=durable.IncarnationState(i.state.value),",
         ),
     ),

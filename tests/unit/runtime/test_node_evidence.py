@@ -19,9 +19,9 @@ from staticgroup.core.evidence.nodes import NodeLifecycle, NodeRules
 from staticgroup.core.evidence.pod import NodeView
 from staticgroup.core.evidence.spans import BlindSpan, SpanReason
 from staticgroup.core.snapshot import History
-from staticgroup.kube.node_ledger import NodeLedger
-from staticgroup.kube.node_looks import NodeLooks
-from staticgroup.kube.node_records import NodeRecords
+from staticgroup.kube.nodes.ledger import NodeLedger
+from staticgroup.kube.nodes.looks import NodeLooks
+from staticgroup.kube.nodes.records import NodeRecords
 from staticgroup.kube.transport import connect
 from staticgroup.runtime import node_evidence
 from staticgroup.runtime.node_evidence import NodeEvidence
@@ -29,8 +29,8 @@ from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from support.fake_pods import FakePods
 from unit.core.builders import NOW_S, pod_version
+from unit.kube.nodes.test_node_records import raw
 from unit.kube.raw_objects import eventually, pod
-from unit.kube.test_node_records import raw
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
 from .test_operator import GROUPS, Cluster, cluster, left

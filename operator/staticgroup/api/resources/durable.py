@@ -205,7 +205,7 @@ class Incarnation(ApiModel):
         "caught up and worked on since. E4: the same after a reboot. With it a Suspect counts as dead.",
     )
     created: Timestamp | None = Field(None, description="When the pod of a suspect was created.")
-    grace_seconds: Annotated[int, Field(ge=0)] | None = Field(
+    grace_seconds: Annotated[int, Field(ge=0, le=INT32_MAX)] | None = Field(
         None, description="How long the kubelet lets the pod of a suspect end by itself; absent: not known."
     )
     reap_doubt: ReapDoubt | None = Field(

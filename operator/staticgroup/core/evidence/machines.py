@@ -2,7 +2,7 @@
 
 A Node object is a name that kubelets register under. A replaced machine takes the object of the one before over, so what a
 kubelet does now says something of a process only where it is known that the object stood for this machine, and for no other,
-since before the process can have begun. What is remembered here is written down (`kube/node_records.py`): a ledger that is lost
+since before the process can have begun. What is remembered here is written down (`kube/nodes/records.py`): a ledger that is lost
 knows a machine since now, so it proves less and never more.
 
 Source: kubelet_node_status.go (tryUpdateNodeStatus overwrites nodeInfo of an existing Node), cadvisor's MachineInfo (machine id,

@@ -14,6 +14,7 @@ from ...api.ordinals import Ordinals
 from ...api.resources import durable
 from ...api.resources import status as api
 from ...api.resources.staticgroup import StaticGroupSpec
+from ...api.schema import INT32_MAX
 from ..evidence.certificate import Certificate, CertificateKind
 from ..evidence.chain import Incarnation, IncarnationState
 from ..ids.naming import Naming
@@ -268,7 +269,7 @@ def _entry(i: Incarnation, namespace: str) -> durable.Incarnation:
         confirmed_by=proof.said_by if proof and is_word else None,
         node_certificate=durable.NodeCertificate(proof.kind.value) if proof and proof.is_of_node else None,
         created=wire_time(i.created_at_s) if is_suspect and i.created_at_s else None,
-        grace_seconds=i.grace_s if is_suspect else None,
+        grace_seconds=i.grace_s if is_suspect and (i.grace_s or 0) <= INT32_MAX else None,
         reap_doubt=durable.ReapDoubt(i.reap_doubt) if is_suspect and i.reap_doubt else None,
         owed=i.owed[:EVIDENCE_MAX] if is_owed else None,
         # Of the living nothing is written that each version of the object changes.

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from zlib import crc32
 
-from ..core.evidence.machines import Machine, NodeRecord
-from .node_ledger import NodeLedger
-from .problem import KubeProblem, KubeProblemKind
-from .transport import CONFIG_MAPS, Json, Transport
+from ...core.evidence.machines import Machine, NodeRecord
+from ..problem import KubeProblem, KubeProblemKind
+from ..transport import CONFIG_MAPS, Json, Transport
+from .ledger import NodeLedger
 
 _log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ..core.evidence.nodes import Look, RunningPod
-from ..core.evidence.pod import NodeView
-from .problem import KubeProblem, KubeProblemKind
-from .translate import node_view
-from .translate.shape import WrongShapeError, object_of, objects_of, text_of
-from .transport import LEASES, NODES, PODS, Json, Transport
+from ...core.evidence.nodes import Look, RunningPod
+from ...core.evidence.pod import NodeView
+from ..problem import KubeProblem, KubeProblemKind
+from ..translate import node_view
+from ..translate.shape import WrongShapeError, object_of, objects_of, text_of
+from ..transport import LEASES, NODES, PODS, Json, Transport
 
 _log = logging.getLogger(__name__)
 

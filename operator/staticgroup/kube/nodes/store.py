@@ -12,13 +12,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from ..core.evidence.pod import NodeView
-from .node_ledger import NodeLedger
-from .outage import Backoff
-from .pages import PageLimit, pages
-from .problem import KubeProblem, KubeProblemKind
-from .translate import node_view
-from .transport import CONNECTION_ERRORS, NODES, Transport, is_gone
+from ...core.evidence.pod import NodeView
+from ..outage import Backoff
+from ..pages import PageLimit, pages
+from ..problem import KubeProblem, KubeProblemKind
+from ..translate import node_view
+from ..transport import CONNECTION_ERRORS, NODES, Transport, is_gone
+from .ledger import NodeLedger
 
 VANISHED_MAX: Final = 1_000
 _RETRY_DELAY_S: Final = 1.0

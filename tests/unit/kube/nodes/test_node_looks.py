@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from staticgroup.kube.node_looks import NodeLooks
+from staticgroup.kube.nodes.looks import NodeLooks
 from staticgroup.kube.transport import Transport
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
-
-from .raw_objects import pod, waiting
-from .test_node_records import raw
+from unit.kube.nodes.test_node_records import raw
+from unit.kube.raw_objects import pod, waiting
 
 RUNNING_PODS = "/api/v1/nodes/n1/proxy/runningpods/"
 

@@ -1,14 +1,14 @@
 """Which machine each Node object stood for, as this process and those before it saw it, and what of that is still to be written.
 
-The node watch feeds it; `kube/node_records.py` keeps it. Whoever holds the Lease merges what is written before it judges by it.
+The node watch feeds it; `kube/nodes/records.py` keeps it. Whoever holds the Lease merges what is written before it judges by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..core.evidence.machines import NODES_MAX, Fleet, NodeRecord, bounded, gone, merged, seen
-from ..core.evidence.pod import NodeView
+from ...core.evidence.machines import NODES_MAX, Fleet, NodeRecord, bounded, gone, merged, seen
+from ...core.evidence.pod import NodeView
 
 
 class NodeLedger:

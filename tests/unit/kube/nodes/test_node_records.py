@@ -11,15 +11,14 @@ import pytest
 
 from staticgroup.core.evidence.machines import NodeRecord
 from staticgroup.core.evidence.pod import NodeView
-from staticgroup.kube.node_ledger import NodeLedger
-from staticgroup.kube.node_records import CHUNKS, KEY, NodeRecords, chunk_of, parsed, text_of
-from staticgroup.kube.node_store import NodeStore
+from staticgroup.kube.nodes.ledger import NodeLedger
+from staticgroup.kube.nodes.records import CHUNKS, KEY, NodeRecords, chunk_of, parsed, text_of
+from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.transport import Transport
 from support.clock import Clock
 from support.fake_apiserver import BROKEN, FakeApiServer
 from unit.core.test_machines import record, view
-
-from .raw_objects import eventually
+from unit.kube.raw_objects import eventually
 
 
 class Process:
