@@ -39,7 +39,7 @@ from .listener import Listener
 from .memories import Memories
 from .metrics import Metrics
 from .narrator import Narrator
-from .node_evidence import NodeEvidence
+from .nodes.evidence import NodeEvidence
 from .process.settings import Settings, node_rules
 from .process.streams import Streams
 from .recommendations import recommendations_of
@@ -394,6 +394,7 @@ class Operator:
         try:
             await self._merge_ledgers()
             await self.nodes.wait_listed()
+            await self.node_evidence.records.read()
             parts.append(asyncio.create_task(self.pods.run(resume, restored=self.lease.restored), name="pods"))
             await self.pods.wait_anchored()
             yield

@@ -23,8 +23,8 @@ from staticgroup.kube.nodes.ledger import NodeLedger
 from staticgroup.kube.nodes.looks import NodeLooks
 from staticgroup.kube.nodes.records import NodeRecords
 from staticgroup.kube.transport import connect
-from staticgroup.runtime import node_evidence
-from staticgroup.runtime.node_evidence import NodeEvidence
+from staticgroup.runtime.nodes import evidence as node_evidence
+from staticgroup.runtime.nodes.evidence import NodeEvidence
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from support.fake_pods import FakePods

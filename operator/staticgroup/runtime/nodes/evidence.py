@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from ..core.evidence.certificate import Certificate
-from ..core.evidence.chain import Incarnation
-from ..core.evidence.nodes import (
+from ...core.evidence.certificate import Certificate
+from ...core.evidence.chain import Incarnation
+from ...core.evidence.nodes import (
     Look,
     NodeRules,
     Owed,
@@ -28,14 +28,14 @@ from ..core.evidence.nodes import (
     swept,
     watched_over,
 )
-from ..core.evidence.spans import BlindSpan
-from ..kube.nodes.ledger import NodeLedger
-from ..kube.nodes.looks import NodeLooks
-from ..kube.nodes.records import NodeRecords
-from ..kube.pods.store import PodStore
-from .memories import Memories
-from .stores import Stores
-from .work_queue import Key
+from ...core.evidence.spans import BlindSpan
+from ...kube.nodes.ledger import NodeLedger
+from ...kube.nodes.looks import NodeLooks
+from ...kube.nodes.records import NodeRecords
+from ...kube.pods.store import PodStore
+from ..memories import Memories
+from ..stores import Stores
+from ..work_queue import Key
 
 log = logging.getLogger(__name__)
 
