@@ -12,7 +12,6 @@ from simulator.evidence.continuity import catalogue
 from simulator.evidence.nodes.model import NodeModel, initial
 from simulator.evidence.nodes.scenario import (
     NODE_ASSUMPTIONS,
-    NODE_DEEP,
     NODE_SCENARIOS,
     NOTHING_IS_PROVEN,
     NodeScenario,
@@ -76,7 +75,7 @@ def test_each_proof_comes_where_it_can(name: str, proof: str) -> None:
 def test_names_are_told_apart() -> None:
     """The command line finds all explorations and mutants by their names."""
     explorations = [
-        *VARIANTS, *ASSUMPTIONS, *catalogue.SCENARIOS, *catalogue.DEEP, *catalogue.ASSUMPTIONS, *NODE_SCENARIOS, *NODE_DEEP,
+        *VARIANTS, *ASSUMPTIONS, *catalogue.SCENARIOS, *catalogue.DEEP, *catalogue.ASSUMPTIONS, *NODE_SCENARIOS,
         *NODE_ASSUMPTIONS,
     ]  # fmt: skip
     for named in (explorations, SEARCHED):
@@ -86,7 +85,7 @@ def test_names_are_told_apart() -> None:
 
 def test_every_fault_of_a_scenario_is_known_and_may_happen() -> None:
     """A misspelt fault would never happen."""
-    for scenario in (*NODE_SCENARIOS, *NODE_DEEP, *NODE_ASSUMPTIONS):
+    for scenario in (*NODE_SCENARIOS, *NODE_ASSUMPTIONS):
         assert set(scenario.faults) <= set(FAULTS), scenario.name
         assert sum(initial(scenario).left) == sum(scenario.faults.values())
 
@@ -98,10 +97,3 @@ def test_all_scenarios_together_stay_affordable() -> None:
     states = [int(row[3].strip().replace(",", "")) for row in rows if row[1].strip() in names and len(row) == 9]
     assert len(states) == len(NODE_SCENARIOS)
     assert sum(states) < STATES_IN_ALL_MAX
-
-
-def test_the_page_names_every_large_scenario() -> None:
-    """They are searched by `make full` only; their rows are written with all others."""
-    page = PAGE.read_text(encoding="utf-8")
-    for scenario in NODE_DEEP:
-        assert f"| {scenario.name} | {scenario.says} |" in page

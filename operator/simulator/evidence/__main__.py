@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from .check import SearchResult, search
 from .continuity import catalogue
 from .continuity.scenario import Scenario
-from .nodes.scenario import NODE_ASSUMPTIONS, NODE_DEEP, NODE_SCENARIOS, NodeScenario
+from .nodes.scenario import NODE_ASSUMPTIONS, NODE_SCENARIOS, NodeScenario
 from .variant import ASSUMPTIONS, VARIANTS, Variant
 
 _Any = Variant | Scenario | NodeScenario
 _DEFAULT: tuple[_Any, ...] = (*VARIANTS, *catalogue.SCENARIOS, *NODE_SCENARIOS)
-_DEEP: tuple[_Any, ...] = (*catalogue.DEEP, *NODE_DEEP)
 _ASSUMED: tuple[_Any, ...] = (*ASSUMPTIONS, *catalogue.ASSUMPTIONS, *NODE_ASSUMPTIONS)
 _KINDS: tuple[tuple[str, tuple[_Any, ...]], ...] = (
     ("variant", _DEFAULT),
-    ("deep", _DEEP),
+    ("deep", catalogue.DEEP),
     ("assumption", _ASSUMED),
 )
 
@@ -46,8 +45,8 @@ def _tell(outcome: SearchResult) -> None:
 
 def _search_variants(names: Sequence[str], *, is_deep: bool) -> int:
     """Search variants; returns 1 when one of them is not safe."""
-    every = (*_DEFAULT, *_DEEP, *_ASSUMED)
-    whole = _DEEP if is_deep else _DEFAULT
+    every = (*_DEFAULT, *catalogue.DEEP, *_ASSUMED)
+    whole = catalogue.DEEP if is_deep else _DEFAULT
     chosen = [v for name in names for v in every if v.name == name] if names else list(whole)
     outcomes: list[SearchResult] = []
     for variant in chosen:

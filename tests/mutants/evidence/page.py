@@ -8,7 +8,7 @@ from pathlib import Path
 from simulator.evidence.check import SearchResult, search
 from simulator.evidence.continuity import catalogue
 from simulator.evidence.continuity.scenario import Scenario
-from simulator.evidence.nodes.scenario import NODE_ASSUMPTIONS, NODE_DEEP, NODE_SCENARIOS, NodeScenario
+from simulator.evidence.nodes.scenario import NODE_ASSUMPTIONS, NODE_SCENARIOS, NodeScenario
 from simulator.evidence.variant import ASSUMPTIONS, VARIANTS, Variant
 
 from . import continuity, nodes
@@ -87,7 +87,6 @@ def _figures() -> str:
 def node_figures() -> list[str]:
     """Return the lines about the rules that nodes are judged by."""
     lines = ["## Nodes: variants", "", *_variants(NODE_SCENARIOS)]
-    lines += ["### Large ones of nodes (`--deep`)", "", *_variants(NODE_DEEP)]
     table, traces = _mutants(nodes.MUTANTS)
     lines += ["### Mutants of the rules about nodes", "", *table]
     lines += ["### Shortest traces through a broken rule about nodes", ""]

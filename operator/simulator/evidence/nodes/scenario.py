@@ -110,13 +110,6 @@ NODE_SCENARIOS = (
 )  # fmt: skip
 """Everything that must be safe."""
 
-NODE_DEEP = (
-    _scenario("rebooted twice", "a machine is booted twice, and cut off", {"partition": 1, "reboot": 2}),
-    _scenario("stuck, rebooted twice", "a kill that hung before the object went", {"hang": 1, "reboot": 2}, is_deleted=True),
-    _scenario("operator restarts, cut off", "while the machine is cut off and booted again", {"partition": 1, "reboot": 1, "restart": 1}),
-)
-"""Larger explorations that must be safe, for `--deep`."""
-
 NOTHING_IS_PROVEN = frozenset({"sweep, came and went"})
 """Where no certificate may come at all."""
 
