@@ -11,6 +11,8 @@ system UUID and boot id are read when a kubelet starts).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -154,19 +156,25 @@ class Fleet:
     complete_since_s: nodes that went before are not all remembered, seconds since the Unix epoch.
     unbroken_since_s: nodes that came and went since were all seen, likewise.
     is_listed: every node that exists is among them.
+    shared: as `shared_texts` gives them; None: they are looked for at each question.
     """
 
     records: dict[str, NodeRecord] = field(default_factory=dict)
     complete_since_s: float = 0.0
     unbroken_since_s: float = float("inf")
     is_listed: bool = False
+    shared: frozenset[str] | None = None
 
     def identifies(self, record: NodeRecord) -> bool:
         """True when the machine of a record is told, and no other node, present or gone, tells the same machine id or system UUID."""
-        machine = record.machine
-        others = (r.machine for r in self.records.values() if r.name != record.name)
-        is_shared = any(m.machine_id == machine.machine_id or m.system_uuid == machine.system_uuid for m in others)
-        return machine.is_told and not is_shared
+        shared = shared_texts(self.records.values()) if self.shared is None else self.shared
+        return record.machine.is_told and shared.isdisjoint((record.machine.machine_id, record.machine.system_uuid))
+
+
+def shared_texts(records: Iterable[NodeRecord]) -> frozenset[str]:
+    """Return the machine ids and system UUIDs that more than one node tells."""
+    counts = Counter(text for r in records for text in {r.machine.machine_id, r.machine.system_uuid})
+    return frozenset(text for text, count in counts.items() if count > 1)
 
 
 def bounded(records: dict[str, NodeRecord], *, limit: int = NODES_MAX) -> tuple[dict[str, NodeRecord], float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ...core.evidence.machines import NODES_MAX, Fleet, NodeRecord, bounded, gone, merged, seen
+from ...core.evidence.machines import NODES_MAX, Fleet, NodeRecord, bounded, gone, merged, seen, shared_texts
 from ...core.evidence.pod import NodeView
 
 
@@ -32,6 +32,7 @@ class NodeLedger:
         self._limit = limit
         self._records: dict[str, NodeRecord] = {}
         self._complete_since_s = 0.0
+        self._shared: frozenset[str] | None = None
         self.unbroken_since_s = float("inf")
         self.is_listed = False
 
@@ -45,9 +46,11 @@ class NodeLedger:
 
     def fleet(self) -> Fleet:
         """Return what decisions ask."""
+        if self._shared is None:
+            self._shared = shared_texts(self._records.values())
         return Fleet(
             records=self._records, complete_since_s=self._complete_since_s, unbroken_since_s=self.unbroken_since_s,
-            is_listed=self.is_listed,
+            is_listed=self.is_listed, shared=self._shared,
         )
 
     def take(self, view: NodeView, *, is_birth: bool = False) -> None:
@@ -88,6 +91,7 @@ class NodeLedger:
         if self._records.get(record.name) == record:
             return
         self._records[record.name] = record
+        self._shared = None
         self.on_news(record.name)
         if len(self._records) > self._limit:
             kept, dropped_until_s = bounded(self._records, limit=self._limit)
