@@ -13,17 +13,19 @@ from multiprocessing import get_context
 
 from simulator.evidence.check import search
 from simulator.evidence.continuity.catalogue import SCENARIOS
+from simulator.evidence.nodes.scenario import NODE_SCENARIOS
 from simulator.evidence.variant import VARIANTS
 
-from .evidence import continuity, mutants
+from .evidence import continuity, mutants, nodes
 from .evidence.continuity import ContinuityMutant
 from .evidence.mutants import Mutant as ProductMutant
+from .evidence.nodes import NodeMutant
 from .verdict import Fate, Verdict
 
 __all__ = ["MUTANTS", "Mutant", "unsafe_variants", "verdicts"]
 
-Mutant = ProductMutant | ContinuityMutant
-MUTANTS: tuple[Mutant, ...] = (*mutants.MUTANTS, *continuity.MUTANTS)
+Mutant = ProductMutant | ContinuityMutant | NodeMutant
+MUTANTS: tuple[Mutant, ...] = (*mutants.MUTANTS, *continuity.MUTANTS, *nodes.MUTANTS)
 
 
 def unsafe_variants(mutants: Iterable[Mutant], at_once: int) -> list[str]:
@@ -45,7 +47,7 @@ def _pool(at_once: int) -> ProcessPoolExecutor:
 
 
 def _is_safe(variant: str) -> bool:
-    outcome = search(next(v for v in (*VARIANTS, *SCENARIOS) if v.name == variant))
+    outcome = search(next(v for v in (*VARIANTS, *SCENARIOS, *NODE_SCENARIOS) if v.name == variant))
     return outcome.is_complete and not outcome.violation
 
 

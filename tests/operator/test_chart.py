@@ -69,6 +69,10 @@ def test_values_arrive_at_the_operator_with_their_units() -> None:
         journal_queue=1_000_000,
         recommendations_source="/recommendations/fleet",
         recommendations_poll_s=60,
+        node_lifecycle="Cloud",
+        trust_out_of_service_taint=True,
+        reap_margin_s=120,
+        ask_runtime=True,
     )
     namespaced = settings.from_environment(environment(render("namespaced")))
     assert namespaced.watch_namespaces == ("team-a", "team-b")

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from test_chart_variants import VARIANTS, Manifest, of_kind, render, the
 
+from staticgroup.kube.nodes import records as node_records
+
 # where | api group | resource | only these names | verbs
 IN_SERVED_NAMESPACES = """
     {where} | staticgroup.io   | staticgroups            |          | get list watch
@@ -27,7 +29,13 @@ ALL_NAMESPACES = """
     * | staticgroup.io | clusterkafkaconnections/status | | get patch
     * | core           | namespaces                     | | list watch
 """
-NODES = "* | core | nodes | | get list watch"
+CHUNKS = " ".join(f"staticgroup-operator-nodes-{n}" for n in range(8))
+NODES = f"""
+    *                  | core                | nodes      |          | get list watch
+    kube-node-lease    | coordination.k8s.io | leases     |          | get
+    staticgroup-system | core                | configmaps |          | create
+    staticgroup-system | core                | configmaps | {CHUNKS} | get update
+"""
 ONCE_PER_CLUSTER = """
     * | core                         | namespaces                | kube-system | get
     * | staticgroup.io               | watchgapconfirmations     |             | get list
@@ -102,6 +110,16 @@ def test_strimzi_adds_one_right_and_lets_the_policy_look_at_its_pods() -> None:
     constraints = [the(render("default", *each), "MutatingAdmissionPolicy")["spec"]["matchConstraints"] for each in ((), asked)]
     assert ["objectSelector" in each for each in constraints] == [True, False]
     assert constraints[0]["resourceRules"] == constraints[1]["resourceRules"]
+
+
+def test_asking_runtimes_adds_one_right() -> None:
+    more, less = granted(render("default", "--set", "evidence.askRuntime=true")), granted(render("default"))
+    assert more - less == table("* | core | nodes/proxy | | get")
+    assert less <= more
+
+
+def test_chunks_of_what_is_remembered_of_nodes_are_those_of_the_operator() -> None:
+    assert node_records.CHUNKS == 8
 
 
 def test_least_rights_are_without_nodes_and_for_named_secrets_only() -> None:

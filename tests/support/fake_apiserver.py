@@ -62,7 +62,7 @@ class FakeApiServer:
     failure_text: the message of what `failing` answers.
     failing_paths: requests of these paths are answered with 503.
     openapi: what is published of our resources; None: 404, as before any CRD is installed.
-    served: by path, the discovery documents of groups that somebody installed; others are answered with 404.
+    served: by path, the discovery documents of groups that somebody installed; others are answered with 404. And what nodes answer.
     """
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ class FakeApiServer:
         if is_published or parts in (["version"], ["api"], ["apis"]):
             discovery: Json = {"major": "1", "minor": "36", "versions": [], "groups": []}
             return web.json_response(self.openapi if is_published else discovery)
-        if parts[0] == "apis" and len(parts) == 3:
+        if request.path in self.served or (parts[0] == "apis" and len(parts) == 3):
             return web.json_response(self.served[request.path]) if request.path in self.served else _status(404)
         group = "" if parts[0] == "api" else parts[1]
         rest = parts[2:] if parts[0] == "api" else parts[3:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
+from staticgroup.core.evidence.certificate import Certificate
 from staticgroup.core.evidence.chain import Incarnation
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.pods.behind import Lineage
@@ -208,6 +209,18 @@ class FakePods(Hooks):
     def merge(self, entries: Iterable[Incarnation]) -> None:
         """Add what a status holds from an earlier process."""
         self.book.merge(tuple(entries), complete_until=lambda namespace: self.at)
+
+    def suspects(self) -> Iterator[Incarnation]:
+        """Return the suspects that were bound to a node."""
+        return self.book.suspects()
+
+    def close(self, uid: str, proof: Certificate) -> bool:
+        """Close a suspicion by what became of a node."""
+        return self.book.close(uid, proof) is not None
+
+    def owe(self, uid: str, owed: str) -> None:
+        """Note what a node has not shown yet."""
+        self.book.owe(uid, owed)
 
     def forget(self, uid: str) -> bool:
         """Drop a vanished incarnation."""

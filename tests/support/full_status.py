@@ -52,6 +52,10 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
         last_confirmed_removal=api.ConfirmedRemoval(
             at=T0, instance_id=ids[0], member_id=MEMBER_ID, confirmed_by="b" * 256, reason="scaled 5→4"
         ),
+        last_node_removal=api.NodeRemoval(
+            at=T0, instance_id=ids[0], member_id=MEMBER_ID, certificate=durable.NodeCertificate.REAPED, evidence="e" * 300,
+            reason="scaled 5→4",
+        ),
         timeout=_timeout(),
         absences=_absences(so_many(len(Cause)), so_many(SAMPLES_MAX)),
         connect=api.Connect(
@@ -118,6 +122,11 @@ def _incarnation(number: int, instance_id: str) -> durable.Incarnation:
         state=durable.IncarnationState.SUSPECT if is_suspect else durable.IncarnationState.DEAD,
         certificate=None if is_suspect else durable.Certificate.E1_PRIME,
         confirmed_by="b" * 256 if is_suspect else None,
+        node_certificate=durable.NodeCertificate.NODE_GONE if is_suspect else None,
+        created=T0 if is_suspect else None,
+        grace_seconds=86_400 if is_suspect else None,
+        reap_doubt=durable.ReapDoubt.STUCK if is_suspect else None,
+        owed="o" * 300 if is_suspect else None,
         evidence="e" * 300,
         since=T0,
         resource_version="1700000",

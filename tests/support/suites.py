@@ -78,6 +78,7 @@ EXHAUSTIVE = (
     "tests/simulation/test_evidence_model.py",
     "tests/simulation/test_evidence_mutants.py",
     "tests/simulation/test_continuity_model.py",
+    "tests/simulation/test_node_model.py",
 )
 SPARK_JOBS = tuple(f"tests/pipeline/test_{name}.py" for name in ("cli", "exactly_once", "waves"))
 """Half of the tests on Spark by the time that they take."""
@@ -124,8 +125,9 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             name="exhaustive model", command=pytest(*EXHAUSTIVE[:2], "--timeout=300"), budget_s=130, one_core=True
         ),
         Suite(
-            name="continuity model", command=pytest(*EXHAUSTIVE[2:], "--timeout=300"), budget_s=40, one_core=True
+            name="continuity model", command=pytest(EXHAUSTIVE[2], "--timeout=300"), budget_s=40, one_core=True
         ),
+        Suite(name="node model", command=pytest(EXHAUSTIVE[3], "--timeout=300"), budget_s=50, one_core=True),
         Suite(
             name="models",
             command=pytest(

@@ -70,6 +70,14 @@
   value: {{ .Values.recommendations.source | quote }}
 - name: STATICGROUP_RECOMMENDATIONS_POLL_S
   value: {{ .Values.recommendations.pollSeconds | quote }}
+- name: STATICGROUP_NODE_LIFECYCLE
+  value: {{ .Values.evidence.nodeLifecycle | quote }}
+- name: STATICGROUP_TRUST_OUT_OF_SERVICE_TAINT
+  value: {{ .Values.evidence.trustOutOfServiceTaint | quote }}
+- name: STATICGROUP_REAP_MARGIN_S
+  value: {{ .Values.evidence.reapMarginSeconds | quote }}
+- name: STATICGROUP_ASK_RUNTIME
+  value: {{ .Values.evidence.askRuntime | quote }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

@@ -34,6 +34,12 @@
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch]
+{{ if .Values.evidence.askRuntime -}}
+# All that a kubelet serves, also to run commands in pods: see evidence.askRuntime.
+- apiGroups: [""]
+  resources: [nodes/proxy]
+  verbs: [get]
+{{ end -}}
 {{ end -}}
 # Its uid names the cluster: issued ids are scoped by it.
 - apiGroups: [""]

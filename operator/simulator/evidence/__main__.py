@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from .check import SearchResult, search
 from .continuity import catalogue
 from .continuity.scenario import Scenario
+from .nodes.scenario import NODE_ASSUMPTIONS, NODE_SCENARIOS, NodeScenario
 from .variant import ASSUMPTIONS, VARIANTS, Variant
 
-_DEFAULT: tuple[Variant | Scenario, ...] = (*VARIANTS, *catalogue.SCENARIOS)
-_ASSUMED: tuple[Variant | Scenario, ...] = (*ASSUMPTIONS, *catalogue.ASSUMPTIONS)
-_KINDS: tuple[tuple[str, tuple[Variant | Scenario, ...]], ...] = (
+_Any = Variant | Scenario | NodeScenario
+_DEFAULT: tuple[_Any, ...] = (*VARIANTS, *catalogue.SCENARIOS, *NODE_SCENARIOS)
+_ASSUMED: tuple[_Any, ...] = (*ASSUMPTIONS, *catalogue.ASSUMPTIONS, *NODE_ASSUMPTIONS)
+_KINDS: tuple[tuple[str, tuple[_Any, ...]], ...] = (
     ("variant", _DEFAULT),
     ("deep", catalogue.DEEP),
     ("assumption", _ASSUMED),

@@ -14,6 +14,8 @@ from .continuity.scenario import Scenario
 from .kafka import Kafka
 from .kubernetes import Kubernetes
 from .move import Move
+from .nodes.model import NodeModel
+from .nodes.scenario import NodeScenario
 from .objects import FAILED, uid_of
 from .policy import Policy
 from .rounds import Operator
@@ -244,12 +246,16 @@ class _Search:
         return self.outcome(departures=departures)
 
 
-def search(variant: Variant | Scenario, *, states_max: int = STATES_MAX) -> SearchResult:
+def search(variant: Variant | Scenario | NodeScenario, *, states_max: int = STATES_MAX) -> SearchResult:
     """Visit every reachable state of a variant or scenario, or stop at the first broken promise.
 
     Parameters
     ----------
     states_max: gives up after so many states; a complete search stays below.
     """
-    model: Searchable[Any] = ContinuityModel(variant) if isinstance(variant, Scenario) else Model(variant)
+    model: Searchable[Any]
+    if isinstance(variant, NodeScenario):
+        model = NodeModel(variant)
+    else:
+        model = ContinuityModel(variant) if isinstance(variant, Scenario) else Model(variant)
     return _Search(model, states_max).run()

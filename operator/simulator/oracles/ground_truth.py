@@ -6,6 +6,7 @@ that an id keeps its carriers and its owner when their objects are long gone. It
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ class PodLife:
     Parameters
     ----------
     ids: those it was given, before a client appends anything. shown: the containers of which an id was ever shown.
+    node: where it was bound, as the how many-th event; gone_at: its object's end, likewise.
+    reaped_s: since when its node's kubelet must have ended it, because it has started a pod that was bound after the object had gone, and
+        the grace period is over.
     """
 
     uid: str
@@ -55,6 +59,11 @@ class PodLife:
     has_end: bool = False
     is_gone: bool = False
     is_forgotten: bool = False
+    node: str = ""
+    bound_at: int = 0
+    gone_at: int = 0
+    grace_s: float = 30.0
+    reaped_s: float = math.inf
 
     @property
     def is_certified(self) -> bool:
@@ -98,6 +107,7 @@ class GroundTruth:
         self.pods: dict[str, PodLife] = {}
         self.groups: dict[str, GroupLife] = {}
         self.renewals: dict[str, float] = {}
+        self._events = 0
         self._replicas: dict[Workload, list[tuple[float, range]]] = {}
         self._takers: Mapping[str, Callable[[Event], None]] = {
             PODS: self._pod,
@@ -148,6 +158,7 @@ class GroundTruth:
             p.uid
             for p in self.pods.values()
             if not p.is_certified
+            and p.reaped_s > self._loop.time()
             and (
                 (creator is not None and p.uid == creator.pod_uid)
                 or (bases & p.ids and p.created_s < self._loop.time() - ROUND_MAX_S)
@@ -241,12 +252,28 @@ class GroundTruth:
             life.ids |= _carried(body)
         life.was_bound = life.was_bound or bool(body["spec"].get("nodeName"))
         life.is_gone = event.current is None
+        self._note_node(life, body)
         shown = _statuses(status)
         life.shown |= {s["name"] for s in shown if s.get("containerID")}
         is_over = status.get("phase") in ("Succeeded", "Failed")
         life.has_end = life.has_end or is_over
         if is_over and _all_ended(body, shown, life.shown):
             life.has_proof = True
+
+    def _note_node(self, life: PodLife, body: Json) -> None:
+        """Note where a pod is bound and when its object went, and what a container that runs there says of those that went before."""
+        self._events += 1
+        node = str(body["spec"].get("nodeName") or "")
+        if node and not life.node:
+            life.node, life.bound_at = node, self._events
+            life.grace_s = float(body["spec"].get("terminationGracePeriodSeconds") or 30)
+        if life.is_gone:
+            life.gone_at = life.gone_at or self._events
+            return
+        if any((s.get("state") or {}).get("running") for s in _statuses(body.get("status") or {})):
+            for other in self.pods.values():
+                if other.is_gone and other.node == life.node and other.gone_at < life.bound_at:
+                    other.reaped_s = min(other.reaped_s, self._loop.time() + other.grace_s)
 
     def _group(self, event: Event) -> None:
         body = event.current if event.current is not None else event.previous

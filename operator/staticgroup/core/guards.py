@@ -210,8 +210,8 @@ def expected_again(c: Candidate) -> Hit | None:
 
 def pod_present(c: Candidate) -> Hit | None:
     """Hold while a pod object of such a name exists whose end is not certified and that may hold the id (step 2)."""
-    # A word is about an object that is gone; one that is here again has a kubelet that may run it.
-    certified = {i.uid for i in c.chain.incarnations if i.certificate is not None and not i.certificate.is_word}
+    # A word, or evidence of a node, is about an object that is gone; one that is here again has a kubelet that may run it.
+    certified = {i.uid for i in c.chain.incarnations if i.certificate is not None and not i.certificate.is_of_gone}
     harmless = certified | {i.uid for i in c.chain.ruled_out}
     for pod_name, uid in c.seat.fresh.objects if c.seat.fresh is not None else ():
         if uid not in harmless:

@@ -74,6 +74,7 @@ class Resource:
 PODS: Final = Resource(group="", version="v1", plural="pods")
 NODES: Final = Resource(group="", version="v1", plural="nodes")
 NAMESPACES: Final = Resource(group="", version="v1", plural="namespaces")
+CONFIG_MAPS: Final = Resource(group="", version="v1", plural="configmaps")
 SECRETS: Final = Resource(group="", version="v1", plural="secrets")
 STATEFULSETS: Final = Resource(group="apps", version="v1", plural="statefulsets")
 LEASES: Final = Resource(group="coordination.k8s.io", version="v1", plural="leases")

@@ -81,6 +81,8 @@ def _memory(status: Json, now: datetime) -> Iterator[str]:
     for each in entries[:LEDGER_SHOWN_MAX]:
         proof = f"{each['certificate']}: {each.get('evidence')}" if each.get("certificate") else each.get("evidence")
         word = f"; confirmed by {each['confirmedBy']}" if each.get("confirmedBy") else ""
+        word += f"; closed by its node ({each['nodeCertificate']})" if each.get("nodeCertificate") else ""
+        word += f"; {each['owed']}" if each.get("owed") else ""
         yield f"  pod {each.get('podName')} uid {each.get('uid')}: {each.get('state')} for {age(str(each.get('since')), now)}; {proof}{word}"
     if len(entries) > LEDGER_SHOWN_MAX:
         yield f"  ... and {len(entries) - LEDGER_SHOWN_MAX} more"

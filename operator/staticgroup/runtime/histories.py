@@ -28,13 +28,14 @@ from ..core.evidence.continuity import (
     first_checkpoint,
     settled_workload,
 )
-from ..core.evidence.spans import SINCE_EVER_S, EditablePod, GapWord, SpanReason
+from ..core.evidence.spans import SINCE_EVER_S, BlindSpan, EditablePod, GapWord, SpanReason
 from ..core.ids.naming import Naming, keep_ids_in_copies, naming_or_none, ordinal_of_pod
 from ..core.snapshot import History
 from ..core.workload import WorkloadView
 from ..kube.gateway import KubeGateway
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem
+from .work_queue import Key
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class Histories:
     ----------
     policy_served, webhook_served: the admission policy, the webhook that injects ids is in force.
     words: what people have said about gaps.
+    swept: the blind spans of a StaticGroup that its nodes have been swept of.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     """
 
@@ -86,6 +88,7 @@ class Histories:
     words: Callable[[], tuple[GapWord, ...]]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
+    swept: Callable[[Key], frozenset[BlindSpan]] = lambda key: frozenset()
 
     def looked(
         self, group: StaticGroup, spec: StaticGroupSpec, history: History, premise: Premise, *,
@@ -240,6 +243,7 @@ class Histories:
             settled=settled.workload if settled is not None and settled.epoch == epoch else None,
             are_ids_by_hand=premise.is_doubted,
             words=self.words() if words else (),
+            swept=self.swept((namespace, group.metadata.name)) if words else frozenset(),
         )
 
     def _are_by_hand(

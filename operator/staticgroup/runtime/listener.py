@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ..core.evidence.chain import Incarnation
 from ..core.evidence.pod import PodVersion
-from ..kube.node_store import NodeStore
+from ..kube.nodes.store import NodeStore
 from ..kube.pods.continuity import Workload
 from ..kube.pods.hooks import PodStoreHooks
 from ..kube.pods.store import PodStore
@@ -164,6 +164,10 @@ class Listener:
 
     def _is_managed(self, namespace: str, pod_name: str) -> bool:
         return bool(self._stores.groups_of_workload(namespace, _workload_of(pod_name)))
+
+    def is_needed(self, suspect: Incarnation) -> bool:
+        """True for a suspect that some StaticGroup has to remember, by its name or by an id that it carried."""
+        return self._is_managed(suspect.namespace, suspect.pod_name) or bool(self._counted_on(suspect))
 
     def _counted_on(self, pod: Incarnation) -> Mapping[Workload, bool]:
         return self._parts.reconciler.ledgers.counting_on(pod)

@@ -49,6 +49,8 @@ class _Told:
     config_refused: str = ""
     closed: list[tuple[BlindSpan, GapWord]] = field(default_factory=list)
     untold: list[tuple[BlindSpan, GapWord]] = field(default_factory=list)
+    swept: list[BlindSpan] = field(default_factory=list)
+    untold_swept: list[BlindSpan] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -164,33 +166,33 @@ class Narrator:
     async def confirmations(
         self, group: StaticGroup, known: Iterable[Incarnation], before: StaticGroupStatus | None
     ) -> None:
-        """Audit and tell each suspicion that a person's word has closed, once.
+        """Audit and tell each suspicion that a person's word, or what became of a node, has closed, once.
 
         Parameters
         ----------
         known: every incarnation of the workload. before: the status of before this round, which tells what an earlier
             process has told.
         """
-        closed = {i.uid: i for i in known if i.certificate is not None and i.certificate.is_word}
+        closed = {i.uid: i for i in known if i.certificate is not None and i.certificate.is_of_gone}
         ledger = before.ledger.incarnations if before is not None and before.ledger is not None else ()
         told = self._of(group)
         before_told, told.confirmed = told.confirmed, frozenset(closed)
-        for uid in sorted(closed.keys() - before_told - {e.uid for e in ledger if e.confirmed_by is not None}):
+        for uid in sorted(closed.keys() - before_told - {e.uid for e in ledger if e.confirmed_by is not None or e.node_certificate is not None}):
             incarnation = closed[uid]
             certificate = incarnation.certificate
             assert certificate is not None
-            _audit(
-                group,
-                "suspect confirmed",
-                pod=incarnation.pod_name,
-                uid=uid,
-                node=incarnation.node_name,
-                confirmed_by=certificate.said_by,
-                evidence=certificate.statement,
-            )
-            where = f"pod {incarnation.pod_name} uid {uid} on node {incarnation.node_name or 'unknown'}"
+            pod, node = incarnation.pod_name, incarnation.node_name
+            if certificate.is_word:
+                said_by = certificate.said_by
+                _audit(group, "suspect confirmed", pod=pod, uid=uid, node=node, confirmed_by=said_by, evidence=certificate.statement)
+            else:
+                kind = certificate.kind.value
+                _audit(group, "suspect closed by its node", pod=pod, uid=uid, node=node, certificate=kind, evidence=certificate.statement)
             await self._post(
-                group, "Normal", "SuspectConfirmed", f"{where} counts as ended (E2): {certificate.statement}"
+                group,
+                "Normal",
+                "SuspectConfirmed" if certificate.is_word else "SuspectClosedByNode",
+                f"pod {pod} uid {uid} on node {node or 'unknown'} counts as ended ({certificate.kind.value}): {certificate.statement}",
             )
 
     def spans_closed(
@@ -215,9 +217,25 @@ class Narrator:
                 evidence=word.statement,
             )
 
-    async def gaps(self, group: StaticGroup) -> None:
-        """Tell users of each blind span that a word has closed, once."""
+    def spans_swept(self, group: StaticGroup, spans: Iterable[BlindSpan]) -> None:
+        """Audit each blind span that a sweep of the nodes has closed, before a removal can rest on that; `gaps` tells users."""
         told = self._of(group)
+        for span in spans:
+            told.swept = [*told.swept, span][-CLOSED_SPANS_MAX:]
+            told.untold_swept.append(span)
+            _audit(group, "gap swept", ordinals=span.ordinals.text, span=span.words)
+
+    async def gaps(self, group: StaticGroup) -> None:
+        """Tell users of each blind span that a word or a sweep has closed, once."""
+        told = self._of(group)
+        swept, told.untold_swept = told.untold_swept, []
+        for span in swept:
+            await self._post(
+                group,
+                "Normal",
+                "GapSwept",
+                f"no pod of ordinals {span.ordinals.words} that nobody saw from {span.words} runs on any node that can have run one",
+            )
         untold, told.untold = told.untold, []
         for span, word in untold:
             await self._post(
@@ -302,6 +320,7 @@ class Narrator:
             for span, word in self._of(group).closed
             if removal.ordinal in span.ordinals
         ]
+        parts += [f"unseen {s.words}, every node swept" for s in self._of(group).swept if removal.ordinal in s.ordinals]
         return "; ".join(parts)
 
     async def _post(self, group: StaticGroup, event_type: str, reason: str, message: str) -> None:

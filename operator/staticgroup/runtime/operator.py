@@ -21,7 +21,10 @@ from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kafka.lent import Lent
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
-from ..kube.node_store import NodeStore
+from ..kube.nodes.ledger import NodeLedger
+from ..kube.nodes.looks import NodeLooks
+from ..kube.nodes.records import NodeRecords
+from ..kube.nodes.store import NodeStore
 from ..kube.pods.continuity import Continuity
 from ..kube.pods.hooks import PodStoreSettings
 from ..kube.pods.store import PodStore
@@ -36,7 +39,8 @@ from .listener import Listener
 from .memories import Memories
 from .metrics import Metrics
 from .narrator import Narrator
-from .process.settings import Settings
+from .nodes.evidence import NodeEvidence
+from .process.settings import Settings, node_rules
 from .process.streams import Streams
 from .recommendations import recommendations_of
 from .reconciler import Reconciler
@@ -84,8 +88,9 @@ class Operator:
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
+        self.node_ledger = NodeLedger(now_s=sources.now_s)
         self.nodes = NodeStore(
-            transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s
+            transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s, ledger=self.node_ledger
         )
         self.connections = self._connections()
         self.journal = self._journal(journal_sinks)
@@ -105,6 +110,7 @@ class Operator:
         self._term: asyncio.Task[None] | None = None
         self._one_term = asyncio.Lock()
         self.reconciler = self._reconciler()
+        self.node_evidence = self._node_evidence(transport)
         self.connection_reporter = self._connection_reporter()
         self.queue, self.connection_queue = self._queues()
 
@@ -231,6 +237,7 @@ class Operator:
                 words=lambda: self.words.gap_words,
                 now_s=self.sources.now_s,
                 monotonic_s=self.sources.monotonic_s,
+                swept=lambda key: self.node_evidence.swept(key),  # noqa: PLW0108 - it is made later
             ),
             narrator=Narrator(kube=self.kube, metrics=self.metrics),
             metrics=self.metrics,
@@ -244,6 +251,22 @@ class Operator:
             group_poll_s=self.settings.group_poll_s,
             journal=self.journal,
             recommendations=self.recommendations,
+        )
+
+    def _node_evidence(self, transport: Transport) -> NodeEvidence:
+        settings, clock_s = self.settings, self.sources.monotonic_s
+        return NodeEvidence(
+            pods=self.pods,
+            stores=self.stores,
+            memories=self.reconciler.memories,
+            ledger=self.node_ledger,
+            records=NodeRecords(transport, self.node_ledger, namespace=settings.namespace, prefix=settings.lease_name),
+            looks=NodeLooks(transport, scopes=settings.watch_namespaces or ("",), clock_s=clock_s),
+            rules=node_rules(settings),
+            is_needed=self.listener.is_needed,
+            look_again=self.listener.look_at,
+            now_s=self.sources.now_s,
+            monotonic_s=clock_s,
         )
 
     # life -----------------------------------------------------------------------------------------------------
@@ -317,9 +340,11 @@ class Operator:
         async with self._one_term:
             try:
                 await self._take_over()
-                if self.journal is not None:
-                    await self.journal.beat_forever(lambda: self.pods.epoch)
-                await asyncio.Event().wait()
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self.node_evidence.follow(), name="node evidence")
+                    if self.journal is not None:
+                        tasks.create_task(self.journal.beat_forever(lambda: self.pods.epoch), name="journal beat")
+                    await asyncio.Event().wait()
             finally:
                 self.is_active = False
                 await self.queue.stop()
@@ -343,6 +368,7 @@ class Operator:
         if stored is not None and not self.pods.adopt(stored):
             log.warning("the watch of the last holder cannot be continued", extra={"epoch": stored.epoch})
         self.reconciler.forget_all()
+        self.node_evidence.forget_all()
         self.connection_reporter.forget_all()
         self.queue, self.connection_queue = self._queues()
         self.queue.start()
@@ -368,6 +394,7 @@ class Operator:
         try:
             await self._merge_ledgers()
             await self.nodes.wait_listed()
+            await self.node_evidence.records.read()
             parts.append(asyncio.create_task(self.pods.run(resume, restored=self.lease.restored), name="pods"))
             await self.pods.wait_anchored()
             yield

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
+from ..core.evidence.continuity import closed_by_sweeps
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome, ReleaseResult
 from ..core.ids.naming import naming_or_none
 from ..core.next_pods.group_config import asked
@@ -127,6 +128,8 @@ class Reconciler:
         self.narrator.spans_closed(
             group, memory.history.continuity, decided.history.continuity, self.histories.words()
         )
+        swept = self.histories.swept(key)
+        self.narrator.spans_swept(group, closed_by_sweeps(memory.history.continuity, decided.history.continuity, swept))
         executed, decided = await self.execute(group, spec, decided, memory)
         memory.history = decided.history
         if self.journal is not None:

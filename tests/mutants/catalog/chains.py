@@ -88,7 +88,7 @@ CHAINS = (
             ),
             (
                 "certificate taken back by a later version",
-                ("    if seen.certificate is not None and not seen.certificate.is_word:\n        return seen\n", ""),
+                ("    if seen.certificate is not None and not seen.certificate.is_of_gone:\n        return seen\n", ""),
             ),
         )
     ),

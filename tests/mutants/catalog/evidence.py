@@ -135,13 +135,13 @@ FACTS = (
     ),
     mutant(
         "facts of a node that is gone forgotten",
-        "kube/node_store.py",
+        "kube/nodes/store.py",
         NODES,
         ("return self._nodes.get(name) or self._vanished.get(name)", "return self._nodes.get(name)"),
     ),
     mutant(
         "facts of a node asked once count for ever",
-        "kube/node_store.py",
+        "kube/nodes/store.py",
         NODES,
         (
             "if self._asks_by_name and self._clock_s() - self._answered_s.get(name, -ASK_AGAIN_S) >= ASK_AGAIN_S:",

@@ -116,7 +116,7 @@ WORDS_OF_PEOPLE = (
         "word survives the object's return",
         "core/evidence/chain.py",
         WORD,
-        (" and not seen.certificate.is_word:\n", ":\n"),
+        (" and not seen.certificate.is_of_gone:\n", ":\n"),
     ),
     mutant(
         "word survives a LIST of the object",
@@ -134,14 +134,14 @@ WORDS_OF_PEOPLE = (
         "word lets a removal pass an object that is there",
         "core/guards.py",
         WORD,
-        (" if i.certificate is not None and not i.certificate.is_word}", " if i.certificate is not None}"),
+        (" if i.certificate is not None and not i.certificate.is_of_gone}", " if i.certificate is not None}"),
     ),
     mutant(
         "confirmed end written as a certificate that an older operator refuses",
         "core/status/memory.py",
         MEMORY,
         (
-            "state=durable.IncarnationState.SUSPECT if is_word else durable.IncarnationState(i.state.value),",
+            "state=durable.IncarnationState.SUSPECT if is_of_gone else durable.IncarnationState(i.state.value),",
             "state=durable.IncarnationState(i.state.value),",
         ),
     ),

@@ -8,12 +8,14 @@ from pathlib import Path
 from simulator.evidence.check import SearchResult, search
 from simulator.evidence.continuity import catalogue
 from simulator.evidence.continuity.scenario import Scenario
+from simulator.evidence.nodes.scenario import NODE_ASSUMPTIONS, NODE_SCENARIOS, NodeScenario
 from simulator.evidence.variant import ASSUMPTIONS, VARIANTS, Variant
 
-from . import continuity
+from . import continuity, nodes
 from .continuity import ContinuityMutant
 from .covered import COVERED
 from .mutants import MUTANTS, Mutant
+from .nodes import NodeMutant
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "evidence-model.md"
 BEGIN, END = "<!-- figures: evidence-model -->", "<!-- /figures -->"
@@ -28,6 +30,7 @@ SHOWN_OF_CONTINUITY = (
     "Lease before the LIST",
     "facts over a restore",
 )
+SHOWN_OF_NODES = ("grace from the vanish", "any boot", "boot of any time", "forgotten ledger", "unready exempt")
 """Mutants whose shortest trace the page prints."""
 
 
@@ -45,7 +48,7 @@ def page_with_figures(page: str) -> str:
     return f"{head}{BEGIN}\n\n{_figures()}\n{END}{tail}"
 
 
-def variant_row(variant: Variant | Scenario, outcome: SearchResult) -> str:
+def variant_row(variant: Variant | Scenario | NodeScenario, outcome: SearchResult) -> str:
     """Return the row of one variant; the same search always gives the same row."""
     departures = f"{outcome.departures:,}" if variant.progress else "-"
     return (
@@ -54,7 +57,7 @@ def variant_row(variant: Variant | Scenario, outcome: SearchResult) -> str:
     )
 
 
-def mutant_row(mutant: Mutant | ContinuityMutant, outcome: SearchResult) -> str:
+def mutant_row(mutant: Mutant | ContinuityMutant | NodeMutant, outcome: SearchResult) -> str:
     """Return the row of one mutant; the last figure is the length of the shortest trace to what it breaks."""
     return f"| {mutant.name} | {mutant.says} | {mutant.variant} | {len(outcome.trace)} |"
 
@@ -77,10 +80,23 @@ def _figures() -> str:
     for name in SHOWN_OF_CONTINUITY:
         lines += _trace(next(m.says for m in continuity.MUTANTS if m.name == name), traces[name])
     lines += ["### What the continuity rules rest on", "", *_assumptions(catalogue.ASSUMPTIONS)]
+    lines += node_figures()
     return "\n".join(lines)
 
 
-def _variants(variants: Iterable[Variant | Scenario]) -> Iterator[str]:
+def node_figures() -> list[str]:
+    """Return the lines about the rules that nodes are judged by."""
+    lines = ["## Nodes: variants", "", *_variants(NODE_SCENARIOS)]
+    table, traces = _mutants(nodes.MUTANTS)
+    lines += ["### Mutants of the rules about nodes", "", *table]
+    lines += ["### Shortest traces through a broken rule about nodes", ""]
+    for name in SHOWN_OF_NODES:
+        lines += _trace(next(m.says for m in nodes.MUTANTS if m.name == name), traces[name])
+    lines += ["### What the rules about nodes rest on", "", *_assumptions(NODE_ASSUMPTIONS)]
+    return lines
+
+
+def _variants(variants: Iterable[Variant | Scenario | NodeScenario]) -> Iterator[str]:
     yield "| variant | about | states | transitions | depth | removals | departures that end |"
     yield "|---|---|--:|--:|--:|--:|--:|"
     states = 0
@@ -93,7 +109,7 @@ def _variants(variants: Iterable[Variant | Scenario]) -> Iterator[str]:
     yield from ("", f"Together {states:,} states. Every one of them keeps every promise.", "")
 
 
-def _mutants(mutants: Iterable[Mutant | ContinuityMutant]) -> tuple[list[str], dict[str, SearchResult]]:
+def _mutants(mutants: Iterable[Mutant | ContinuityMutant | NodeMutant]) -> tuple[list[str], dict[str, SearchResult]]:
     lines = ["| mutant | what is broken | found in | steps |", "|---|---|---|--:|"]
     traces: dict[str, SearchResult] = {}
     for mutant in mutants:
@@ -112,7 +128,7 @@ def _covered(faults: Iterable[tuple[Mutant | ContinuityMutant, str]]) -> Iterato
     yield ""
 
 
-def _assumptions(variants: Iterable[Variant | Scenario]) -> Iterator[str]:
+def _assumptions(variants: Iterable[Variant | Scenario | NodeScenario]) -> Iterator[str]:
     for variant in variants:
         yield from _trace(variant.says, search(variant))
 

@@ -12,7 +12,7 @@ import pytest
 from staticgroup.kube import pages as paging
 from staticgroup.kube import transport as wire
 from staticgroup.kube.gateway import AioKubeGateway
-from staticgroup.kube.node_store import NodeStore
+from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.pages import PAGE_BYTES, PAGE_LIMIT, PAGE_LIMIT_SLOW, PageLimit
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind, problem_of
 from staticgroup.kube.transport import connect

@@ -1,7 +1,7 @@
 """A node's machine and its kubelet process: each can stop without the other, and the network without both.
 
 Sources: kubelet_node_status.go (a Node is registered when a kubelet starts, and only then), nodelease (every 10 s),
-nodeInfo.bootID (new at each boot).
+nodeInfo.bootID (new at each boot; machineID and systemUUID stay).
 """
 
 from __future__ import annotations
@@ -208,6 +208,7 @@ class Machine(ABC):
         )
         info = {
             "machineID": f"machine-{self.name}",
+            "systemUUID": f"system-{self.name}",
             "bootID": f"boot-{self.name}-{self.boot_count}",
             "kubeletVersion": self.version,
         }

@@ -65,6 +65,22 @@ class Certificate(StrEnum):
     E1_PRIME = "E1Prime"
 
 
+class NodeCertificate(StrEnum):
+    """Name the proof that what became of a node gives."""
+
+    NODE_GONE = "E2Node"
+    REAPED = "E3"
+    REBOOTED = "E4"
+
+
+class ReapDoubt(StrEnum):
+    """Say why the work of a kubelet after an object vanished need not have ended its processes."""
+
+    HOST_PID = "HostPID"
+    STUCK = "StuckTerminating"
+    END_UNSEEN = "EndUnseen"
+
+
 class InjectedId(ApiModel):
     """Name one annotation that carries an id."""
 
@@ -182,6 +198,22 @@ class Incarnation(ApiModel):
         description="Whose word closed the suspicion, by a PodEndConfirmation (E2). With it a Suspect counts as dead.",
         json_schema_extra=NULLABLE,
     )
+    # Absent, not null, from here on: what was written before these fields were known means the same, and is written again unchanged.
+    node_certificate: NodeCertificate | None = Field(
+        None,
+        description="The proof that what became of its node gave. E2Node: the node is gone or out of service. E3: its kubelet has "
+        "caught up and worked on since. E4: the same after a reboot. With it a Suspect counts as dead.",
+    )
+    created: Timestamp | None = Field(None, description="When the pod of a suspect was created.")
+    grace_seconds: Annotated[int, Field(ge=0, le=INT32_MAX)] | None = Field(
+        None, description="How long the kubelet lets the pod of a suspect end by itself; absent: not known."
+    )
+    reap_doubt: ReapDoubt | None = Field(
+        None,
+        description="Why the work of its node need not have ended a suspect. HostPID: its processes may outlive its containers. "
+        "StuckTerminating: its deletion was overdue. EndUnseen: nobody saw how its object went.",
+    )
+    owed: ShortText | None = Field(None, description="What the node of a suspect has not shown yet, and since when that is so.")
     evidence: ShortText = Field("", description="What the proof rests on, for people.")
     since: Timestamp = Field(description="When it entered this state.")
     resource_version: ResourceVersion = Field("", description="resourceVersion of the pod version that says so.")

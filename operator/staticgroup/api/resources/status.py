@@ -32,6 +32,7 @@ from .durable import (
     Injected,
     Issued,
     Ledger,
+    NodeCertificate,
     PodName,
     SaidBy,
     Settling,
@@ -138,6 +139,20 @@ class ConfirmedRemoval(ApiModel):
     instance_id: InstanceIdText = Field(description="The id; the first one of a batch that rests on a word.")
     member_id: MemberIdText = Field(description="The member id that went with it.")
     confirmed_by: SaidBy = Field(description="Whose word it was, by a PodEndConfirmation (E2).")
+    reason: ShortText = Field(description="The reason given to the coordinator.")
+
+
+class NodeRemoval(ApiModel):
+    """Report the latest removal that rests on what became of a node.
+
+    It stands beside `LastRemoval` for the same reason as `ConfirmedRemoval`.
+    """
+
+    at: Timestamp = Field(description="When the coordinator acknowledged it.")
+    instance_id: InstanceIdText = Field(description="The id; the first one of a batch that rests on a node.")
+    member_id: MemberIdText = Field(description="The member id that went with it.")
+    certificate: NodeCertificate = Field(description="The proof that its process was dead: E2Node, E3 or E4.")
+    evidence: ShortText = Field(description="What the proof rests on, for people.")
     reason: ShortText = Field(description="The reason given to the coordinator.")
 
 
@@ -288,6 +303,9 @@ class StaticGroupStatus(ApiModel):
     last_removal: LastRemoval | None = Field(None, description="The latest removal that rests on the cluster's proof.")
     last_confirmed_removal: ConfirmedRemoval | None = Field(
         None, description="The latest removal that rests on a person's word."
+    )
+    last_node_removal: NodeRemoval | None = Field(
+        None, description="The latest removal that rests on what became of a node; absent before the first."
     )
     timeout: Timeout | None = Field(None, description="The session timeouts: in force, to come, needed, allowed.")
     absences: Absences | None = Field(

@@ -1,8 +1,8 @@
 """Death certificates: what one version of a Pod object proves about its processes.
 
 Only two certificates are made here. E1 "ended" is the kubelet's own word that every container has stopped or was never
-started; E1' "never ran" says that no process ever existed. A third, E2, is a person's word (`words.py`). Everything else
-(a vanished object, a NotReady node, silence) is no evidence, and the incarnation stays a suspect. Each clause closes a
+started; E1' "never ran" says that no process ever existed. E2 is a person's word (`words.py`); what became of a node gives
+the others (`nodes.py`). Everything else (a vanished object, a NotReady node, silence) is no evidence, and the incarnation stays a suspect. Each clause closes a
 hole that was found by attacking the rule, so each is a mutant that the tests must kill.
 
 Source: the kubelet withholds a terminal phase while containers may still run since 1.27 (kubernetes/kubernetes PR 115331);
@@ -37,18 +37,21 @@ class CertificateKind(StrEnum):
     ENDED = "E1"
     NEVER_RAN = "E1Prime"
     CONFIRMED = "E2"
+    NODE_GONE = "E2Node"
+    REAPED = "E3"
+    REBOOTED = "E4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Proof that no process of one incarnation runs; stable once true, but for a word, which the object's return voids.
+    """Proof that no process of one incarnation runs; stable once true, but for what is known of a vanished object, which its return voids.
 
     Parameters
     ----------
-    kind: E1, E1' or E2.
-    resource_version: of the object version that proves it; for E2 of the last one that was seen.
+    kind: E1 and E1' of the object itself; E2 by a word, about the pod or its node; E3 and E4 by its node.
+    resource_version: of the object version that proves it; of the last one that was seen where no version does.
     statement: the evidence in words, for the audit line.
-    said_by: whose word it is; "" unless E2.
+    said_by: whose word about the pod it is; "" unless E2.
     """
 
     kind: CertificateKind
@@ -58,8 +61,18 @@ class Certificate:
 
     @property
     def is_word(self) -> bool:
-        """True for a person's word, which holds only while the object stays gone."""
+        """True for a person's word about the pod."""
         return self.kind is CertificateKind.CONFIRMED
+
+    @property
+    def is_of_node(self) -> bool:
+        """True for what became of the pod's node."""
+        return self.kind in (CertificateKind.NODE_GONE, CertificateKind.REAPED, CertificateKind.REBOOTED)
+
+    @property
+    def is_of_gone(self) -> bool:
+        """True for what no object version shows: a word, or what became of a node; it holds only while the object stays gone."""
+        return self.is_word or self.is_of_node
 
 
 class RefusalReason(StrEnum):

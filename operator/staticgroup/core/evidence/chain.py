@@ -36,6 +36,14 @@ class IncarnationState(StrEnum):
     SUSPECT = "Suspect"
 
 
+class ReapDoubt(StrEnum):
+    """Why a kubelet that went on working after an object vanished need not have ended its processes; the value is what a status keeps."""
+
+    HOST_PID = "HostPID"
+    STUCK = "StuckTerminating"
+    END_UNSEEN = "EndUnseen"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incarnation:
     """One pod UID as far as the watch has shown it.
@@ -55,6 +63,10 @@ class Incarnation:
     started_containers: names of the containers of which any version showed a run; they only accumulate.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     runs_seen: of each container that may hold an id; forgotten at a restart.
+    grace_s: how long its kubelet lets it end by itself; None when no version told.
+    ends_by_s: when its deletion should have been over, seconds since the Unix epoch; None while none was asked for.
+    reap_doubt: why its kubelet's work after the vanish proves nothing, a `ReapDoubt`; "" when nothing stands against that.
+    owed: what the node of a suspect has not shown yet, and since when, for people; "" when nobody has looked.
     """
 
     namespace: str
@@ -80,6 +92,10 @@ class Incarnation:
     ids_are_fixed: bool = False
     session_timeouts_ms: tuple[int, ...] = ()
     runs_seen: tuple[ContainerRun, ...] = ()
+    grace_s: int | None = None
+    ends_by_s: float | None = None
+    reap_doubt: str = ""
+    owed: str = ""
 
 
 def fold(
@@ -97,7 +113,7 @@ def fold(
 
     Notes
     -----
-    A certificate is stable: later versions never take it back, but for a word, since the object exists after all. Ids
+    A certificate is stable: later versions never take it back, but for that of a gone object, since it exists after all. Ids
     only accumulate. A session timeout may follow an annotation, which a container reads when it starts.
     """
     base = known or _begun(version, from_birth=from_birth, now_s=now_s)
@@ -117,8 +133,11 @@ def fold(
         runs_known=base.runs_known or base.from_birth or runs_known,
         ids_are_fixed=base.ids_are_fixed and version.ids_are_fixed,
         runs_seen=followed(base.runs_seen, version, node, now_s=now_s),
+        grace_s=base.grace_s if version.grace_s is None else version.grace_s,
+        ends_by_s=_ends_by_s(base, version, now_s),
+        reap_doubt=ReapDoubt.HOST_PID.value if version.host_pid else base.reap_doubt,
     )
-    if seen.certificate is not None and not seen.certificate.is_word:
+    if seen.certificate is not None and not seen.certificate.is_of_gone:
         return seen
     verdict = certify(version, node, started=seen.started_containers, runs_known=seen.runs_known)
     if isinstance(verdict, Certificate):
@@ -128,6 +147,22 @@ def fold(
         seen, state=IncarnationState.LIVE, certificate=None, refusal=verdict.clause,
         refusal_reason=verdict.reason.value, since_s=since_s,
     )
+
+
+def _ends_by_s(base: Incarnation, version: PodVersion, now_s: float) -> float | None:
+    """Return when a deletion should be over; of several the earliest.
+
+    Notes
+    -----
+    A forced deletion writes a grace of 0 and moves the timestamp back to when the first one was asked for. That it was
+    asked for is known from the API server's clock and from when it was heard, whichever is earlier.
+    """
+    if not version.is_deleting:
+        return base.ends_by_s
+    deletion_grace_s = version.deletion_grace_s or 0
+    told_s = now_s if version.deletion_at_s is None else version.deletion_at_s - deletion_grace_s
+    ends_by_s = min(now_s, told_s) + (deletion_grace_s or version.grace_s or 0)
+    return ends_by_s if base.ends_by_s is None else min(base.ends_by_s, ends_by_s)
 
 
 def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> Incarnation:
@@ -150,7 +185,7 @@ def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> Incarnatio
 def died(known: Incarnation, proof: Certificate) -> Incarnation:
     """Return the incarnation with the proof of its end, in place of what stood against one."""
     return replace(
-        known, state=IncarnationState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False
+        known, state=IncarnationState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False, owed=""
     )
 
 
@@ -173,9 +208,20 @@ def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) 
             return died(gone, verdict)
     return replace(
         gone,
+        reap_doubt=_reap_doubt(known, last, now_s),
         refusal=f"its object vanished uncertified: {known.refusal or 'its end was not seen'}",
         refusal_reason=known.refusal_reason or RefusalReason.END_UNSEEN.value,
     )
+
+
+def _reap_doubt(known: Incarnation, last: PodVersion | None, now_s: float) -> str:
+    """Say why the work of its kubelet after the vanish will prove nothing; "" when nothing stands against that."""
+    if known.reap_doubt:
+        return known.reap_doubt
+    if last is None:
+        return ReapDoubt.END_UNSEEN.value
+    is_stuck = known.ends_by_s is not None and now_s >= known.ends_by_s
+    return ReapDoubt.STUCK.value if is_stuck else ""
 
 
 class ChainClause(StrEnum):

@@ -15,7 +15,7 @@ Source: docs/design.md, "Continuity, per pod name"; the exhaustive model (docs/r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...api.ordinals import Ordinals
@@ -117,6 +117,7 @@ class WatchView:
     settled: the same, with a barrier of the pod watch passed after the read; None when there was none in this round.
     are_ids_by_hand: ids may be carried under any name, so no rule about a name says anything.
     editable: the pods of which no word can tell what they took unseen.
+    swept: spans in which no pod of the namespace that nobody saw can run on, by evidence of every node (`nodes.swept`).
     """
 
     epoch: str
@@ -137,10 +138,18 @@ class WatchView:
     are_ids_by_hand: bool = False
     words: tuple[GapWord, ...] = ()
     editable: tuple[EditablePod, ...] = ()
+    swept: frozenset[BlindSpan] = frozenset()
 
-    def is_closed(self, span: BlindSpan) -> bool:
-        """True when a word closes a span, and no pod lives that may have taken another id in it."""
-        return any(w.closes(span) for w in self.words) and not any(p.may_have_taken_ids(span) for p in self.editable)
+    def is_closed(self, span: BlindSpan, before: Checkpoint) -> bool:
+        """True when a word or a sweep closes a span, and no pod lives that may have taken another id in it.
+
+        Notes
+        -----
+        A sweep looks for pods by their names, so it says nothing where ids can be under any name.
+        """
+        is_swept = span in self.swept and not (self.are_ids_by_hand or before.ids_by_hand)
+        is_over = is_swept or any(w.closes(span) for w in self.words)
+        return is_over and not any(p.may_have_taken_ids(span) for p in self.editable)
 
     def goes_on(self, before: Checkpoint) -> bool:
         """True when no gap lies between a checkpoint and now."""
@@ -207,7 +216,7 @@ def carried_over(before: Checkpoint, view: WatchView, now_s: float) -> Checkpoin
             after_epoch=before.epoch if is_same_timeline else "",
         )
         blind = (*blind, span) if lost else blind
-    open_spans = tuple(s for s in blind if not view.is_closed(s))
+    open_spans = tuple(s for s in blind if not view.is_closed(s, before))
     after = _written(view, now_s, blind=_joined(open_spans), workload=workload)
     return before if replace(after, at_s=before.at_s) == before else after
 
@@ -260,6 +269,13 @@ def closed_by_words(
     said = sorted(words, key=lambda w: w.said_at_s)
     gone = [s for s in before.blind if s not in after.blind]
     return tuple((s, w) for s in gone for w in [next((w for w in said if w.closes(s)), None)] if w is not None)
+
+
+def closed_by_sweeps(before: Checkpoint | None, after: Checkpoint | None, swept: Collection[BlindSpan]) -> tuple[BlindSpan, ...]:
+    """Return the spans that sweeps closed between two checkpoints."""
+    if before is None or after is None:
+        return ()
+    return tuple(s for s in before.blind if s in swept and s not in after.blind)
 
 
 def _written(

@@ -75,6 +75,8 @@ class PodVersion:
     owner_name: of the controller that owns it (metadata.ownerReferences with controller=true); "" when none does.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
+    deletion_at_s: metadata.deletionTimestamp, by when it should be gone, seconds since the Unix epoch; None likewise.
+    grace_s: spec.terminationGracePeriodSeconds; None when the object does not tell.
     required: one entry for *every* container the spec names that may hold a client: containers,
         restartable init containers (sidecars) and ephemeral containers; entries without a status are ABSENT.
     inits: one entry for every other init container, which ends before those that are required begin.
@@ -108,6 +110,8 @@ class PodVersion:
     created_at_s: float = 0.0
     is_deleting: bool = False
     deletion_grace_s: int | None = None
+    deletion_at_s: float | None = None
+    grace_s: int | None = None
     host_pid: bool = False
     shares_processes: bool = False
     disruption_reason: str = ""
@@ -153,6 +157,9 @@ class NodeView:
     is_virtual: True for a virtual-kubelet node, whose pod statuses are not written by a real kubelet.
     is_out_of_service: it carries the taint by which an administrator swears that nothing runs there any more; the
         pod garbage collector then ends its pods in the kubelet's place.
+    machine_id, system_uuid, boot_id: of status.nodeInfo, as its kubelet read them when it started; "" when not told.
+    created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
+    is_ready: condition Ready is True.
     """
 
     name: str
@@ -161,3 +168,8 @@ class NodeView:
     kubelet_minor: int | None = None
     is_virtual: bool = False
     is_out_of_service: bool = False
+    machine_id: str = ""
+    system_uuid: str = ""
+    boot_id: str = ""
+    created_at_s: float = 0.0
+    is_ready: bool = False

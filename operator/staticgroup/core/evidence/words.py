@@ -107,10 +107,11 @@ def confirmed(known: Incarnation, words: Iterable[Word]) -> Incarnation:
 
 
 def taken_back(known: Incarnation, *, now_s: float) -> Incarnation:
-    """Void a word, because the object of the incarnation was seen again; as it was when no word closed it."""
-    if known.certificate is None or not known.certificate.is_word:
+    """Void a word or evidence of a node, because the object of the incarnation was seen again; as it was when neither closed it."""
+    if known.certificate is None or not known.certificate.is_of_gone:
         return known
-    refusal = f"its object was seen again after {known.certificate.said_by} had confirmed its end"
+    who = known.certificate.said_by or known.certificate.kind.value
+    refusal = f"its object was seen again after {who} had confirmed its end"
     return replace(
         known, state=IncarnationState.SUSPECT, certificate=None, refusal=refusal,
         refusal_reason=RefusalReason.END_UNSEEN.value, since_s=now_s,
@@ -122,9 +123,9 @@ def still_holds(entry: Incarnation, known: Incarnation) -> bool:
 
     Returns
     -------
-    True for every certificate that the cluster gave; for a word under the same rule as when it was said, so that an
-    outdated ledger does not bring back a word that the object's return made void.
+    True for every certificate that an object version gave; for a word, or evidence of a node, under the same rule as when it
+    was given, so that an outdated ledger does not bring back what the object's return made void.
     """
-    if entry.certificate is None or not entry.certificate.is_word:
+    if entry.certificate is None or not entry.certificate.is_of_gone:
         return True
     return known.state is IncarnationState.SUSPECT and entry.since_s >= int(known.since_s)

@@ -42,7 +42,7 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnati
             yield Finding(
                 kind=ExceptionKind.SUSPECT,
                 reason="DeathNotProven",
-                sentence=f"uid {suspect.uid}{where} on node {suspect.node_name or 'unknown'}: {suspect.refusal}",
+                sentence=f"uid {suspect.uid}{where} on node {suspect.node_name or 'unknown'}: {suspect.refusal}{_owed(suspect)}",
                 remedy=way_out(suspect) if is_near else remedies.confirm_end_elsewhere(suspect.namespace),
                 subject=Subject(pod_name=suspect.pod_name),
             )
@@ -51,6 +51,10 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnati
         yield from _copies(plan.table, snapshot)
         yield from _replaced(plan.table)
     yield from _outsiders(plan, snapshot)
+
+
+def _owed(suspect: Incarnation) -> str:
+    return f"; {suspect.owed}" if suspect.owed else ""
 
 
 def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:

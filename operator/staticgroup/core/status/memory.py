@@ -15,6 +15,7 @@ from ...api.protocols import GroupProtocol
 from ...api.resources import durable
 from ...api.resources import status as api
 from ...api.resources.staticgroup import StaticGroupSpec
+from ...api.schema import INT32_MAX
 from ..evidence.certificate import Certificate, CertificateKind
 from ..evidence.chain import Incarnation, IncarnationState
 from ..ids.naming import Naming
@@ -222,7 +223,7 @@ def to_remember(
     Every suspect; every live one with ids that its name does not explain (`Naming.strange_ids`), because what its object
     says now may be less than what its process holds; and the newest dead incarnation of each pod name that has no live one: without it the chain of a
     departed id would be empty after a restart, and an empty chain proves nothing. So do those that are dead by a person's
-    word, whoever came after them, until nobody needs them: what a removal rests on is to be seen.
+    word, or by what became of their node, whoever came after them, until nobody needs them: what a removal rests on is to be seen.
     """
     by_name: dict[tuple[str, str], list[Incarnation]] = {}
     for i in incarnations:
@@ -237,7 +238,7 @@ def to_remember(
             if dead:
                 newest = max(dead, key=lambda i: i.resource_version)
                 kept.append(newest)
-                kept.extend(i for i in dead if i is not newest and i.certificate is not None and i.certificate.is_word)
+                kept.extend(i for i in dead if i is not newest and i.certificate is not None and i.certificate.is_of_gone)
     return tuple(_with_room(i, naming) for i in kept)
 
 
@@ -257,17 +258,26 @@ def _rank(i: Incarnation) -> tuple[int, float, str]:
 def _entry(i: Incarnation, namespace: str) -> durable.Incarnation:
     is_live = i.state is IncarnationState.LIVE
     evidence = i.certificate.statement if i.certificate else i.refusal
-    is_word = i.certificate is not None and i.certificate.is_word
+    proof = i.certificate
+    is_word = proof is not None and proof.is_word
+    is_of_gone = proof is not None and proof.is_of_gone
+    is_suspect = is_of_gone or i.state is IncarnationState.SUSPECT
+    is_owed = i.state is IncarnationState.SUSPECT and bool(i.owed)
     return durable.Incarnation(
         pod_name=i.pod_name,
         namespace=i.namespace if namespace and i.namespace != namespace else None,
         uid=i.uid,
         instance_ids=sorted(i.instance_ids)[: durable.INSTANCE_IDS_MAX],
         node_name=i.node_name,
-        # An operator that knows no words reads a suspect, and would refuse the whole status for an unknown certificate.
-        state=durable.IncarnationState.SUSPECT if is_word else durable.IncarnationState(i.state.value),
-        certificate=durable.Certificate(i.certificate.kind.value) if i.certificate and not is_word else None,
-        confirmed_by=i.certificate.said_by if i.certificate and is_word else None,
+        # An operator that knows no words, or no nodes, reads a suspect, and would refuse the whole status for an unknown certificate.
+        state=durable.IncarnationState.SUSPECT if is_of_gone else durable.IncarnationState(i.state.value),
+        certificate=durable.Certificate(proof.kind.value) if proof and not is_of_gone else None,
+        confirmed_by=proof.said_by if proof and is_word else None,
+        node_certificate=durable.NodeCertificate(proof.kind.value) if proof and proof.is_of_node else None,
+        created=wire_time(i.created_at_s) if is_suspect and i.created_at_s else None,
+        grace_seconds=i.grace_s if is_suspect and (i.grace_s or 0) <= INT32_MAX else None,
+        reap_doubt=durable.ReapDoubt(i.reap_doubt) if is_suspect and i.reap_doubt else None,
+        owed=i.owed[:EVIDENCE_MAX] if is_owed else None,
         # Of the living nothing is written that each version of the object changes.
         evidence="" if is_live else evidence[:EVIDENCE_MAX],
         since=wire_time(i.since_s),
@@ -296,16 +306,22 @@ def _incarnation_from(namespace: str, entry: durable.Incarnation) -> Incarnation
         certificate=certificate,
         refusal="" if is_dead else entry.evidence,
         object_present=state is IncarnationState.LIVE,
+        created_at_s=entry.created.timestamp() if entry.created is not None else 0.0,
+        grace_s=entry.grace_seconds,
+        reap_doubt=entry.reap_doubt.value if entry.reap_doubt is not None else "",
+        owed="" if is_dead else entry.owed or "",
     )
 
 
 def _certificate_from(entry: durable.Incarnation, resource_version: int) -> Certificate | None:
-    """Read the proof of an entry, None for a suspect; a word stands in an entry that is a suspect's otherwise."""
+    """Read the proof of an entry, None for a suspect; a word, or what became of a node, stands in an entry that is a suspect's otherwise."""
     kind = None
     if entry.state is durable.IncarnationState.DEAD and entry.certificate is not None:
         kind = CertificateKind(entry.certificate.value)
     elif entry.state is durable.IncarnationState.SUSPECT and entry.confirmed_by is not None:
         kind = CertificateKind.CONFIRMED
+    elif entry.state is durable.IncarnationState.SUSPECT and entry.node_certificate is not None:
+        kind = CertificateKind(entry.node_certificate.value)
     if kind is None:
         return None
     return Certificate(

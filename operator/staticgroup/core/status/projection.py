@@ -82,6 +82,7 @@ def project(
         settling=wire_settling(plan.history),
         last_removal=_last_removal(executed, previous, now),
         last_confirmed_removal=_last_confirmed_removal(executed, previous, now),
+        last_node_removal=_last_node_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
         absences=wire_absences(plan.history),
         connect=connect_status(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
@@ -129,7 +130,7 @@ def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
 
 
 def _last_removal(executed: Executed, previous: api.StaticGroupStatus, now: datetime) -> api.LastRemoval | None:
-    proven = [r for r in executed.removed if word_behind(r) is None]
+    proven = [r for r in executed.removed if word_behind(r) is None and node_behind(r) is None]
     if not proven:
         return previous.last_removal
     first = proven[0]
@@ -161,6 +162,26 @@ def _last_confirmed_removal(
                 reason=removal.entry.reason[:MESSAGE_MAX],
             )
     return previous.last_confirmed_removal
+
+
+def _last_node_removal(executed: Executed, previous: api.StaticGroupStatus, now: datetime) -> api.NodeRemoval | None:
+    for removal in executed.removed:
+        proof = node_behind(removal)
+        if proof is not None and word_behind(removal) is None:
+            return api.NodeRemoval(
+                at=now,
+                instance_id=removal.entry.instance_id,
+                member_id=removal.entry.member_id[:300],
+                certificate=durable.NodeCertificate(proof.kind.value),
+                evidence=proof.statement[:MESSAGE_MAX],
+                reason=removal.entry.reason[:MESSAGE_MAX],
+            )
+    return previous.last_node_removal
+
+
+def node_behind(removal: Removal) -> Certificate | None:
+    """Return what became of a node that a removal rests on, because some carrier's end is known by nothing else; None: by nothing."""
+    return next((i.certificate for i in removal.chain.incarnations if i.certificate and i.certificate.is_of_node), None)
 
 
 def word_behind(removal: Removal) -> Certificate | None:

@@ -8,10 +8,11 @@ changes what the newest version said. So the result does not depend on how the h
 Pure bookkeeping: no I/O; the clock and the node facts are parameters.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...core.evidence.certificate import Certificate
 from ...core.evidence.chain import Incarnation, IncarnationState, died, fold, vanish
 from ...core.evidence.pod import NodeView, PodVersion
 from ...core.evidence.words import Word, confirmed, still_holds, taken_back
@@ -217,6 +218,35 @@ class IncarnationBook:
         records = [r for uid in self._words if (r := self.records.get(uid)) is not None]
         return [Change(record=r, is_visible=True) for r in records if self._apply_words(r)]
 
+    def suspects(self) -> Iterator[Incarnation]:
+        """Iterate over the suspects that were bound to a node."""
+        for uid in self.gone.uids():
+            record = self.records.get(uid)
+            if record is not None and record.state is IncarnationState.SUSPECT and record.node_name:
+                yield record.incarnation()
+
+    def close(self, uid: str, proof: Certificate) -> Change | None:
+        """Close a suspicion by what became of a node; None when the uid is no suspect any more.
+
+        Notes
+        -----
+        As for words it holds nothing back from the durable position: until it is written, the ledger has the suspect.
+        """
+        record = self.records.get(uid)
+        if record is None or record.state is not IncarnationState.SUSPECT or record.object_present:
+            return None
+        self.records.put(died(replace(record.incarnation(), since_s=self._now_s()), proof))
+        self._drop_superseded(record)
+        return Change(record=record, is_visible=True)
+
+    def owe(self, uid: str, owed: str) -> Change | None:
+        """Note what the node of a suspect has not shown yet; None when the uid is no suspect, or it is known already."""
+        record = self.records.get(uid)
+        if record is None or record.state is not IncarnationState.SUSPECT or record.owed == owed:
+            return None
+        self.records.put(replace(record.incarnation(), owed=owed))
+        return Change(record=record, is_visible=True)
+
     def _apply_words(self, record: PodRecord) -> bool:
         """Close a suspicion by a word that applies to it; returns True when one does."""
         words = self._words.get(record.uid)
@@ -313,7 +343,9 @@ class IncarnationBook:
                 known = vanish(known, now_s=self._now_s())  # the other one has seen more than our watch has shown yet
             merged = replace(
                 known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False, runs_known=False,
-                node_name=known.node_name or entry.node_name,
+                node_name=known.node_name or entry.node_name, created_at_s=known.created_at_s or entry.created_at_s,
+                grace_s=entry.grace_s if known.grace_s is None else known.grace_s,
+                reap_doubt=known.reap_doubt or entry.reap_doubt, owed=known.owed or entry.owed,
             )
             is_of_now = entry.certificate is None or entry.certificate.resource_version or not known.object_present
             if entry.certificate is not None and known.certificate is None and is_of_now and still_holds(entry, known):

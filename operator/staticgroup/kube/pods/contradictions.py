@@ -59,7 +59,7 @@ def comes_back(records: PodRecords, version: PodVersion) -> str:
     if not record.object_present:
         return f"pod {version.namespace}/{version.name} (uid {version.uid}) is back after its deletion"
     certificate = record.certificate
-    is_proof = certificate is not None and not certificate.is_word
+    is_proof = certificate is not None and not certificate.is_of_gone
     if is_proof and certificate is not None and certificate.resource_version < version.resource_version:
         return f"pod {version.namespace}/{version.name} (uid {version.uid}) runs after its end was certified"
     return ""
@@ -73,5 +73,5 @@ def belies(record: PodRecord, version: PodVersion) -> bool:
     On one timeline a terminal phase is never left. Where this process has seen the end itself, see `comes_back`.
     """
     proof = record.certificate
-    is_proof = proof is not None and not proof.is_word and record.seen_in < 0
+    is_proof = proof is not None and not proof.is_of_gone and record.seen_in < 0
     return is_proof and proof is not None and proof.resource_version < version.resource_version and not version.is_terminal

@@ -35,8 +35,8 @@ def superseded(of_one_name: Iterable[PodRecord]) -> list[PodRecord]:
     needless = []
     for record in newest_first:
         is_witness = not kept or (kept < DEAD_PER_NAME_MAX and not shown.issuperset(record.instance_ids))
-        is_word = record.certificate is not None and record.certificate.is_word  # a removal that rests on it names it
-        if is_witness or record.object_present or is_word:
+        is_of_gone = record.certificate is not None and record.certificate.is_of_gone  # a removal that rests on it names it
+        if is_witness or record.object_present or is_of_gone:
             shown.update(record.instance_ids)
             kept += 1
             continue
@@ -66,6 +66,10 @@ class Gone:
 
     def __len__(self) -> int:
         return len(self._uids)
+
+    def uids(self) -> tuple[str, ...]:
+        """Return who has vanished, the oldest first."""
+        return tuple(self._uids)
 
     def note(self, uid: str, *, is_gone: bool) -> None:
         """Count an incarnation in once its object is gone, and out when the object is there or it is forgotten."""

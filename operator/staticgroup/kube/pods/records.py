@@ -50,8 +50,8 @@ class PodRecord:
     """
 
     __slots__ = (
-        "_flags", "_ids", "_started", "certificate", "created_at_s", "dropped_until", "namespace", "node_name",
-        "owner_name", "pod_name", "ready_since_s", "refusal", "refusal_reason", "resource_version", "restarts", "runs_seen", "seen_in",
+        "_flags", "_ids", "_started", "certificate", "created_at_s", "dropped_until", "ends_by_s", "grace_s", "namespace", "node_name", "owed",
+        "owner_name", "pod_name", "ready_since_s", "reap_doubt", "refusal", "refusal_reason", "resource_version", "restarts", "runs_seen", "seen_in",
         "session_timeouts_ms", "since_s", "uid",
     )
 
@@ -80,6 +80,10 @@ class PodRecord:
         self.restarts = incarnation.restarts
         self.session_timeouts_ms = _shared_numbers(incarnation.session_timeouts_ms)
         self.runs_seen = incarnation.runs_seen
+        self.grace_s = incarnation.grace_s
+        self.ends_by_s = incarnation.ends_by_s
+        self.reap_doubt = intern(incarnation.reap_doubt)
+        self.owed = intern(incarnation.owed)
         self._flags = (
             _STATES.index(incarnation.state)
             | (_PRESENT if incarnation.object_present else 0)
@@ -122,7 +126,8 @@ class PodRecord:
             runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
             created_at_s=self.created_at_s,
             restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN),
-            runs_seen=self.runs_seen,
+            runs_seen=self.runs_seen, grace_s=self.grace_s, ends_by_s=self.ends_by_s, reap_doubt=self.reap_doubt,
+            owed=self.owed,
         )
 
 

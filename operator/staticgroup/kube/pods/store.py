@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from random import Random
 from typing import Any
 
+from ...core.evidence.certificate import Certificate
 from ...core.evidence.chain import Incarnation
 from ...core.evidence.pod import PodVersion
 from ...core.evidence.words import Word
@@ -386,6 +387,23 @@ class PodStore:
     def hear(self, words: Iterable[Word]) -> None:
         """Take all words that people have given about lost pods, in place of those of before."""
         for change in self._book.hear(words):
+            self._announce(change)
+
+    def suspects(self) -> Iterator[Incarnation]:
+        """Iterate over every suspect that was bound to a node."""
+        return self._book.suspects()
+
+    def close(self, uid: str, proof: Certificate) -> bool:
+        """Close a suspicion by what became of a node; False when the uid is no suspect any more."""
+        change = self._book.close(uid, proof)
+        if change is not None:
+            self._announce(change)
+        return change is not None
+
+    def owe(self, uid: str, owed: str) -> None:
+        """Note, for people, what the node of a suspect has not shown yet."""
+        change = self._book.owe(uid, owed)
+        if change is not None:
             self._announce(change)
 
     def forget(self, uid: str) -> bool:

@@ -7,7 +7,7 @@ import re
 
 from ...api.names import OUT_OF_SERVICE_TAINT
 from ...core.evidence.pod import NodeView
-from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, translated
+from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, time_s_of, translated
 
 _KUBELET_MINOR = re.compile(r"v?1\.(\d+)")
 _VIRTUAL_VERSION = re.compile(r"(?:^|[-+._])vk(?:[-+._]|\d|$)")
@@ -38,4 +38,11 @@ def _node_view(raw: Json) -> NodeView:
         kubelet_minor=int(minor[1]) if minor else None,
         is_virtual=is_virtual,
         is_out_of_service=is_out_of_service,
+        machine_id=text_of(system, "machineID", "status.nodeInfo"),
+        system_uuid=text_of(system, "systemUUID", "status.nodeInfo"),
+        boot_id=text_of(system, "bootID", "status.nodeInfo"),
+        created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
+        is_ready=any(
+            c.get("type") == "Ready" and c.get("status") == "True" for c in objects_of(status, "conditions", "status")
+        ),
     )

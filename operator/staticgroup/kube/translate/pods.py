@@ -57,6 +57,8 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
         is_deleting=bool(text_of(metadata, "deletionTimestamp", "metadata")),
         deletion_grace_s=None if grace_s is None else whole_of(metadata, "deletionGracePeriodSeconds", "metadata"),
+        deletion_at_s=time_s_of(metadata, "deletionTimestamp", "metadata"),
+        grace_s=_grace_s(spec),
         host_pid=bool(spec.get("hostPID")),
         shares_processes=bool(spec.get("shareProcessNamespace")),
         disruption_reason=_disruption_reason(conditions),
@@ -69,6 +71,13 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         ids_are_fixed=carried.are_fixed,
         session_timeouts_ms=session_timeouts_ms(metadata, spec),
     )
+
+
+def _grace_s(spec: Json) -> int | None:
+    """Return spec.terminationGracePeriodSeconds, which the API server always fills in; one below 0 means 1 (kubernetes/kubernetes PR 98866)."""
+    if spec.get("terminationGracePeriodSeconds") is None:
+        return None
+    return max(1, whole_of(spec, "terminationGracePeriodSeconds", "spec"))
 
 
 def _resource_version(metadata: Json) -> int:

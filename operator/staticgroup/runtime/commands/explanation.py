@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ...api import remedies
 from ...api.ordinals import Ordinals
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...core.evidence.chain import Incarnation
+from ...core.evidence.machines import Fleet
+from ...core.evidence.nodes import NodeRules, Owed, may_be_swept, nodes_to_sweep
+from ...core.evidence.spans import BlindSpan
 from ...core.findings import ended
 from ...core.findings.seats import findings_of_seats
 from ...core.group import GroupView, KafkaProblem
@@ -19,11 +22,27 @@ from ...core.snapshot import Snapshot
 from ...core.status.statements import findings_of_round
 
 FINDINGS_MAX = 100
+SWEPT_SHOWN_MAX = 10
 
 
 def explained(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> str:
     """Return the explanation of one round as lines of text."""
     return "\n".join(_lines(spec, snapshot, decided, now_s)) + "\n"
+
+
+def sweeps(spans: Iterable[BlindSpan], fleet: Fleet, rules: NodeRules) -> Iterator[str]:
+    """Say which nodes have to show that they run no pod that nobody saw in each span, or why no node can."""
+    for span in spans:
+        if not may_be_swept(span):
+            yield f"Sweep: no node can show what happened from {span.words}."
+            continue
+        found = nodes_to_sweep(span, fleet, rules)
+        if isinstance(found, Owed):
+            yield f"Sweep: what happened from {span.words} is shown by no node, because {found.sentence}."
+            continue
+        named = ", ".join(r.name for r in found[:SWEPT_SHOWN_MAX])
+        more = f" and {len(found) - SWEPT_SHOWN_MAX} more" if len(found) > SWEPT_SHOWN_MAX else ""
+        yield f"Sweep: of {span.words} every one of these {len(found)} nodes has to show that it runs no such pod: {named}{more}."
 
 
 def _lines(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> Iterator[str]:
@@ -107,6 +126,7 @@ def _worker(seat: Seat) -> str:
 
 def _incarnation(i: Incarnation, now_s: float) -> str:
     evidence = f"{i.certificate.kind.value}: {i.certificate.statement}" if i.certificate else i.refusal
+    evidence += f"; {i.owed}" if i.owed else ""
     return f"pod {i.pod_name} uid {i.uid}: {i.state.value} for {max(0, int(now_s - i.since_s))} s; {evidence}"
 
 

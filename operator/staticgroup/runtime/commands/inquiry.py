@@ -17,8 +17,8 @@ from ...core.status.memory import history_from
 from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs
-from ..process.settings import Settings
-from .explanation import explained
+from ..process.settings import Settings, node_rules
+from .explanation import explained, sweeps
 from .snapshot_file import SnapshotFile, write_snapshot_file
 
 ANCHOR_TIMEOUT_S = 60.0
@@ -68,6 +68,9 @@ async def _explain(operator: Operator, namespace: str, name: str, snapshot_path:
         now_s = operator.sources.now_s()
         decided = plan(spec, snapshot, history, now_s)
     print(explained(spec, snapshot, decided, now_s), end="")
+    blind = snapshot.continuity.blind if snapshot.continuity is not None else ()
+    for line in sweeps(blind, operator.node_ledger.fleet(), node_rules(operator.settings)):
+        print(line)
     if snapshot_path is not None:
         write_snapshot_file(SnapshotFile(spec=spec, snapshot=snapshot, history=history, now_s=now_s), snapshot_path)
         print(f"Snapshot written to {snapshot_path}.")

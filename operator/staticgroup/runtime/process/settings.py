@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ...core.evidence.nodes import NodeLifecycle, NodeRules
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -70,6 +72,11 @@ class Settings:
     recommendations_source: where the fleet learner publishes: a directory (absolute path) or an http(s) base URL without
         credentials; empty: recommendations are not read.
     recommendations_poll_s: how often a new snapshot is looked for, 10-86400 s.
+    node_lifecycle: what the deletion of a Node object says of its machine. Untrusted: nothing. Cloud: a Node goes only after its
+        machine (cloud controller, Karpenter, cluster autoscaler). Fixed: only people remove nodes, powered off first.
+    trust_out_of_service_taint: the taint node.kubernetes.io/out-of-service counts as a word that nothing runs on the node.
+    reap_margin_s: how long, beyond its grace period, a pod that vanished is given to end on a node that works, 10-3600 s.
+    ask_runtime: ask the container runtime of a node what it runs, through `GET nodes/<name>/proxy`, before its pods count as ended.
     journal_queue: records that may wait for the brokers or the disk before others are dropped, 100-1000000.
     """
 
@@ -105,6 +112,10 @@ class Settings:
     journal_queue: int = 20_000
     recommendations_source: str = ""
     recommendations_poll_s: float = 300.0
+    node_lifecycle: str = "Untrusted"
+    trust_out_of_service_taint: bool = False
+    reap_margin_s: float = 60.0
+    ask_runtime: bool = False
 
     def __post_init__(self) -> None:
         _bounded("concurrency", self.concurrency, 1, 256)
@@ -118,6 +129,9 @@ class Settings:
         _bounded("journal_files_count", self.journal_files_count, 2, 1000)
         _bounded("journal_queue", self.journal_queue, 100, 1_000_000)
         _bounded("recommendations_poll_s", self.recommendations_poll_s, 10, 86_400)
+        _bounded("reap_margin_s", self.reap_margin_s, 10, 3600)
+        if self.node_lifecycle not in list(NodeLifecycle):
+            raise SettingsError(f"{PREFIX}NODE_LIFECYCLE must be Untrusted, Cloud or Fixed, got {self.node_lifecycle!r}")
         _recommendations(self.recommendations_source)
         if self.secret_label and not LABEL.fullmatch(self.secret_label):
             raise SettingsError(
@@ -147,6 +161,16 @@ class Settings:
             raise SettingsError(f"{PREFIX}LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR, got {self.log_level!r}")
         if self.log_format not in ("json", "text"):
             raise SettingsError(f"{PREFIX}LOG_FORMAT must be json or text, got {self.log_format!r}")
+
+
+def node_rules(settings: Settings) -> NodeRules:
+    """Return what may be concluded from nodes."""
+    return NodeRules(
+        lifecycle=NodeLifecycle(settings.node_lifecycle),
+        trusts_taint=settings.trust_out_of_service_taint,
+        reap_margin_s=settings.reap_margin_s,
+        asks_runtime=settings.ask_runtime,
+    )
 
 
 def _bounded(name: str, value: float, low: float, high: float) -> None:

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.evidence.chain import IncarnationState
-from staticgroup.core.evidence.spans import SpanReason
+from staticgroup.core.evidence.machines import Fleet
+from staticgroup.core.evidence.nodes import NodeRules
+from staticgroup.core.evidence.spans import EVERY_ORDINAL, BlindSpan, SpanReason
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory, Snapshot
-from staticgroup.runtime.commands.explanation import explained
+from staticgroup.runtime.commands.explanation import explained, sweeps
 from support.bounds import broker_bounds
 from support.recommendations import advice
 from unit.core.builders import (
@@ -25,6 +27,7 @@ from unit.core.builders import (
     member,
     spec,
 )
+from unit.core.test_machines import record
 
 DEAD, SUSPECT = IncarnationState.DEAD, IncarnationState.SUSPECT
 
@@ -116,3 +119,25 @@ def test_what_is_to_be_set_on_a_group_is_told_with_why() -> None:
     text = words(snapshot, wish=spec(protocol="Consumer", sessionTimeout={"writeGroupConfig": True}))
     assert "To be set on the group: consumer.session.timeout.ms=115000." in text
     assert "(Structural, Structural): 75000 ms is the estimate from the pod template; no absence was measured yet." in text
+
+
+def test_what_the_node_of_a_suspect_owes_is_told() -> None:
+    owing = incarnation(uid="u9", state=SUSPECT, refusal="its object vanished", owed="node n1 has to become Ready (since today)")
+    text = words(departure(chains={id_of(2): (incarnation(state=DEAD), owing)}))
+    assert "its object vanished; node n1 has to become Ready (since today)" in text
+
+
+def test_each_blind_span_is_told_with_the_nodes_to_sweep_or_why_none_can() -> None:
+    span = BlindSpan(ordinals=EVERY_ORDINAL, since_s=NOW_S - 100, until_s=NOW_S - 50, reason=SpanReason.WATCH_GAP.value)
+    many = {f"n{n}": replace(record(), name=f"n{n}", created_at_s=NOW_S - 9000) for n in range(12)}
+    fleet = Fleet(records=many, unbroken_since_s=0.0, is_listed=True)
+    asking = NodeRules(asks_runtime=True)
+
+    def told(of: BlindSpan, rules: NodeRules, among: Fleet = fleet) -> str:
+        return "\n".join(sweeps((of,), among, rules))
+
+    assert "every one of these 12 nodes has to show that it runs no such pod: n0, n1, n10, n11, " in told(span, asking)
+    assert told(span, asking).endswith(" and 2 more.")
+    assert "because no container runtime may be asked" in told(span, NodeRules())
+    assert "because nodes may have come and gone unseen" in told(span, asking, replace(fleet, unbroken_since_s=NOW_S))
+    assert "no node can show" in told(replace(span, reason=SpanReason.RESTORED.value), asking)

@@ -7,16 +7,18 @@ that needs a kubelet is given. A node that is gone is remembered as it was last 
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from ..core.evidence.pod import NodeView
-from .outage import Backoff
-from .pages import PageLimit, pages
-from .problem import KubeProblem, KubeProblemKind
-from .translate import node_view
-from .transport import CONNECTION_ERRORS, NODES, Transport, is_gone
+from ...core.evidence.pod import NodeView
+from ..outage import Backoff
+from ..pages import PageLimit, pages
+from ..problem import KubeProblem, KubeProblemKind
+from ..translate import node_view
+from ..transport import CONNECTION_ERRORS, NODES, Transport, is_gone
+from .ledger import NodeLedger
 
 VANISHED_MAX: Final = 1_000
 _RETRY_DELAY_S: Final = 1.0
@@ -34,12 +36,14 @@ class NodeStore:
     on_change: (node name) facts are new, different or read afresh; certificates that waited for them can be judged.
     rng: spreads retries.
     clock_s: monotonic seconds.
+    ledger: is told all that is seen; None makes one that nobody asks.
     """
 
     def __init__(
         self, transport: Transport, *, on_change: Callable[[str], None], rng: Random, clock_s: Callable[[], float],
-        sleep: Callable[[float], Any] = asyncio.sleep, retry_delay_s: float = _RETRY_DELAY_S,
+        sleep: Callable[[float], Any] = asyncio.sleep, retry_delay_s: float = _RETRY_DELAY_S, ledger: NodeLedger | None = None,
     ) -> None:
+        self._ledger = ledger or NodeLedger(now_s=time.time)
         self._transport = transport
         self._on_change = on_change
         self._clock_s = clock_s
@@ -86,6 +90,7 @@ class NodeStore:
                 resource_version = await self._list()
                 if isinstance(resource_version, KubeProblem):
                     is_forbidden = resource_version.kind is KubeProblemKind.FORBIDDEN
+                    self._ledger.broke(is_listed=not is_forbidden)
                     if is_forbidden:
                         self._asks_by_name = True
                         self._listed.set()
@@ -95,6 +100,7 @@ class NodeStore:
                 self._asks_by_name, self.is_readable = False, True
                 self._listed.set()
                 await self._follow(resource_version)
+                self._ledger.broke()
                 await self._sleep(self._backoff.next_s())
         finally:
             for task in self._asking:
@@ -102,7 +108,7 @@ class NodeStore:
 
     async def _list(self) -> str | KubeProblem:
         found: dict[str, NodeView] = {}
-        resource_version = ""
+        resource_version, began_s, is_readable = "", self._ledger.now_s(), True
         async for page in pages(self._transport, NODES, self._page_limit):
             if isinstance(page, KubeProblem):
                 return page
@@ -110,11 +116,17 @@ class NodeStore:
                 view = node_view(raw)
                 if isinstance(view, NodeView):
                     found[view.name] = view
+                else:
+                    is_readable = False
             resource_version = str(page["metadata"]["resourceVersion"])
         for name in self._nodes.keys() - found.keys():
             self._remember_vanished(name)
         for view in found.values():
             self._put(view)
+        if is_readable:
+            self._ledger.began(began_s, found)
+        else:  # one that cannot be read is there all the same
+            self._ledger.broke(is_listed=False)
         return resource_version
 
     async def _follow(self, resource_version: str) -> None:
@@ -143,12 +155,16 @@ class NodeStore:
         if event.get("type") != "BOOKMARK":
             view = node_view(raw)
             if isinstance(view, NodeView):
-                self._put(view)
-                if event.get("type") == "DELETED":
+                is_deleted = event.get("type") == "DELETED"
+                self._put(view, is_birth=event.get("type") == "ADDED" and view.name not in self._nodes)
+                if is_deleted:
                     self._remember_vanished(view.name)
+            else:
+                self._ledger.broke(is_listed=False)
         return str((raw.get("metadata") or {}).get("resourceVersion") or "")
 
-    def _put(self, view: NodeView) -> None:
+    def _put(self, view: NodeView, *, is_birth: bool = False) -> None:
+        self._ledger.take(view, is_birth=is_birth)
         known = self._nodes.get(view.name)
         self._nodes[view.name] = view
         self._vanished.pop(view.name, None)
@@ -156,6 +172,7 @@ class NodeStore:
             self._on_change(view.name)
 
     def _remember_vanished(self, name: str) -> None:
+        self._ledger.take_gone(name)
         self._vanished[name] = self._nodes.pop(name)
         if len(self._vanished) > VANISHED_MAX:
             del self._vanished[next(iter(self._vanished))]
@@ -178,6 +195,7 @@ class NodeStore:
         view = node_view(raw)
         if isinstance(view, NodeView):
             self._answered_s[name] = self._clock_s()
+            self._ledger.take(view)
             self._nodes[name] = view
             self._vanished.pop(name, None)
             self._on_change(name)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from staticgroup.kube import node_store
-from staticgroup.kube.node_store import NodeStore
+from staticgroup.kube.nodes import store as node_store
+from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.transport import connect
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer

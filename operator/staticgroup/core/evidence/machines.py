@@ -1,0 +1,192 @@
+"""Which machine a Node object stands for, and since when no other one can have stood for it.
+
+A Node object is a name that kubelets register under. A replaced machine takes the object of the one before over, so what a
+kubelet does now says something of a process only where it is known that the object stood for this machine, and for no other,
+since before the process can have begun. What is remembered here is written down (`kube/nodes/records.py`): a ledger that is lost
+knows a machine since now, so it proves less and never more.
+
+Source: kubelet_node_status.go (tryUpdateNodeStatus overwrites nodeInfo of an existing Node), cadvisor's MachineInfo (machine id,
+system UUID and boot id are read when a kubelet starts).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from .pod import NodeView
+from .spans import CLOCKS_APART_S
+
+NODES_MAX: Final = 10_000
+"""Nodes that are remembered, those that are gone included; the oldest of these go first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One machine since it was booted, as its kubelet tells; texts that are "" or nothing but zeros identify nothing."""
+
+    machine_id: str
+    system_uuid: str
+    boot_id: str
+
+    @property
+    def is_told(self) -> bool:
+        """True when all three identify something."""
+        return all(text.strip("0-") for text in (self.machine_id, self.system_uuid, self.boot_id))
+
+    def is_same(self, other: Machine) -> bool:
+        """True for the same machine, booted again or not."""
+        return (self.machine_id, self.system_uuid) == (other.machine_id, other.system_uuid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """The newest Node object of a name; all times are seconds since the Unix epoch.
+
+    Parameters
+    ----------
+    created_at_s: metadata.creationTimestamp.
+    known_since_s: from here on the object has stood for this machine and no other.
+    boot_since_s: when this boot was first seen.
+    earlier_until_s: when an earlier object of the name, or an earlier machine of this object, was still there as far as is known; 0.0:
+        none is known.
+    tainted_since_s: when it was first seen out of service; None while it is not.
+    gone_since_s: when it was first known to be gone; None while it is there.
+    """
+
+    name: str
+    uid: str
+    machine: Machine
+    created_at_s: float
+    known_since_s: float
+    boot_since_s: float
+    earlier_until_s: float = 0.0
+    is_virtual: bool = False
+    tainted_since_s: float | None = None
+    gone_since_s: float | None = None
+
+
+def machine_of(view: NodeView) -> Machine:
+    """Return what a Node object says of its machine; one text in any case and with or without hyphens is one."""
+    machine_id, system_uuid, boot_id = (t.strip().lower().replace("-", "") for t in (view.machine_id, view.system_uuid, view.boot_id))
+    return Machine(machine_id=machine_id, system_uuid=system_uuid, boot_id=boot_id)
+
+
+def seen(known: NodeRecord | None, view: NodeView, *, is_birth: bool = False, now_s: float) -> NodeRecord:
+    """Add one version of a Node object to what is remembered of its name.
+
+    Parameters
+    ----------
+    is_birth: it is the first version of its object, as an unbroken watch tells.
+    now_s: operator's clock, seconds since the Unix epoch.
+
+    Notes
+    -----
+    A machine that is there before and after a gap is taken to have been it all the while, booted again or not: that another one took
+    its name over and gave it back in one interruption is the one thing that is not known.
+    """
+    machine = machine_of(view)
+    since_s = view.created_at_s if is_birth and view.created_at_s else now_s + CLOCKS_APART_S
+    fresh = NodeRecord(
+        name=view.name, uid=view.uid, machine=machine, created_at_s=view.created_at_s, known_since_s=since_s, boot_since_s=now_s,
+        is_virtual=view.is_virtual, tainted_since_s=now_s if view.is_out_of_service else None,
+    )
+    if known is None:
+        return fresh
+    if known.uid != view.uid:
+        until_s = known.gone_since_s if known.gone_since_s is not None else now_s
+        return replace(fresh, earlier_until_s=max(known.earlier_until_s, until_s))
+    tainted_since_s = known.tainted_since_s if known.tainted_since_s is not None else fresh.tainted_since_s
+    tainted_since_s = tainted_since_s if view.is_out_of_service else None
+    is_virtual = known.is_virtual or view.is_virtual
+    if known.machine.is_same(machine):
+        boot_since_s = known.boot_since_s if known.machine == machine else now_s
+        return replace(
+            known, machine=machine, boot_since_s=boot_since_s, tainted_since_s=tainted_since_s, is_virtual=is_virtual, gone_since_s=None
+        )
+    return replace(
+        fresh, known_since_s=now_s + CLOCKS_APART_S, earlier_until_s=now_s, tainted_since_s=tainted_since_s, is_virtual=is_virtual,
+    )
+
+
+def gone(known: NodeRecord, *, now_s: float) -> NodeRecord:
+    """Note that the object is not there any more."""
+    return known if known.gone_since_s is not None else replace(known, gone_since_s=now_s)
+
+
+def merged(mine: NodeRecord, written: NodeRecord) -> NodeRecord:
+    """Return what two processes know together of one name.
+
+    Parameters
+    ----------
+    mine: what this process knows, by its own sight. written: what is written down.
+
+    Notes
+    -----
+    Both know what they saw. So where the same object stands for the same machine the longer knowledge holds; where it does not, what was
+    written down was there before, at the latest until the machine of now was first seen.
+    """
+    earlier_until_s = max(mine.earlier_until_s, written.earlier_until_s)
+    is_virtual = mine.is_virtual or written.is_virtual
+    if mine.uid != written.uid or not mine.machine.is_same(written.machine):
+        is_other_object = mine.uid != written.uid
+        gone_since_s = written.gone_since_s if is_other_object and written.gone_since_s is not None else mine.boot_since_s
+        # It had another machine after it was born, or it would be written down with this one.
+        known_since_s = mine.known_since_s if is_other_object else max(mine.known_since_s, mine.boot_since_s + CLOCKS_APART_S)
+        return replace(mine, known_since_s=known_since_s, earlier_until_s=max(earlier_until_s, gone_since_s))
+    tainted = [s for s in (mine.tainted_since_s, written.tainted_since_s) if s is not None]
+    return replace(
+        mine,
+        known_since_s=min(mine.known_since_s, written.known_since_s),
+        boot_since_s=min(mine.boot_since_s, written.boot_since_s) if mine.machine == written.machine else mine.boot_since_s,
+        earlier_until_s=earlier_until_s,
+        is_virtual=is_virtual,
+        tainted_since_s=min(tainted) if mine.tainted_since_s is not None else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """All nodes that are remembered, present and gone.
+
+    Parameters
+    ----------
+    complete_since_s: nodes that went before are not all remembered, seconds since the Unix epoch.
+    unbroken_since_s: nodes that came and went since were all seen, likewise.
+    is_listed: every node that exists is among them.
+    shared: as `shared_texts` gives them; None: they are looked for at each question.
+    """
+
+    records: dict[str, NodeRecord] = field(default_factory=dict)
+    complete_since_s: float = 0.0
+    unbroken_since_s: float = float("inf")
+    is_listed: bool = False
+    shared: frozenset[str] | None = None
+
+    def identifies(self, record: NodeRecord) -> bool:
+        """True when the machine of a record is told, and no other node, present or gone, tells the same machine id or system UUID."""
+        shared = shared_texts(self.records.values()) if self.shared is None else self.shared
+        return record.machine.is_told and shared.isdisjoint((record.machine.machine_id, record.machine.system_uuid))
+
+
+def shared_texts(records: Iterable[NodeRecord]) -> frozenset[str]:
+    """Return the machine ids and system UUIDs that more than one node tells."""
+    counts = Counter(text for r in records for text in {r.machine.machine_id, r.machine.system_uuid})
+    return frozenset(text for text, count in counts.items() if count > 1)
+
+
+def bounded(records: dict[str, NodeRecord], *, limit: int = NODES_MAX) -> tuple[dict[str, NodeRecord], float]:
+    """Drop the nodes that are gone for longest where there are too many.
+
+    Returns
+    -------
+    What is left, and until when nodes went that are dropped, seconds since the Unix epoch; 0.0 when none are.
+    """
+    surplus = len(records) - limit
+    if surplus <= 0:
+        return records, 0.0
+    left = sorted((r for r in records.values() if r.gone_since_s is not None), key=lambda r: r.gone_since_s or 0.0)[:surplus]
+    dropped = {r.name for r in left}
+    return {n: r for n, r in records.items() if n not in dropped}, max((r.gone_since_s or 0.0 for r in left), default=0.0)

@@ -1,0 +1,1 @@
+"""The nodes that owe a proof, watched over while this replica holds the Lease."""

@@ -1,0 +1,242 @@
+"""Watch over the nodes to which suspects and blind spans owe a proof, and close what they have proven.
+
+One idea: nothing is asked of a node that owes nothing, or of which no answer could help. What a node has shown lives in memory only:
+a process that begins, or that holds the Lease again, begins every vigil again, so what it did not see never counts. Which machine a
+node was is remembered for longer (`kube/nodes/records.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from ...core.evidence.certificate import Certificate
+from ...core.evidence.chain import Incarnation
+from ...core.evidence.nodes import (
+    Look,
+    NodeRules,
+    Owed,
+    Vigil,
+    can_be_judged,
+    judged,
+    may_be_swept,
+    nodes_to_sweep,
+    swept,
+    watched_over,
+)
+from ...core.evidence.spans import BlindSpan
+from ...kube.nodes.ledger import NodeLedger
+from ...kube.nodes.looks import NodeLooks
+from ...kube.nodes.records import NodeRecords
+from ...kube.pods.store import PodStore
+from ..memories import Memories
+from ..stores import Stores
+from ..work_queue import Key
+
+log = logging.getLogger(__name__)
+
+TICK_S: Final = 5.0
+WAIT_S: Final = 20.0
+"""Between two looks at a node that has not caught up; one that has is looked at in each tick."""
+NODES_AT_ONCE: Final = 20
+"""Most nodes that are looked at in one tick: three reads each, so 12 a second at the most."""
+
+RETRY_S: Final = 60.0
+"""A right to ConfigMaps that is missing was hardly taken by mistake."""
+
+Debt = tuple[str, str]
+"""(uid of a suspect, "") or (namespace/name of a StaticGroup, the span in words)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwedSpan:
+    """A blind span of a StaticGroup that nodes may be swept of."""
+
+    key: Key
+    workload_name: str
+    span: BlindSpan
+
+    @property
+    def debt(self) -> Debt:
+        """What its vigils are kept under."""
+        return "/".join(self.key), f"{self.span.ordinals.text} {self.span.since_s} {self.span.until_s}"
+
+
+@dataclass(slots=True)
+class NodeEvidence:
+    """Look, judge, close.
+
+    Parameters
+    ----------
+    is_needed: a StaticGroup has to remember this suspect.
+    look_again: has a StaticGroup looked at again.
+    now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
+    """
+
+    pods: PodStore
+    stores: Stores
+    memories: Memories
+    ledger: NodeLedger
+    records: NodeRecords
+    looks: NodeLooks
+    rules: NodeRules
+    is_needed: Callable[[Incarnation], bool]
+    look_again: Callable[[Key], None]
+    now_s: Callable[[], float]
+    monotonic_s: Callable[[], float]
+    _vigils: dict[tuple[str, Debt], Vigil] = field(default_factory=dict)
+    _next_s: dict[str, float] = field(default_factory=dict)
+    _owed: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _clean: dict[tuple[Key, BlindSpan], set[str]] = field(default_factory=dict)
+    _swept: dict[Key, frozenset[BlindSpan]] = field(default_factory=dict)
+    _timeline: str = ""
+    _retry_s: float = float("-inf")
+
+    def swept(self, key: Key) -> frozenset[BlindSpan]:
+        """Return the blind spans of a StaticGroup that every node which can have run a pod has been swept of."""
+        return self._swept.get(key, frozenset())
+
+    def forget_all(self) -> None:
+        """Begin everything again: another replica may have worked meanwhile."""
+        for known in (self._vigils, self._next_s, self._owed, self._clean, self._swept):
+            known.clear()
+        self.records.forget()
+
+    async def follow(self) -> None:
+        """Go round until cancelled."""
+        while True:
+            try:
+                await self.tick()
+            except Exception:  # evidence that fails to come holds nothing else up
+                log.exception("the nodes could not be looked at")
+            await asyncio.sleep(TICK_S)
+
+    async def tick(self) -> None:
+        """Go round once: keep what is remembered of nodes, look where something is owed, close what is proven."""
+        if self._timeline != self.pods.timeline:  # uids and times of before say nothing on this one
+            self._timeline = self.pods.timeline
+            self._vigils.clear()
+            self._clean.clear()
+            self._swept.clear()
+        suspects = [s for s in self.pods.suspects() if self.is_needed(s)]
+        spans = tuple(self._spans())
+        if suspects or spans or self.records.has_news:
+            await self._keep_records()
+        self._forget_settled(suspects, spans)
+        asked = self._asked(suspects, spans)
+        self._next_s = {name: at_s for name, at_s in self._next_s.items() if name in asked}
+        due = sorted((self._next_s.get(name, 0.0), name) for name in asked)
+        for next_s, name in due[:NODES_AT_ONCE]:
+            if next_s <= self.monotonic_s():
+                await self._visit(name, *asked[name])
+        for suspect in suspects:
+            if suspect.node_name not in asked:
+                self._judge(suspect, None)
+
+    async def _keep_records(self) -> None:
+        """Read and write what is remembered of nodes; what cannot be read is done without, for it would only prove more."""
+        if self.monotonic_s() < self._retry_s:
+            return
+        is_kept = await self.records.read() and await self.records.write()
+        self._retry_s = self.monotonic_s() + (0.0 if is_kept else RETRY_S)
+
+    def _asked(
+        self, suspects: list[Incarnation], spans: tuple[OwedSpan, ...]
+    ) -> dict[str, tuple[list[Incarnation], list[OwedSpan]]]:
+        """Return the nodes to look at, each with what it owes."""
+        asked: dict[str, tuple[list[Incarnation], list[OwedSpan]]] = {}
+        fleet = self.ledger.fleet()
+        for suspect in suspects:
+            if can_be_judged(suspect, fleet, self.rules):
+                asked.setdefault(suspect.node_name, ([], []))[0].append(suspect)
+        for owed in spans:
+            nodes = nodes_to_sweep(owed.span, fleet, self.rules)
+            if isinstance(nodes, Owed):
+                continue
+            clean = self._clean.setdefault((owed.key, owed.span), set())
+            self._note_swept(owed, {r.uid for r in nodes} <= clean)
+            for record in nodes:
+                if record.uid not in clean and record.gone_since_s is None:
+                    asked.setdefault(record.name, ([], []))[1].append(owed)
+        return asked
+
+    def _spans(self) -> Iterator[OwedSpan]:
+        for key, group in self.stores.groups.items():
+            memory = self.memories.known(key)
+            known = memory.history.continuity if memory is not None else None
+            if known is None or known.timeline != self.pods.timeline or known.ids_by_hand:
+                continue
+            for span in known.blind:
+                if may_be_swept(span):
+                    yield OwedSpan(key=key, workload_name=group.spec.workload_ref.name, span=span)
+
+    async def _visit(self, name: str, suspects: list[Incarnation], spans: list[OwedSpan]) -> None:
+        """Look at one node, and judge what it owes."""
+        debts: list[Debt] = [*((s.uid, "") for s in suspects), *(o.debt for o in spans)]
+        before = [self._vigils.get((name, debt)) for debt in debts]
+        is_near = any(v is not None and v.has_caught_up for v in before)
+        look = await self.looks.look(name, asks_runtime=self.rules.asks_runtime and is_near)
+        self._next_s[name] = self.monotonic_s() + (TICK_S if is_near else WAIT_S) - 0.5
+        if look is None:
+            for suspect in suspects:
+                if suspect.uid not in self._owed:
+                    self._judge(suspect, None)
+            return
+        for debt, known in zip(debts, before, strict=True):
+            vigil = watched_over(known, look)
+            if vigil is None:
+                self._vigils.pop((name, debt), None)
+            else:
+                self._vigils[name, debt] = vigil
+        for suspect in suspects:
+            self._judge(suspect, look)
+        for owed in spans:
+            self._sweep(owed, name, look)
+
+    def _judge(self, suspect: Incarnation, look: Look | None) -> None:
+        vigil = self._vigils.get((suspect.node_name, (suspect.uid, "")))
+        found = judged(suspect, self.ledger.fleet(), look, vigil, self.rules)
+        if isinstance(found, Certificate):
+            self.pods.close(suspect.uid, found)
+            return
+        sentence, since = self._owed.get(suspect.uid, ("", ""))
+        if sentence != found.sentence:
+            since = datetime.fromtimestamp(int(self.now_s()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self._owed[suspect.uid] = (found.sentence, since)
+        self.pods.owe(suspect.uid, f"{found.sentence} (since {since})")
+
+    def _sweep(self, owed: OwedSpan, name: str, look: Look) -> None:
+        fleet = self.ledger.fleet()
+        record = fleet.records.get(name)
+        if record is None:
+            return
+        namespace = owed.key[0]
+        known = {pod.uid for pod in self.pods.of_workload(namespace, owed.workload_name)}
+        left = swept(
+            owed.span, record, fleet, look, self._vigils.get((name, owed.debt)), self.rules,
+            namespace=namespace, workload_name=owed.workload_name, known=known,
+        )
+        if not left:
+            self._clean[owed.key, owed.span].add(record.uid)
+
+    def _note_swept(self, owed: OwedSpan, is_swept: bool) -> None:
+        before = self.swept(owed.key)
+        after = before | {owed.span} if is_swept else before - {owed.span}
+        if after != before:
+            self._swept[owed.key] = after
+            self.look_again(owed.key)
+
+    def _forget_settled(self, suspects: list[Incarnation], spans: tuple[OwedSpan, ...]) -> None:
+        """Drop what was shown for suspects and spans that are there no more."""
+        debts = {(s.uid, "") for s in suspects} | {o.debt for o in spans}
+        self._vigils = {at: v for at, v in self._vigils.items() if at[1] in debts}
+        uids = {s.uid for s in suspects}
+        self._owed = {uid: owed for uid, owed in self._owed.items() if uid in uids}
+        present = {(o.key, o.span) for o in spans}
+        self._clean = {at: nodes for at, nodes in self._clean.items() if at in present}
+        open_spans = {key: frozenset(s for k, s in present if k == key) for key in self._swept}
+        self._swept = {key: kept for key, known in self._swept.items() if (kept := known & open_spans[key])}
