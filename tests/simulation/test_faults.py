@@ -29,6 +29,7 @@ from simulator.kubernetes.watch_log import Event, Selector
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team
 from simulator.world.world import SYSTEM, World, WorldSettings
 from staticgroup.api.names import POD_INDEX_LABEL
+from staticgroup.runtime.process.settings import Settings
 
 Test = Callable[[World], Awaitable[None]]
 BY_HAND = Team(
@@ -151,11 +152,19 @@ def test_the_first_read_of_the_lease_is_refused_once(seed: int) -> None:
     in_world(test, seed=seed)
 
 
-def test_a_lease_that_cannot_be_read_is_lost_while_everything_else_is_answered() -> None:
+def test_a_lease_that_cannot_be_read_is_renewed_until_somebody_else_writes_it() -> None:
+    """Its holder writes over the version it wrote last; once that is refused it has to read, and cannot, and the Lease is lost."""
+
     async def test(world: World) -> None:
-        renewed_s = world.truth.lease_renewed_s("operator-a")
         heal = begin(world, "lease_cannot_be_read")
         assert heal is not None
+        renewed_s = world.truth.lease_renewed_s("operator-a")
+        await asyncio.sleep(12)
+        assert world.truth.lease_renewed_s("operator-a") > renewed_s + 9
+        lease = world.server.get(LEASES, SYSTEM, Settings().lease_name)
+        assert lease is not None
+        world.server.update(LEASES, lease | {"metadata": lease["metadata"] | {"labels": {"seen-by": "somebody"}}})
+        renewed_s = world.truth.lease_renewed_s("operator-a")
         await asyncio.sleep(12)
         assert world.truth.lease_renewed_s("operator-a") < renewed_s + 3
         heal()
