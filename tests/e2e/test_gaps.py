@@ -248,7 +248,9 @@ def leave(game: Play, watch: PodWatch, end: int, *, waiting: Collection[int] = (
     -------
     Seconds from the visible end of each pod to the removal of its member.
     """
-    leaving = {o: watch.pods[uid] for o, uid in seats(game).items() if o >= end}
+    # A pod that an earlier scale-down ended may still be shown after its member was removed.
+    ending = {ordinal(p["metadata"]["name"]) for p in game.pods() if "deletionTimestamp" in p["metadata"]}
+    leaving = {o: watch.pods[uid] for o, uid in seats(game).items() if o >= end and o not in ending}
     known, since_ms = members(game), now_ms()
     game.scale(end)
     freed = {o: known[o] for o in leaving if o not in waiting}
