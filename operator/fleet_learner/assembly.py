@@ -69,33 +69,14 @@ def assemble(
     records = {each.record.key: each.record for each in advised}
     sources = {each.record.key: each.state.source for each in advised}
     keys = [row.key for row in build.worth_a_page(build.group_rows(histories, records, sources))]
-    seen = gold.read_learned(learned, manifest, schemas.REBALANCES)
-    timelines = gather.timelines(
-        keys,
-        window,
-        member_events=tables.member_events,
-        group_events=tables.group_events,
-        outages=tables.outages,
-        rebalances=seen,
-    )
-    by_pair = {(key.kafka_cluster_id, key.group_id): key for key in keys}
-    details = {}
-    for row in feature_rows(tables, days, list(by_pair)) if by_pair else []:
-        known, _ = history(row, terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
-        key = by_pair[(known.kafka_cluster_id, known.group_id)]
-        details[key] = build.GroupDetail(
-            gaps_ms=known.sample.gaps_ms,
-            is_returned=known.sample.is_returned,
-            rates=known.rates,
-            timeline=timelines[key],
-        )
+    rebalances = gold.read_learned(learned, manifest, schemas.REBALANCES)
     return build.build_report(
         created_ms=tables.as_of_ms,
         run_id=manifest.plan.run,
         window=window,
         histories=histories,
         recommendations=records,
-        details=details,
+        details=_details(keys, window, tables, days, rebalances, terms),
         sources=sources,
         days=gather.day_costs(days, window),
         drift=_drift(histories, advised),
@@ -106,6 +87,34 @@ def assemble(
         is_stop_stated=terms.durations.is_stated,
         versions=_versions(),
     )
+
+
+def _details(
+    keys: Sequence[GroupKey], window: Window, tables: Silver, days: DataFrame, rebalances: DataFrame, terms: Terms
+) -> dict[GroupKey, build.GroupDetail]:
+    """Put together what the pages of a few groups show."""
+    if not keys:
+        return {}
+    timelines = gather.timelines(
+        keys,
+        window,
+        member_events=tables.member_events,
+        group_events=tables.group_events,
+        outages=tables.outages,
+        rebalances=rebalances,
+    )
+    by_pair = {(key.kafka_cluster_id, key.group_id): key for key in keys}
+    details = {}
+    for row in feature_rows(tables, days, list(by_pair)):
+        known, _ = history(row, terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
+        key = by_pair[(known.kafka_cluster_id, known.group_id)]
+        details[key] = build.GroupDetail(
+            gaps_ms=known.sample.gaps_ms,
+            is_returned=known.sample.is_returned,
+            rates=known.rates,
+            timeline=timelines[key],
+        )
+    return details
 
 
 def _bill(rows: Sequence[Mapping[str, Any]], histories: Sequence[build.GroupHistory]) -> list[BillRow]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from staticgroup.api.ordinals import Ordinals
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record, spread
+from support.scene.operators import standing_still
 from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.pod_lines import heard
 from support.scene.stage import RELEASE, SYSTEM, Stage
@@ -163,6 +163,11 @@ def let_go(game: Play, which: int) -> None:
     game.stage.kubectl("exec", f"{game.name}-{which}", "-n", game.name, "--", "rm", LINGER)
 
 
+def every_process(stage: Stage) -> list[int]:
+    """Return the processes of all replicas of the operator."""
+    return [pid for each in stage.operator_processes().values() for pid in each]
+
+
 def lose_history(game: Play, *, unheard: Callable[[], None] | None = None) -> Loss:
     """Restart the API server without its watch history, and wait until the status says what that meant.
 
@@ -173,7 +178,7 @@ def lose_history(game: Play, *, unheard: Callable[[], None] | None = None) -> Lo
     """
     stage = game.stage
     before, began_ms = stage.continuity_epoch(), now_ms()
-    with standing_still(stage) if unheard is not None else nullcontext():
+    with standing_still(every_process(stage)) if unheard is not None else nullcontext():
         ready_s = stage.cluster.restart_apiserver(lose_history=True)
         if unheard is not None:
             unheard()
@@ -184,20 +189,6 @@ def lose_history(game: Play, *, unheard: Callable[[], None] | None = None) -> Lo
         heard_s=round((heard_ms - began_ms) / 1000, 1),
         told_s=round((now_ms() - began_ms) / 1000, 1),
     )
-
-
-@contextmanager
-def standing_still(stage: Stage) -> Iterator[None]:
-    """Let no process of the operator run meanwhile."""
-    pids = [pid for each in stage.operator_processes().values() for pid in each]
-    try:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
 
 
 def await_injecting(game: Play) -> None:
@@ -257,7 +248,9 @@ def leave(game: Play, watch: PodWatch, end: int, *, waiting: Collection[int] = (
     -------
     Seconds from the visible end of each pod to the removal of its member.
     """
-    leaving = {o: watch.pods[uid] for o, uid in seats(game).items() if o >= end}
+    # A pod that an earlier scale-down ended may still be shown after its member was removed.
+    ending = {ordinal(p["metadata"]["name"]) for p in game.pods() if "deletionTimestamp" in p["metadata"]}
+    leaving = {o: watch.pods[uid] for o, uid in seats(game).items() if o >= end and o not in ending}
     known, since_ms = members(game), now_ms()
     game.scale(end)
     freed = {o: known[o] for o in leaving if o not in waiting}

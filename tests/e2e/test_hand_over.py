@@ -7,12 +7,10 @@ members meanwhile is asked of the brokers' log and of the members themselves.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -20,7 +18,7 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import are_drills_long, by_length
 from support.scene.cuts import Way, api_server_of, cut
 from support.scene.figures import record, spread
-from support.scene.operators import await_active, kill
+from support.scene.operators import await_active, kill, standing_still
 from support.scene.play import Play
 from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.waiting import until
@@ -70,16 +68,21 @@ def running(new_play: Callable[..., Play], installed: Stage) -> Iterator[Play]:
     await_two(installed)
 
 
-def unharmed(play: Play, members: set[str]) -> None:
+def staying_of(play: Play) -> dict[str, str]:
+    """Return the members, by instance id, that a scale-down from three to two leaves."""
+    return {i: member_id for i, member_id in play.member_ids().items() if not i.startswith(f"{play.name}-2.")}
+
+
+def unharmed(play: Play, members: dict[str, str]) -> None:
     """Hold that nobody was removed, fenced or lost its session, and that the same members are there."""
     assert play.removals() == []
     assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
-    assert set(play.member_ids()) == members
+    assert play.member_ids() == members
 
 
 def test_killed_replica_is_replaced_and_one_that_is_told_to_end_hands_over(running: Play, installed: Stage) -> None:
     play, stage = running, installed
-    members = set(play.member_ids())
+    members = play.member_ids()
     killed_s, told_s = [], []
     for _ in range(by_length(short=2, long=20)):
         holder = until(stage.lease_holder, deadline_s=60, what="a holder")
@@ -108,7 +111,7 @@ def test_killed_replica_is_replaced_and_one_that_is_told_to_end_hands_over(runni
 def test_a_rolling_upgrade_leaves_nobody_unanswered(running: Play, installed: Stage) -> None:
     """Both replicas are replaced while one StaticGroup is changed again and again; the longest wait is the hand-over."""
     play, stage = running, installed
-    members = set(play.member_ids())
+    members = play.member_ids()
     old = {pod["metadata"]["uid"] for pod in stage.operator_pods()}
     stage.kubectl("rollout", "restart", DEPLOYMENT, "-n", SYSTEM)
     waits_s: list[float] = []
@@ -124,75 +127,52 @@ def test_a_rolling_upgrade_leaves_nobody_unanswered(running: Play, installed: St
         assert max(waits_s) <= TOLD_MAX_S
 
 
-@contextmanager
-def frozen(pids: list[int]) -> Iterator[None]:
-    """Let processes stand still meanwhile, wherever they are."""
-    try:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-
-
 def disturb(
-    play: Play, stage: Stage, rounds: int, trouble: Callable[[list[int]], Iterator[None]], pause_s: Callable[[], float]
+    play: Play, stage: Stage, rounds: int, trouble: Callable[[list[int]], AbstractContextManager[None]], seed: str
 ) -> list[float]:
-    """Scale up and down by one; the active replica is in trouble from some moment of the scale-down until the member is gone.
+    """Scale up and down by one while the active replica is in trouble, and hold that nobody who lives is harmed.
+
+    The trouble begins at a moment of the scale-down and lasts until the member is gone, in long runs for 45 s more.
 
     Returns
     -------
     Seconds from the trouble to the removal by the brokers' log, of the removals that came after it.
     """
+    rng = random.Random(f"{SEED} {seed}")
     waits_s = []
     for _ in range(rounds):
         play.scale(3)
         play.await_joined(3)
         await_two(stage)
         pids = await_active(stage, 0)
-        staying = {i for i in play.member_ids() if not i.startswith(f"{play.name}-2.")}
+        staying = staying_of(play)
         before = len(play.removals())
-        moment_s = time.monotonic() + pause_s()
+        moment_s = time.monotonic() + rng.random() * 1.8
         play.scale(2)
         until(lambda at_s=moment_s: time.monotonic() >= at_s, deadline_s=5, what="the moment", poll_s=0.01)
         began_ms = time.time() * 1000
-        with contextmanager(trouble)(pids):
+        with trouble(pids):
             until(lambda n=before: len(play.removals()) > n, deadline_s=100, what="the member removed", poll_s=0.3)
             waits_s += [(e.at_ms - began_ms) / 1000 for e in play.removals()[before:] if e.at_ms > began_ms]
             if are_drills_long():  # The other one has been at work for long when this one goes on where it was.
                 began_s = time.monotonic()
                 until(lambda at_s=began_s: time.monotonic() - at_s > 45, deadline_s=60, what="a long time")
-        generation_s = time.monotonic()
-        await_told(play, change(play), generation_s)
-        assert set(play.member_ids()) == staying, "those who stay are the very same"
+        await_told(play, change(play), time.monotonic())
+        assert play.member_ids() == staying, "those who stay are the very same"
         assert len(play.removals()) == before + 1, "one is removed, once"
     assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
     return waits_s
 
 
 def test_a_frozen_replica_does_no_harm_when_it_goes_on(running: Play, installed: Stage) -> None:
-    rng = random.Random(SEED)
-
-    def trouble(pids: list[int]) -> Iterator[None]:
-        with frozen(pids):
-            yield
-
-    waits_s = disturb(running, installed, by_length(short=1, long=8), trouble, lambda: rng.random() * 1.8)
+    waits_s = disturb(running, installed, by_length(short=1, long=8), standing_still, "frozen")
     record("frozen while it removes", rounds=by_length(short=1, long=8), frozen_to_removed_s=spread(waits_s) if waits_s else {})
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("way", list(Way))
 def test_a_replica_cut_off_from_the_api_server_hands_over(running: Play, installed: Stage, way: Way) -> None:
-    rng = random.Random(f"{SEED} {way}")
-
-    def trouble(pids: list[int]) -> Iterator[None]:
-        with cut(pids[0], api_server_of(pids[0]), way):
-            yield
-
-    waits_s = disturb(running, installed, 3, trouble, lambda: rng.random() * 1.8)
+    waits_s = disturb(running, installed, 3, lambda pids: cut(pids[0], api_server_of(pids[0]), way), way.value)
     record("cut off from the API server", way=way.value, rounds=3, cut_to_removed_s=spread(waits_s) if waits_s else {})
 
 
@@ -204,7 +184,7 @@ def test_a_replica_cut_off_from_kafka_says_so_and_removes_afterwards(running: Pl
     play.scale(3)
     play.await_joined(3)
     pids = await_active(stage, 0)
-    staying = {i for i in play.member_ids() if not i.startswith(f"{play.name}-2.")}
+    staying = staying_of(play)
     with cut(pids[0], play.brokers.bootstrap.partition(":")[0], way):
         play.scale(2)
         until(
@@ -214,6 +194,6 @@ def test_a_replica_cut_off_from_kafka_says_so_and_removes_afterwards(running: Pl
     until(play.removals, deadline_s=90, what="the member removed", poll_s=0.3)
     record("cut off from Kafka", way=way.value, healed_to_removed_s=round(time.monotonic() - healed_s, 1))
     await_told(play, change(play), time.monotonic())
-    assert set(play.member_ids()) == staying
+    assert play.member_ids() == staying
     assert len(play.removals()) == 1
     assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []

@@ -72,6 +72,8 @@ def ghost_times(outages: DataFrame) -> DataFrame:
     gap, end = F.col("gap_ms"), F.col("end_kind")
     within = F.least(gap, F.coalesce("session_timeout_ms", "gap_ms"))
     is_removed, is_blind = end == EndKind.REMOVED.value, end == EndKind.BLIND.value
+    # Nobody waits for the return of a member that has departed, removed or not.
+    is_unwanted = is_removed | (end == EndKind.DEPARTED.value)
     is_late = is_removed | F.coalesce("absorbed", F.lit(False))
 
     def kept(condition: Column, amount: Column) -> Column:
@@ -79,9 +81,9 @@ def ghost_times(outages: DataFrame) -> DataFrame:
 
     return outages.withColumns(
         {
-            "ghost_wanted_ms": kept(~is_removed & ~is_blind, within),
+            "ghost_wanted_ms": kept(~is_unwanted & ~is_blind, within),
             "ghost_late_ms": kept(is_late, gap - within),
-            "ghost_operator_ms": kept(is_removed, within),
+            "ghost_operator_ms": kept(is_unwanted, within),
         }
     )
 

@@ -118,7 +118,8 @@ def busy_days(
             *(F.max_by(F.col(name), F.when(F.col(name).isNotNull(), latest)).alias(name) for name in sizes),
             F.max_by(F.struct(*_NAMES), latest).alias("name"),
             F.max("k8s_cluster_uid").alias("k8s_cluster_uid"),
-            F.collect_set(F.xxhash64("instance_id")).alias("instances"),
+            # Without the condition, no instance id at all would count as one: xxhash64(NULL) is not NULL.
+            F.collect_set(F.when(F.col("instance_id").isNotNull(), F.xxhash64("instance_id"))).alias("instances"),
         )
         .select("*", "name.*")
         .select(*BUSY_DAY.names)

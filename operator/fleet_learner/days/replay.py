@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-REPLAY_VERSION: Final = 1
+REPLAY_VERSION: Final = 2
 """Counts how often the model changed what comes out of the same facts."""
 _CLOSED: Final = frozenset({"Deleted", "Evicted", "Completed"})
 """Reasons of a stop in which the client was closed: it leaves the group. A killed one (OOMKilled, Error) does not."""

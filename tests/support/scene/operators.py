@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from support.devcluster.kafka_log import now_ms
@@ -33,3 +33,17 @@ def kill(pids: Iterable[int]) -> int:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return now_ms()
+
+
+@contextmanager
+def standing_still(pids: Iterable[int]) -> Iterator[None]:
+    """Let processes of the operator stand still meanwhile, wherever they are."""
+    stopped = list(pids)
+    try:
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
