@@ -34,6 +34,7 @@ from .checkpoints import sealed, wire_continuity
 from .connect import connect_status
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
+from .shared_settings import own_ms, wire_shared_setting
 from .statements import conditions_of
 
 
@@ -198,6 +199,8 @@ def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
         effective_ms=t.in_force.shortest_ms,
         effective_max_ms=t.in_force.longest_ms,
         next_ms=t.next_ms,
+        own_ms=own_ms(t, previous.timeout),
+        shared_setting=wire_shared_setting(plan.history.shared_setting),
         unknown_pods=min(t.in_force.unknown, INT32_MAX),
         recommended=recommended,
         samples=samples,
