@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import ABSENCES, AGREEMENT, GROUP_CONFIG, HOLDS, MEASURED, MEMORY, PLAN, PULLER, RESERVOIR, TIMEOUTS, WISHES
+from .suites import (
+    ABSENCES,
+    AGREEMENT,
+    GROUP_CONFIG,
+    HOLDS,
+    MEASURED,
+    MEMORY,
+    PLAN,
+    PULLER,
+    RESERVOIR,
+    TIMEOUTS,
+    WISHES,
+)
 
 TIMEOUT = (
     mutant(

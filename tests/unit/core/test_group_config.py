@@ -212,3 +212,6 @@ def test_brokers_that_clamp_a_stored_value_quarrel_with_nobody() -> None:
     holds = replace(altered(BOUNDS, {SETTING: 300_000}), stored={SETTING: 900_000})
     _, found = settled(timeout(holds), protocols.CONSUMER, holds, SharedSetting(held_ms=900_000), None, (), NOW_S)
     assert (found.changes, found.held_ms) == (0, 300_000)
+    insisted = SharedSetting(held_ms=900_000, changes=3, found_ms=900_000)
+    t, _ = settled(timeout(holds), protocols.CONSUMER, holds, insisted, None, (), NOW_S)
+    assert t.group_target_ms == 300_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
@@ -177,7 +178,7 @@ def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(who: tuple[P
         if data.draw(st.booleans()):
             world.restart()
     assert set(world.values_ms[settled:]) <= {expected_ms}
-    assert all(later >= sooner for sooner, later in zip(world.values_ms, world.values_ms[1:], strict=False))
+    assert all(later >= sooner for sooner, later in pairwise(world.values_ms))
 
 
 @settings(deadline=None, max_examples=60)
@@ -200,10 +201,9 @@ def test_a_longer_value_goes_down_step_by_step_once_all_have_spoken(who: tuple[P
     assert world.value_ms == wanted_ms
     from_ms = next((n for n, value_ms in enumerate(world.values_ms) if value_ms >= wanted_ms), 0)
     falls = world.values_ms[from_ms:]
-    assert all(sooner >= later >= min(sooner, max(wanted_ms, sooner // LOWER_BY)) for sooner, later in zip(falls, falls[1:], strict=False))
+    assert all(sooner >= later >= min(sooner, max(wanted_ms, sooner // LOWER_BY)) for sooner, later in pairwise(falls))
     writes_a_day = [
-        sum(a != b for a, b in zip(falls[n : n + 2 * len(active)], falls[n + 1 : n + 2 * len(active)], strict=False))
-        for n in range(len(falls))
+        sum(a != b for a, b in pairwise(falls[n : n + 2 * len(active)])) for n in range(len(falls))
     ]
     assert max(writes_a_day, default=0) <= 1
 

@@ -81,7 +81,7 @@ def settled(
         return timeout, before
     is_clamped = protocol.group_setting in bounds.misfits
     setting = _followed(before or SharedSetting(held_ms=holds_ms), holds_ms, wanted_ms, record, is_clamped=is_clamped)
-    least_ms = max(wanted_ms, setting.kept_ms)
+    least_ms = max(wanted_ms, min(setting.kept_ms, holds_ms))  # nobody's longer value is ever set again
     target_ms, setting = _lowered(setting, holds_ms, least_ms, now_s) if not unheard else _as_long(setting, holds_ms, least_ms)
     notes = (obstacle(protocol, bounds), _note(protocol, setting, wanted_ms=wanted_ms, unheard=unheard))
     return replace(timeout, group_target_ms=target_ms, note="; ".join(note for note in notes if note)), setting
