@@ -422,5 +422,11 @@ EXPERIENCE = tuple(
             "stored setting of another protocol in the way of every change",
             ("    if obstacle(protocol, bounds):\n", "    if False:\n"),
         ),
+        (
+            "core/next_pods/in_force.py",
+            HOLDS,
+            "longer timeout told before the first heartbeat with it",
+            ("    shown |= _of_before(snapshot)\n", ""),
+        ),
     )
 )
