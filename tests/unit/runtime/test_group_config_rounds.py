@@ -96,6 +96,8 @@ async def test_two_of_one_namespace_agree_on_the_longer_one_and_nobody_listens_t
     assert sent(world) == [("orders", f"{SETTING}=151000")]
     assert world.status.timeout is not None
     assert world.status.timeout.own_ms == TARGET_MS
+    assert world.status.timeout.recommended is not None
+    assert world.status.timeout.recommended.target_ms == TARGET_MS
 
 
 def told(world: OperatorWorld) -> list[tuple[str, str]]:

@@ -235,7 +235,9 @@ def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Reco
         and before.source is api.RecommendationSource.FLEET
     ):
         return before, previous.samples
-    chosen_ms = t.inject_ms if t.inject_ms is not None else t.group_target_ms
+    chosen_ms = t.inject_ms
+    if chosen_ms is None and t.group_target_ms is not None and t.own_ms is not None:  # what is set may be longer, for others
+        chosen_ms = max(t.broker_min_ms or 0, min(t.own_ms, t.group_target_ms))
     target_ms = t.target_ms if chosen_ms is None else chosen_ms
     lower_ms = t.need_ms if t.is_measured else t.structural_ms
     recommended = api.Recommended(lower_ms=lower_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms)
