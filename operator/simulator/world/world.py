@@ -198,6 +198,10 @@ class World:
             namespace=SYSTEM,
             watch_namespaces=self.namespaces if self.settings.watched else (),
             force_observe=self.settings.is_observing,
+            node_lifecycle=self.settings.node_lifecycle,
+            trust_out_of_service_taint=self.settings.trusts_taint,
+            ask_runtime=self.settings.asks_runtime,
+            reap_margin_s=self.settings.reap_margin_s,
         )
         running = make_operator(
             settings,

@@ -58,25 +58,27 @@ class NodeLooks:
         view = await self._node(name)
         if view is None:
             return Look(at_s=at_s, view=None)
-        lease, listed, *pods = await asyncio.gather(
-            self._lease(name),
-            self._listed(name) if asks_runtime else _nothing(),
-            *(self._pods(name, scope) for scope in self._scopes),
+        lease, pods, listed = await asyncio.gather(
+            self._lease(name), self._pods_of(name), self._listed(name) if asks_runtime else _nothing()
         )
-        problem = next((found for found in (view, lease, *pods) if isinstance(found, KubeProblem)), None)
-        if isinstance(view, KubeProblem) or isinstance(lease, KubeProblem) or problem is not None:
-            if problem is not None:
-                self._tell(problem)
+        if isinstance(view, KubeProblem) or isinstance(lease, KubeProblem) or isinstance(pods, KubeProblem):
+            self._tell(next(found for found in (view, lease, pods) if isinstance(found, KubeProblem)))
             return None
-        bound: set[str] = set()
-        running: set[str] = set()
-        for found in pods:
-            if not isinstance(found, KubeProblem):
-                bound |= found[0]
-                running |= found[1]
+        bound, running = pods
         if listed is not None and not _is_of_this_node(listed, running):
             listed = None
         return Look(at_s=at_s, view=view, lease=lease, bound=frozenset(bound), running=frozenset(running), listed=listed)
+
+    async def _pods_of(self, name: str) -> tuple[set[str], set[str]] | KubeProblem:
+        """Return uids of the pods that are bound to a node, and of those that run, in all scopes."""
+        bound: set[str] = set()
+        running: set[str] = set()
+        for found in await asyncio.gather(*(self._pods(name, scope) for scope in self._scopes)):
+            if isinstance(found, KubeProblem):
+                return found
+            bound |= found[0]
+            running |= found[1]
+        return bound, running
 
     async def _node(self, name: str) -> NodeView | KubeProblem | None:
         raw = await self._transport.call("get", NODES, name=name)
