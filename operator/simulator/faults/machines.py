@@ -86,13 +86,11 @@ def node_is_deleted_after_its_pod(world: World, rng: Random) -> Heal:
     _unwant(world)
     if name:
         attempt(lambda: world.users.delete_pod(NAMESPACE, name, grace_s=0))
-    is_left_to_its_session = rng.random() < 0.3
 
     def delete() -> None:
         if world.settings.nodes_outlive_machines:
             node.power_off()
-        if not is_left_to_its_session:
-            attempt(lambda: world.users.delete_node(node.name))
+        attempt(lambda: world.users.delete_node(node.name))
 
     world.loop.world_call_later(rng.uniform(0, 50), delete)
 

@@ -131,6 +131,8 @@ class World:
             uid_of(cluster),
             self._stopped_since_s,
             self._reporting_since_s,
+            is_deletion_sworn=settings.nodes_outlive_machines,
+            is_taint_sworn=settings.trusts_taint,
         )
         self.failure_recovery = FailureRecovery(self.server, self.loop, trace=self.trace)
         self.failure_recovery.switch(settings.has_failure_recovery)
