@@ -18,7 +18,7 @@ from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.nodes.ledger import NodeLedger
 from staticgroup.kube.nodes.looks import LOOK_LIMIT_S
 from staticgroup.runtime.nodes import queue
-from staticgroup.runtime.nodes.evidence import NodeEvidence, _at_most
+from staticgroup.runtime.nodes.evidence import PAUSE_MIN_S, NodeEvidence, _at_most
 from support.fake_pods import FakePods
 from unit.core.builders import NOW_S, pod_version
 
@@ -178,7 +178,7 @@ def test_what_waits_for_its_turn_says_so_and_seldom_something_else() -> None:
 
 def test_all_in_hand_are_looked_at_within_thirty_seconds_when_nothing_answers() -> None:
     """Otherwise their vigils would begin again for ever."""
-    tick_s = queue.LOOKS_A_TICK / queue.LOOKS_AT_ONCE * LOOK_LIMIT_S + queue.TICK_S / 5
+    tick_s = queue.LOOKS_A_TICK / queue.LOOKS_AT_ONCE * LOOK_LIMIT_S + PAUSE_MIN_S
     rounds = -(-queue.IN_HAND_MAX // queue.IN_HAND_A_TICK)
     assert rounds * tick_s < 30 < LOOKS_APART_MAX_S
     assert LOOK_LIMIT_S < 10

@@ -40,6 +40,8 @@ from .queue import LOOKS_AT_ONCE, TICK_S, LookQueue
 
 log = logging.getLogger(__name__)
 
+PAUSE_MIN_S: Final = 1.0
+"""Between two rounds of looks, after one that took long."""
 RETRY_S: Final = 60.0
 """A right to ConfigMaps that is missing was hardly taken by mistake."""
 
@@ -111,7 +113,8 @@ class NodeEvidence:
                 await self.tick()
             except Exception:  # evidence that fails to come holds nothing else up
                 log.exception("the nodes could not be looked at")
-            await asyncio.sleep(min(TICK_S, max(TICK_S / 5, began_s + TICK_S - self.monotonic_s())))
+            late_s = max(0.0, self.monotonic_s() - began_s - PAUSE_MIN_S)
+            await asyncio.sleep(max(PAUSE_MIN_S, TICK_S - late_s))
 
     async def tick(self) -> None:
         """Go round once: keep what is remembered of nodes, look where something is owed, close what is proven."""
