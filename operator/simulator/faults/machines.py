@@ -127,7 +127,7 @@ def kill_hangs(world: World, rng: Random) -> Heal:
     Where operators do not ask runtimes, they count on that a deletion which hangs is seen to be overdue.
     """
     name, node = _last_seat(world, rng)
-    node.kills_hang = True
+    node.kills.hang = True
     is_seen = not world.settings.asks_runtime or rng.random() < 0.3
     _unwant(world)
 

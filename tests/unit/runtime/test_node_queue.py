@@ -151,6 +151,9 @@ def test_nodes_that_never_answer_starve_nobody() -> None:
     fleet = Fleet(200, dead=frozenset(f"n{n:04d}" for n in range(0, 200, 2)))
     assert fleet.run(HOUR_S) < 1500
     assert set(fleet.owing()) == fleet.dead
+    assert {told[-1] for name, told in fleet.told.items() if name in fleet.dead} == {
+        f"node {name} cannot be looked at" for name in fleet.told if name in fleet.dead
+    }
 
 
 def test_runtimes_that_list_the_pod_for_ever_starve_nobody() -> None:

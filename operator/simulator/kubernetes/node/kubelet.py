@@ -26,6 +26,7 @@ from ..objects import (
 )
 from ..watch_log import Event, Selector
 from .container_status import REBOOT_EXIT_CODE, ContainerRecord, environment, records_of
+from .kills import Kills
 from .machine import Machine
 from .pod_worker import PodWorker, Stage
 from .processes import Processes
@@ -44,15 +45,14 @@ class Kubelet(Machine):
     ----------
     rejections: so many next pods are refused admission, without any container status.
     missing_images: images that cannot be pulled; containers that need them wait for the rest of their pod's life.
-    kills_hang: what the runtime is told to end from now on does not end (containerd#13416); the kubelet and all else go on.
+    kills: what it tells its runtime to end.
     clock_off_s: the node's clock is ahead by so much; it dates the beginnings and ends of containers.
     """
 
     def __init__(self, server: ApiServer, loop: SimulationLoop, processes: Processes, **parts: Any) -> None:
         super().__init__(server, loop, processes, **parts)
         self.rejections = 0
-        self.kills_hang = False
-        self._hung: set[str] = set()
+        self.kills = Kills(processes, self._note)
         self._places: dict[str, tuple[str, str]] = {}
         self.clock_off_s = 0.0
         self.missing_images: set[str] = set()
@@ -68,7 +68,7 @@ class Kubelet(Machine):
         return self._loop.time() + self.clock_off_s
 
     def _lose_processes(self) -> None:
-        self._hung.clear()
+        self.kills.let_through()
         now_s = self._clock_s()
         for records in self._runtime.values():
             for record in records:
@@ -151,29 +151,18 @@ class Kubelet(Machine):
             return
         self._note("orphan found", uid=uid[:8])
         for name in names:
-            self._signal(uid, name, "TERM")
+            self.kills.send(uid, name, "TERM")
         self._later(ORPHAN_GRACE_S, self._kill, uid)
 
     def _kill(self, uid: str) -> None:
         for record in self._runtime.get(uid, ()):
             if self._processes.is_running(uid, record.name):
                 self._note("container killed", uid=uid[:8], container=record.name)
-                self._signal(uid, record.name, "KILL")
-
-    def _signal(self, uid: str, container: str, signal: str) -> None:
-        """Have the runtime end a container; where that hangs, it hangs for this pod until `let_kills_through`, or a boot."""
-        if self.kills_hang and self._processes.is_running(uid, container):
-            self._hung.add(uid)
-        if uid in self._hung:
-            self._note("kill hangs", uid=uid[:8], container=container, signal=signal)
-        else:
-            self._processes.signal(uid, container, signal)
+                self.kills.send(uid, record.name, "KILL")
 
     def let_kills_through(self) -> None:
-        """Let kills that hang be carried out."""
-        self.kills_hang = False
-        hung, self._hung = sorted(self._hung), set()
-        for uid in hung:
+        """Carry out the kills that hang."""
+        for uid in self.kills.let_through():
             self._later(self._draw(self.timings.reaction_s), self._kill, uid)
 
     def running_pods(self) -> list[tuple[str, str, str]]:
@@ -373,7 +362,7 @@ class Kubelet(Machine):
             if record.is_oneshot and record.is_running:
                 record.end(self._clock_s(), 143, "Error")
             elif record.kind == "containerStatuses":
-                self._signal(worker.uid, record.name, "TERM")
+                self.kills.send(worker.uid, record.name, "TERM")
         self._later(self._draw(self.timings.notice_s), self._relist, worker)
 
     def _go_on_ending(self, worker: PodWorker) -> None:
@@ -383,7 +372,7 @@ class Kubelet(Machine):
             # Sidecars are told only when the others have ended.
             for record in worker.records:
                 if record.is_running:
-                    self._signal(worker.uid, record.name, "TERM")
+                    self.kills.send(worker.uid, record.name, "TERM")
             return
         worker.stage = Stage.ENDED
         if worker.kill_timer is not None:

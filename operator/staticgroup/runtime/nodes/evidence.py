@@ -40,6 +40,7 @@ from .queue import LOOKS_AT_ONCE, TICK_S, LookQueue
 
 log = logging.getLogger(__name__)
 
+WAITS: Final = "waits for its turn to be looked at"
 PAUSE_MIN_S: Final = 1.0
 """Between two rounds of looks, after one that took long."""
 RETRY_S: Final = 60.0
@@ -135,7 +136,7 @@ class NodeEvidence:
         await asyncio.gather(*visits)
         for name, before in self._queue.before(needed_s):
             for suspect in asked[name][0]:
-                self._owe(suspect, f"node {name} waits for its turn to be looked at, {_at_most(before)} before it")
+                self._owe(suspect, f"node {name} {WAITS}, {_at_most(before)} before it")
         for suspect in suspects:
             if suspect.node_name not in asked:
                 self._judge(suspect, None)
@@ -208,7 +209,8 @@ class NodeEvidence:
         if look is None:
             self._queue.looked(name, self.monotonic_s(), is_steady=False)
             for suspect in suspects:
-                if suspect.uid not in self._owed:
+                told, _ = self._owed.get(suspect.uid, ("", ""))
+                if not told or WAITS in told:  # what an earlier look has shown is more worth telling
                     self._judge(suspect, None)
             return
         after = [watched_over(known, look) for known in before]
