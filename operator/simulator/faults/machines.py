@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from ..kubernetes.node.kubelet import Kubelet
-from ..kubernetes.objects import NODES, PODS, STATIC_GROUPS, name_of, namespace_of
+from ..kubernetes.objects import NODES, PODS, STATIC_GROUPS, name_of, namespace_of, uid_of
 from ..world.world import NAMESPACE, WORKLOAD, World
 from .registry import Heal, attempt, draw_node, fault, wait_for
 
@@ -121,21 +121,23 @@ def kubelet_sleeps_through_a_deletion(world: World, rng: Random) -> Heal:
 
 
 @fault(weight=2.0, lasts_s=(150, 300), is_beside=True)
-def kill_hangs(world: World, rng: Random) -> Heal:
-    """A runtime does not end what it is told to end, on a node that looks well.
+def kill_hangs(world: World, rng: Random) -> Heal | None:
+    """A runtime does not end one pod that it is told to end, on a node that looks well and does all else.
 
     Where operators do not ask runtimes, they count on that a deletion which hangs is seen to be overdue.
     """
     name, node = _last_seat(world, rng)
-    node.kills.hang = True
+    found = world.server.get(PODS, NAMESPACE, name)
+    if found is None:
+        return None
+    node.kills.hold(uid_of(found))
     is_seen = not world.settings.asks_runtime or rng.random() < 0.3
     _unwant(world)
 
     async def act() -> None:
         if is_seen:
             await asyncio.sleep(OVERDUE_S)
-        if name:
-            attempt(lambda: world.users.delete_pod(NAMESPACE, name, grace_s=0))
+        attempt(lambda: world.users.delete_pod(NAMESPACE, name, grace_s=0))
         _later_pods(world, rng)
 
     world.loop.spawn(act(), name="kill hangs")

@@ -13,22 +13,19 @@ class Kills:
     Parameters
     ----------
     note: tells what happened.
-
-    Attributes
-    ----------
-    hang: what is told to end from now on does not, until `let_through` or a boot.
     """
 
     def __init__(self, processes: Processes, note: Callable[..., None]) -> None:
-        self.hang = False
         self._processes = processes
         self._note = note
         self._hung: set[str] = set()
 
+    def hold(self, pod_uid: str) -> None:
+        """Let the kills of one pod hang from now on, until `let_through` or a boot."""
+        self._hung.add(pod_uid)
+
     def send(self, pod_uid: str, container: str, signal: str) -> None:
-        """Have a container ended; where that hangs, it hangs for all of its pod."""
-        if self.hang and self._processes.is_running(pod_uid, container):
-            self._hung.add(pod_uid)
+        """Have a container ended, unless the kills of its pod hang."""
         if pod_uid in self._hung:
             self._note("kill hangs", uid=pod_uid[:8], container=container, signal=signal)
         else:
@@ -36,6 +33,6 @@ class Kills:
 
     def let_through(self) -> list[str]:
         """Let kills be carried out again, and return the pods whose kills hang."""
-        hung, self.hang = sorted(self._hung), False
+        hung = sorted(self._hung)
         self._hung.clear()
         return hung
