@@ -202,10 +202,8 @@ def judged(
     if suspect.state is not IncarnationState.SUSPECT or suspect.object_present:
         return Owed(sentence="it is no suspect")
     record = fleet.records.get(suspect.node_name)
-    if record is None:
-        return Owed(sentence=f"node {suspect.node_name or 'unknown'} was never seen")
-    if apart := fleet.clocks_apart:
-        return Owed(sentence=apart)
+    if record is None or fleet.clocks_apart:
+        return Owed(sentence=fleet.clocks_apart or f"node {suspect.node_name or 'unknown'} was never seen")
     word = owners_word(suspect, record, fleet, look.view, rules) if look is not None else ""
     if word:
         return _certificate(CertificateKind.NODE_GONE, suspect, word)
