@@ -95,6 +95,7 @@ class ModelTransport(Transport):
         self, server: ApiServer, loop: SimulationLoop, *, user: str, rng: Random, process: Process | None = None
     ) -> None:
         self.outage = Outage(clock_s=loop.time)
+        self.clock_ahead_s = 0.0  # all of a model world have one clock
         self.link = Link(server, loop, user=user, rng=rng, process=process)
 
     @property
