@@ -23,6 +23,7 @@ Json = dict[str, Any]
 Key = tuple[str, str]
 GROUPS_PATH = f"/apis/{names.API_VERSION}/staticgroups"
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
+TOO_MANY_REQUESTS, RETRIES_MAX = 429, 30
 LINE_MAX_BYTES = 16 * 1024 * 1024
 
 
@@ -56,18 +57,25 @@ class ApiServer:
 
         Raises
         ------
-        RuntimeError: the API server refuses.
+        RuntimeError: the API server refuses; that it has no time is asked again.
         """
+        for _ in range(RETRIES_MAX):
+            status, text = await self._ask(method, path, body, content, manager)
+            if status != TOO_MANY_REQUESTS:
+                break
+            await asyncio.sleep(1)  # Retry-After of the API server's own priority and fairness
+        if status >= 400:
+            raise RuntimeError(f"{method} {path}: {status} {text[:300]}")
+        found: Json = json.loads(text) if text.startswith("{") else {"text": text}
+        return found
+
+    async def _ask(self, method: str, path: str, body: object, content: str, manager: str) -> tuple[int, str]:
         parameters = {"fieldManager": manager} if manager else {}
         async with self._session.request(
             method, self._url + path, params=parameters, data=None if body is None else json.dumps(body),
             headers={"Content-Type": content, "Accept": "application/json"},
         ) as answer:  # fmt: skip
-            text = await answer.text()
-            if answer.status >= 400:
-                raise RuntimeError(f"{method} {path}: {answer.status} {text[:300]}")
-            found: Json = json.loads(text) if text.startswith("{") else {"text": text}
-            return found
+            return answer.status, await answer.text()
 
     async def text(self, path: str) -> str:
         """Read a page that is no object, such as /metrics."""

@@ -102,6 +102,9 @@ class Run:
         except TimeoutError:
             self.details["ended"] = f"{name} took more than {limit_s:.0f} s"
             say(f" ✗ {self.details['ended']}")
+        except (RuntimeError, OSError, ExceptionGroup) as error:
+            self.details["ended"] = f"{name} failed: {error!r}"[:600]
+            say(f" ✗ {self.details['ended']}")
         lasted_s = time.monotonic() - began_s
         self.details.setdefault("parts", {})[name] = {"seconds": round(lasted_s, 1), "load": round(load, 1)}
         say(f" ✓ {name}: {lasted_s:.1f} s")
