@@ -105,9 +105,14 @@ class Reconciler:
         Returns
         -------
         When to look again; no time when the StaticGroup is gone.
+
+        Notes
+        -----
+        Also where nothing may be written now: a renewal of the Lease that is only late begins no new term, which would look
+        at everything.
         """
         if not self.may_write():
-            return Result()
+            return Result(failed=True)
         started_s = self.monotonic_s()
         group = self.stores.groups.get(key)
         if group is None:

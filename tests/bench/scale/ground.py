@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -117,10 +118,19 @@ class OperatorProcess:
         """What it has said, of all its lives."""
         return self.ground.folder / f"{self.subject.name}.log"
 
+    @property
+    def is_profiled(self) -> bool:
+        """True where a profile of our own operator is asked for."""
+        return self.subject.injects and FOLDER_VARIABLE in self.environment
+
+    def end_part(self) -> None:
+        """Have the profile of a part written, where there is one."""
+        if self.is_profiled and self._child is not None:
+            self._child.send_signal(signal.SIGUSR2)
+
     def start(self) -> None:
         """Start it; where a profile is asked for, of our own operator, through what makes one."""
-        is_profiled = self.subject.injects and FOLDER_VARIABLE in self.environment
-        command = ("-m", "bench.scale.profiled") if is_profiled else self.subject.command
+        command = ("-m", "bench.scale.profiled") if self.is_profiled else self.subject.command
         own = {
             "STATICGROUP_NAMESPACE": SYSTEM, "STATICGROUP_IDENTITY": "bench", "STATICGROUP_HEALTH_PORT": str(free_port()),
             "STATICGROUP_ALLOW_LOOPBACK": "true",

@@ -1,7 +1,7 @@
 """The operator under a profiler: `BENCH_PROFILE=<folder> python -m bench.scale …` runs it through this module.
 
-SIGUSR1 writes where every task waits, SIGUSR2 begins or ends a profile, and with `BENCH_TRACEMALLOC=1` SIGUSR2 also writes
-who holds the memory. What is on all the time would change what is measured.
+SIGUSR1 writes where every task waits; SIGUSR2 writes the profile of the part that has ended, and with `BENCH_TRACEMALLOC=1`
+who holds the memory. Figures of a run that is profiled say nothing: it changes what is measured.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ def _write_tasks(folder: Path) -> None:
 
 
 class _Profile:
-    """A profile of processor time that a signal begins and ends."""
+    """One profile of processor time after another."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._running: cProfile.Profile | None = None
+        self._count = 0
+        self._running = cProfile.Profile(time.process_time)
+        self._running.enable()
 
-    def toggle(self) -> None:
-        """Begin one, or end and write the one that runs."""
-        if self._running is None:
-            self._running = cProfile.Profile(time.process_time)
-            self._running.enable()
-            return
+    def next(self) -> None:
+        """Write the one that runs, and begin another."""
         self._running.disable()
-        name = self._folder / f"profile-{int(time.time())}"
+        self._count += 1
+        name = self._folder / f"{os.getpid()}-{self._count}"
         self._running.dump_stats(f"{name}.prof")
         with name.with_suffix(".txt").open("w") as out:
             for order in ("tottime", "cumtime"):
                 pstats.Stats(self._running, stream=out).sort_stats(order).print_stats(60)
-        self._running = None
         if tracemalloc.is_tracing():
             gc.collect()
             lines = [str(each) for each in tracemalloc.take_snapshot().statistics("lineno")[:60]]
             name.with_suffix(".memory.txt").write_text("\n".join(lines) + "\n")
+        self._running = cProfile.Profile(time.process_time)
+        self._running.enable()
 
 
 def main() -> int:
@@ -65,14 +65,13 @@ def main() -> int:
         tracemalloc.start()
     from staticgroup import cli  # what it imports is to be traced
 
-    profile = _Profile(folder)
     run = asyncio.run
 
     def hooked(work: Any, **options: Any) -> Any:
         async def with_signals() -> Any:
-            loop = asyncio.get_running_loop()
+            loop, profile = asyncio.get_running_loop(), _Profile(folder)
             loop.add_signal_handler(signal.SIGUSR1, _write_tasks, folder)
-            loop.add_signal_handler(signal.SIGUSR2, profile.toggle)
+            loop.add_signal_handler(signal.SIGUSR2, profile.next)
             return await work
 
         return run(with_signals(), **options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,6 +108,7 @@ class Run:
         lasted_s = time.monotonic() - began_s
         self.details.setdefault("parts", {})[name] = {"seconds": round(lasted_s, 1), "load": round(load, 1)}
         say(f" ✓ {name}: {lasted_s:.1f} s")
+        self.operator.end_part()
 
     async def _sample_memory(self) -> None:
         while True:
@@ -128,8 +129,7 @@ class Run:
         self.operator.start()
         await self._issue_ids()
         say(f"   … {size.groups} StaticGroups are there")
-        members = [(g.name, [g.instance_id(o) for o in range(g.replicas)]) for g in self.groups]
-        await form(self.coordinator.port, members, lanes=FORMING_LANES)
+        await self._form(self.groups)
         say(f"   … {size.groups * size.pods_per_group} members have joined")
         await at_once(pods_of(self.groups), lambda p: self.fleet.begin_pod(*p))
         await at_once(self.groups, self.fleet.tell_workload)
@@ -147,6 +147,10 @@ class Run:
         await self._until(lambda: all((s := self.statuses.seen.get(g.key)) and s.injected for g in self.groups))
         for group in self.groups:
             group.injected = self.statuses.seen[group.key].injected
+
+    async def _form(self, groups: Sequence[Group]) -> None:
+        members = [(g.name, [g.instance_id(o) for o in range(g.replicas)]) for g in groups]
+        await form(self.coordinator.port, members, lanes=FORMING_LANES)
 
     async def _all_joined(self) -> None:
         await self._until(lambda: all(self.statuses.seen[g.key].joined == g.replicas for g in self.groups))
@@ -257,6 +261,7 @@ class Run:
         self.figures["scale_down_lost"] = len(ended_s) - len(waits)
         for share in (50, 99):
             self.figures[f"scale_down_p{share}_s"] = percentile(waits, share / 100)
+        await self._form(chosen)  # the others hear of the rebalance, and come back
 
     async def _gone(self, wanted: Any) -> dict[tuple[str, str], float]:
         """Return when each member was removed, of those that were within a quarter of the limit."""
