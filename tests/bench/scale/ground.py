@@ -21,7 +21,7 @@ from support.devcluster.process import run
 from support.devcluster.programs import programs_directory
 from support.fault_proxy.free_port import free_port
 
-from .profiled import FOLDER_VARIABLE
+from .installed import FOLDER_VARIABLE
 
 REPOSITORY = Path(__file__).parents[3]
 SYSTEM = "staticgroup-system"
@@ -95,8 +95,8 @@ class Subject:
     injects: bool
 
 
-STATICGROUP = Subject(name="staticgroup", command=("-m", "staticgroup", "run"), injects=True)
-PLAIN = Subject(name="plain", command=("-m", "bench.scale.plain"), injects=False)
+STATICGROUP = Subject(name="staticgroup", command=("staticgroup", "run"), injects=True)
+PLAIN = Subject(name="plain", command=("bench.scale.plain",), injects=False)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,8 +129,7 @@ class OperatorProcess:
             self._child.send_signal(signal.SIGUSR2)
 
     def start(self) -> None:
-        """Start it; where a profile is asked for, of our own operator, through what makes one."""
-        command = ("-m", "bench.scale.profiled") if self.is_profiled else self.subject.command
+        """Start it."""
         own = {
             "STATICGROUP_NAMESPACE": SYSTEM, "STATICGROUP_IDENTITY": "bench", "STATICGROUP_HEALTH_PORT": str(free_port()),
             "STATICGROUP_ALLOW_LOOPBACK": "true",
@@ -141,7 +140,7 @@ class OperatorProcess:
         }  # fmt: skip
         with self.log.open("ab") as output:
             self._child = subprocess.Popen(
-                [sys.executable, *command], env=environment, cwd=self.ground.folder, stdout=output, stderr=output
+                [sys.executable, "-m", "bench.scale.installed", *self.subject.command], env=environment, cwd=self.ground.folder, stdout=output, stderr=output
             )
 
     def stop(self) -> None:

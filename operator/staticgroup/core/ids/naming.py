@@ -104,13 +104,16 @@ class Naming:
         """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
         return frozenset(i for i in pod.instance_ids if self.is_own(i))
 
+    @property
+    def is_told_by_scope(self) -> bool:
+        """True when each template holds the scope: whatever is without it is none of ours."""
+        return bool(self.scope) and all(self.scope in s.template for s in self.schemes)
+
     def is_own(self, instance_id: str) -> bool:
         """True for an id that begins with one that the StaticGroup issues or has issued, and for one that contains its scope."""
         if self.scope and self.scope in instance_id:
             return True
-        # Where each template holds the scope, whatever is without it is none of ours.
-        is_everywhere = bool(self.scope) and all(self.scope in s.template for s in self.schemes)
-        return not is_everywhere and bool(self.ordinals_of(instance_id))
+        return not self.is_told_by_scope and bool(self.ordinals_of(instance_id))
 
     def strange_ids(self, pod: Incarnation, namespace: str) -> frozenset[str]:
         """Return the ids of ours that a pod has carried and its own name does not explain.
