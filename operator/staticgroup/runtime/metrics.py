@@ -10,6 +10,8 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from .gauges import OF_GROUP, GroupGauge
+
 
 class Metrics:
     """The metrics of one process on a registry of its own, so that several can live in one test process."""
@@ -18,8 +20,9 @@ class Metrics:
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
+        of_groups = partial(GroupGauge, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry)
-        group = ("namespace", "staticgroup")
+        group = OF_GROUP
         # rounds
         self.rounds = counter("staticgroup_rounds_total", "Rounds by result.", ("result",))
         self.round_seconds = histogram(
@@ -53,17 +56,14 @@ class Metrics:
             "Wanted ids that were seen under a new member without a rebalance since the one before.",
             group,
         )
-        self.members = gauge("staticgroup_members", "Members by class.", (*group, "class"))
-        self.held = gauge("staticgroup_removals_held", "Departed members that a guard holds back.", (*group, "guard"))
-        self.blind = gauge(
-            "staticgroup_blind_seats",
-            "Seats whose removal would wait, because a pod may have come and gone unseen.",
-            group,
+        self.members = of_groups("staticgroup_members", "Members by class.", ("class",))
+        self.held = of_groups("staticgroup_removals_held", "Departed members that a guard holds back.", ("guard",))
+        self.blind = of_groups(
+            "staticgroup_blind_seats", "Seats whose removal would wait, because a pod may have come and gone unseen."
         )
-        self.ready = gauge("staticgroup_ready", "1 when the Ready condition is True.", group)
-        self.condition = gauge(
-            "staticgroup_condition", "1 for the status and the reason that each condition has now.",
-            (*group, "type", "status", "reason"),
+        self.ready = of_groups("staticgroup_ready", "1 when the Ready condition is True.")
+        self.condition = of_groups(
+            "staticgroup_condition", "1 for the status and the reason that each condition has now.", ("type", "status", "reason")
         )  # fmt: skip
         # Kafka and the API server
         self.kafka_problems = counter(
@@ -105,6 +105,15 @@ class Metrics:
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a StaticGroup that is gone."""
-        of_group = (self.members, self.held, self.blind, self.ready, self.condition)
-        for metric in (*of_group, self.removed, self.released, self.static_rejoins):
-            metric.remove_by_labels({"namespace": namespace, "staticgroup": name})
+        for gauge in self._gauges_of_groups():
+            gauge.show((namespace, name), {})
+        for counter in (self.removed, self.released, self.static_rejoins):
+            counter.remove(namespace, name)
+
+    def forget_all(self) -> None:
+        """Drop the series of every StaticGroup."""
+        for metric in (*self._gauges_of_groups(), self.removed, self.released, self.static_rejoins):
+            metric.clear()
+
+    def _gauges_of_groups(self) -> tuple[GroupGauge, ...]:
+        return (self.members, self.held, self.blind, self.ready, self.condition)

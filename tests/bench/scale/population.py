@@ -49,7 +49,7 @@ class Group:
 
     Attributes
     ----------
-    replicas: of the StatefulSet. pods: uid of each pod that is there, by ordinal. revision: of the template.
+    replicas: of the StatefulSet. pods: uid of each pod that is there, by ordinal. revision: of the template. edits: of the spec.
     injected: what the next pod receives.
     """
 
@@ -59,6 +59,7 @@ class Group:
     workload: Json = field(default_factory=dict)
     pods: dict[int, str] = field(default_factory=dict)
     revision: int = 1
+    edits: int = 0
     injected: Json | None = None
 
     @property
@@ -271,6 +272,7 @@ def pods_of(groups: Iterable[Group]) -> list[tuple[Group, int]]:
     return [(group, ordinal) for group in groups for ordinal in range(group.replicas)]
 
 
-def edit(number: int) -> dict[str, Any]:
-    """Return a change of a spec that nothing but the observed generation depends on."""
-    return {"spec": {"removal": {"maxPercentOfGroup": 50 + number % 50}}}
+def edit(group: Group) -> dict[str, Any]:
+    """Return another change of a spec each time, on which nothing but the observed generation depends."""
+    group.edits += 1
+    return {"spec": {"removal": {"maxPercentOfGroup": 50 + group.edits % 50}}}

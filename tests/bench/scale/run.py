@@ -175,7 +175,7 @@ class Run:
         wanted: dict[tuple[str, str], int] = {}
 
         async def change(group: Group) -> None:
-            made = await self.api.call("PATCH", group.path, edit(1), content=MERGE, manager="kubectl")
+            made = await self.api.call("PATCH", group.path, edit(group), content=MERGE, manager="kubectl")
             wanted[group.key] = made["metadata"]["generation"]
 
         await at_once(self.groups, change)
@@ -216,7 +216,7 @@ class Run:
 
         async def change(number: int) -> None:
             group = self.groups[number % len(self.groups)]
-            made = await self.api.call("PATCH", group.path, edit(number + per_s), content=MERGE, manager="kubectl")
+            made = await self.api.call("PATCH", group.path, edit(group), content=MERGE, manager="kubectl")
             answered.setdefault((group.key, made["metadata"]["generation"]), time.monotonic())
 
         began_s = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
 from ...api.injection import env_suffixes, follows_annotation, identity_of, suffix_in_force
@@ -14,6 +15,8 @@ from ..evidence.chain import Incarnation
 from ..snapshot import History
 
 ORDINAL_DIGITS_MAX = 10
+REMEMBERED_MAX = 1024
+"""Results that are kept for the rest of a round, of as many StaticGroups as may be worked on at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,12 +245,13 @@ def scheme_of(spec: StaticGroupSpec, template: str, suffix_follows_preset: bool 
     suffixes = client_suffixes(
         suffix_in_force(identity, suffix_follows_preset), identity.members_per_pod, tuple(identity.custom_suffixes or ())
     )
-    return IdScheme(
-        template=template,
-        workload_name=spec.workload_ref.name,
-        env_suffixes=env_suffixes(identity),
-        suffixes=suffixes,
-    )
+    return _scheme(template, spec.workload_ref.name, env_suffixes(identity), suffixes)
+
+
+@lru_cache(maxsize=REMEMBERED_MAX)
+def _scheme(template: str, workload_name: str, env_suffixes: tuple[str, ...], suffixes: tuple[str, ...]) -> IdScheme:
+    """Make a scheme with its patterns; a round asks for the same one ten times."""
+    return IdScheme(template=template, workload_name=workload_name, env_suffixes=env_suffixes, suffixes=suffixes)
 
 
 def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
@@ -259,6 +263,7 @@ def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
     return frozenset(bases)
 
 
+@lru_cache(maxsize=REMEMBERED_MAX)
 def ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
     """Return the ordinal in a StatefulSet pod's name; None when the name is not `<workload_name>-<ordinal>`."""
     text = pod_name.removeprefix(f"{workload_name}-")
