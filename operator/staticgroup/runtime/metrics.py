@@ -112,8 +112,10 @@ class Metrics:
 
     def forget_all(self) -> None:
         """Drop the series of every StaticGroup."""
-        for metric in (*self._gauges_of_groups(), self.removed, self.released, self.static_rejoins):
-            metric.clear()
+        for gauge in self._gauges_of_groups():
+            gauge.clear()
+        for counter in (self.removed, self.released, self.static_rejoins):
+            counter.clear()
 
     def _gauges_of_groups(self) -> tuple[GroupGauge, ...]:
         return (self.members, self.held, self.blind, self.ready, self.condition)

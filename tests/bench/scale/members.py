@@ -18,6 +18,8 @@ from .coordinator import MEMBER_CLIENT_ID, TOPIC
 
 SESSION_MS = 1_800_000
 JOIN_VERSION, SYNC_VERSION = 9, 5
+REBALANCE_IN_PROGRESS = 27
+ATTEMPTS_MAX = 20
 _PATIENCE_S = 60.0
 
 
@@ -34,7 +36,7 @@ class MemberConnection:
 
         Raises
         ------
-        RuntimeError: the answer has an error code.
+        RuntimeError: the answer has an error code other than REBALANCE_IN_PROGRESS.
         """
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
@@ -53,7 +55,7 @@ class MemberConnection:
         told = response_type(api, version)
         _, offset = decode(told.__header_schema__, answer)
         found, _ = decode(told, answer, offset)
-        if found["error_code"]:
+        if found["error_code"] not in (0, REBALANCE_IN_PROGRESS):
             raise RuntimeError(f"{api.name}: error {found['error_code']}")
         return found
 
@@ -78,13 +80,28 @@ def assignment(partitions: Sequence[int]) -> bytes:
 
 
 async def join(connection: MemberConnection, group_id: str, instance_id: str) -> None:
-    """Join a group as a static member, or come back to it, and take the assignment."""
-    asked = {
-        "group_id": group_id, "session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS, "member_id": "",
-        "group_instance_id": instance_id, "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": subscription()}],
-    }  # fmt: skip
-    joined = await connection.call(Api.JOIN_GROUP, JOIN_VERSION, asked)
+    """Join a group as a static member, or come back to it, and take the assignment.
+
+    Raises
+    ------
+    RuntimeError: others join all the time.
+    """
+    member_id = ""
+    for _ in range(ATTEMPTS_MAX):
+        asked = {
+            "group_id": group_id, "session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS, "member_id": member_id,
+            "group_instance_id": instance_id, "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": subscription()}],
+        }  # fmt: skip
+        joined = await connection.call(Api.JOIN_GROUP, JOIN_VERSION, asked)
+        member_id = joined["member_id"]
+        if joined["error_code"] == 0 and await _sync(connection, group_id, instance_id, joined):
+            return
+    raise RuntimeError(f"{instance_id} finds no end of rebalances of {group_id}")
+
+
+async def _sync(connection: MemberConnection, group_id: str, instance_id: str, joined: dict[str, Any]) -> bool:
+    """Take the assignment, and give all of them as the leader; False when another rebalance has begun."""
     assignments: list[dict[str, Any]] = []
     if joined["leader"] == joined["member_id"] and not joined["skip_assignment"]:
         assignments = [
@@ -95,7 +112,7 @@ async def join(connection: MemberConnection, group_id: str, instance_id: str) ->
         "group_id": group_id, "generation_id": joined["generation_id"], "member_id": joined["member_id"],
         "group_instance_id": instance_id, "protocol_type": "consumer", "protocol_name": "range", "assignments": assignments,
     }  # fmt: skip
-    await connection.call(Api.SYNC_GROUP, SYNC_VERSION, told)
+    return bool((await connection.call(Api.SYNC_GROUP, SYNC_VERSION, told))["error_code"] == 0)
 
 
 async def form(port: int, groups: Sequence[tuple[str, Sequence[str]]], *, lanes: int) -> None:
