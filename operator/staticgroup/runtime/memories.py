@@ -195,10 +195,13 @@ class Memories:
         if memory is None or group is None or memory.uid != group.metadata.uid:
             return False
         if not _is_newer(group.metadata.resource_version, memory.resource_version):
+            if group.metadata.resource_version == memory.resource_version and group.status is not memory.shown:
+                _share(memory, group.status)
             return False
         if group.status != memory.shown:
             return True
         memory.resource_version = group.metadata.resource_version  # only spec or metadata changed
+        _share(memory, group.status)
         return False
 
     async def _catch_up(self, key: Key, memory: Memory, body: dict[str, Any]) -> bool:
@@ -316,6 +319,14 @@ class Memories:
         """Drop all memories: another replica has written meanwhile, so every status is read again."""
         self._by_key.clear()
         self.estates.forget_all()
+
+
+def _share(memory: Memory, status: StaticGroupStatus | None) -> None:
+    """Keep one object of a status that is known three times: as it was written, as it was answered, and as the watch shows it."""
+    if status == memory.shown:
+        memory.shown = status
+    if status == memory.status:
+        memory.status = status
 
 
 def _is_put_back(body: dict[str, Any]) -> bool:
