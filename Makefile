@@ -96,9 +96,8 @@ mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by
 	$(BIN)/python tests/mutants/run.py
 
 .PHONY: bench
-bench: $(STAMP) ## Benchmarks with a budget, as ratios within one run
+bench: $(STAMP) ## Benchmarks with a budget: as ratios within one run, then the operator with 1,000 StaticGroups
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/run.py
-
 	$(MAKE) bench-scale
 
 .PHONY: bench-scale

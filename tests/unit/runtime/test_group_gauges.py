@@ -6,8 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from staticgroup.runtime.gauges import OF_GROUP, GroupGauge
-from staticgroup.runtime.metrics import Metrics
+from staticgroup.runtime.metrics import OF_GROUP, GroupGauge, Metrics
 
 SERIES = [("shop", "orders", "Ready", "True"), ("shop", "orders", "Odd\\ \"name\"\n", "False"), ("bill", "orders", "Ready", "False")]
 
