@@ -14,6 +14,7 @@ _ALSO = (
     ("cold_start_cpu_s", "cold start: processor time", "s"),
     ("edits_20_p50_s", "an edit is in the status, p50 at 20/s", "s"),
     ("edits_50_p50_s", "an edit is in the status, p50 at 50/s", "s"),
+    ("edits_50_cpu_ms", "processor time of an edit at 50/s, rounds of others included", "ms"),
     ("scale_down_p50_s", "scale-downs at once, p50", "s"),
     ("idle_cpu_share", "processors used while idle", ""),
 )

@@ -213,6 +213,7 @@ class Run:
     async def edits(self, per_s: int) -> None:
         """Change specs at a rate, the StaticGroups in turn."""
         answered: dict[tuple[tuple[str, str], int], float] = {}
+        cpu_before_s = self.operator.cpu_s()
 
         async def change(number: int) -> None:
             group = self.groups[number % len(self.groups)]
@@ -229,6 +230,7 @@ class Run:
         waits = [max(0.0, self.statuses.observed_s[item] - at_s) for item, at_s in answered.items()]
         for share in (50, 99):
             self.figures[f"edits_{per_s}_p{share}_s"] = percentile(waits, share / 100)
+        self.figures[f"edits_{per_s}_cpu_ms"] = (self.operator.cpu_s() - cpu_before_s) / len(answered) * 1000
         self.details[f"edits_{per_s}"] = {"edits": len(answered), "per_s": round(rate, 1), "max_s": max(waits)}
 
     async def scale_downs(self) -> None:
