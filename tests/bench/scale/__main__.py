@@ -46,7 +46,7 @@ def main() -> int:
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(known, indent=1) + "\n")
     if options.write:
-        PAGE.write_text(report.page(known) + "\n")
+        PAGE.write_text(report.page(known).rstrip() + "\n")
         say(f"written: {PAGE.relative_to(REPOSITORY)}")
     ours = [r for r in results if r["subject"] == STATICGROUP.name]
     return 0 if all(is_kept(r["groups"], r["figures"]) for r in ours) else 1

@@ -53,7 +53,10 @@ def page(results: Sequence[Json]) -> str:
         "Written by `python -m bench.scale --write`. A real API server with etcd, the coordinator model behind Kafka's protocol, the",
         "operator and this benchmark share one machine; nodes and controllers are not there, what they would write is written in",
         "their name. *plain* is the same work by a straightforward kopf operator (`tests/bench/scale/plain.py`), which takes a pod that",
-        "is gone for a process that is dead, and so promises less.",
+        "is gone for a process that is dead, and so promises less. Bold: over the budget.",
+        "",
+        "Where the load of the machine was above the number of its processors (two, as a rule), waits tell of the others that worked there;",
+        "counts, memory and processor time are the operator's own.",
         "",
     ]
     for size in sorted({(r["groups"], r["pods_per_group"]) for r in results}):
