@@ -137,8 +137,9 @@ class NodeEvidence:
         for name, before in self._queue.before(needed_s):
             for suspect in asked[name][0]:
                 self._owe(suspect, f"node {name} {WAITS}, {_at_most(before)} before it")
+        visited = {s.uid for owing, _ in asked.values() for s in owing}
         for suspect in suspects:
-            if suspect.node_name not in asked:
+            if suspect.uid not in visited:  # its node may be looked at for others all the same
                 self._judge(suspect, None)
 
     def _needed_s(self, name: str, suspects: list[Incarnation], spans: list[OwedSpan]) -> float | None:
