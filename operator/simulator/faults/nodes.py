@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from ..kubernetes.objects import NODES, PODS, uid_of
+from ..kubernetes.objects import PODS, uid_of
 from ..world.world import NAMESPACE, WORKLOAD, World
 from .registry import Heal, attempt, draw_node, draw_pod, fault, node_comes_back, setting
 
