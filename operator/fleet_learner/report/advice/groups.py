@@ -349,7 +349,7 @@ def _capped(known: Recommendation) -> str:
     is_held = {Reason.BROKER_CAP, Reason.SPEC_MAXIMUM} & set(known.reasons)
     if not is_held or known.uncapped_ms is None or known.goal_ms is None or is_small(known.goal_ms, known.uncapped_ms):
         return ""
-    return f"It is the best that the bounds allow; {duration(known.uncapped_ms)} would be better."
+    return f"What is in force is the best that the bounds allow; {duration(known.uncapped_ms)} would be better."
 
 
 def _cap(case: Case) -> str:
