@@ -47,6 +47,7 @@ POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 REVISION_LABEL: Final = "controller-revision-hash"
 
 OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 POLICY_NAME: Final = "staticgroup-inject"
 CONFIRMATION_POLICY_NAME: Final = "staticgroup-confirm"

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Final
 
@@ -139,18 +140,21 @@ class Transport:
     client: a configured ApiClient, see `connect`.
     watch_client: for watches; None sends them through `client`.
     call_timeout_s: for every call that is not a watch.
-    clock_s: monotonic seconds.
+    clock_s: monotonic seconds. now_s: seconds since the Unix epoch.
     """
 
     def __init__(
         self, client: ApiClient, *, watch_client: ApiClient | None = None, call_timeout_s: float = CALL_TIMEOUT_S,
-        clock_s: Callable[[], float] = time.monotonic,
+        clock_s: Callable[[], float] = time.monotonic, now_s: Callable[[], float] = time.time,
     ) -> None:
         self.outage = Outage(clock_s=clock_s)
         self._client = client
         self._watch_client = watch_client or client
         self._call_timeout = aiohttp.ClientTimeout(total=call_timeout_s, sock_connect=CONNECT_TIMEOUT_S)
         self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=None)
+        self._now_s = now_s
+        self.clock_ahead_s = 0.0
+        """By how much the API server's clock is ahead of ours, as the Date of its last answer told, in whole seconds."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -170,7 +174,15 @@ class Transport:
             method, url, headers=sent_headers, body=sent_body, _request_timeout=limits
         )
         response: aiohttp.ClientResponse = answer.response
+        self._note_date(response.headers.get("Date", ""))
         return response
+
+    def _note_date(self, date: str) -> None:
+        """Compare the Date of an answer with our clock; what cannot be read changes nothing."""
+        try:
+            self.clock_ahead_s = float(round(parsedate_to_datetime(date).timestamp() - self._now_s()))
+        except (ValueError, TypeError, OverflowError):
+            return
 
     async def call(
         self, verb: str, resource: Resource, *, namespace: str = "", name: str = "", subresource: str = "",

@@ -88,7 +88,13 @@ class Operator:
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
-        self.node_ledger = NodeLedger(now_s=sources.now_s)
+        self.node_ledger = NodeLedger(
+            now_s=lambda: sources.now_s() + transport.clock_ahead_s,
+            cluster_uid=lambda: self.reconciler.cluster_uid,
+            timeline=lambda: self.pods.timeline,
+            trusts_deletion=node_rules(settings).trusts_deletion,
+            clock_apart_s=lambda: transport.clock_ahead_s,
+        )
         self.nodes = NodeStore(
             transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s, ledger=self.node_ledger
         )

@@ -52,34 +52,35 @@ def test_another_object_of_the_name_remembers_until_when_there_was_one_before() 
     assert after.gone_since_s is None
 
 
-def test_a_taint_counts_since_it_was_first_seen_and_ends() -> None:
-    tainted = seen(record(), view(is_out_of_service=True), now_s=LATER_S)
-    assert tainted.tainted_since_s == LATER_S
-    assert seen(tainted, view(is_out_of_service=True), now_s=LATER_S + 9).tainted_since_s == LATER_S
+def test_a_taint_counts_since_it_was_written_and_ends() -> None:
+    out = view(is_out_of_service=True, written_at_s=LATER_S - 3)
+    tainted = seen(record(), out, is_next=True, now_s=LATER_S)
+    assert tainted.tainted_since_s == LATER_S - 3
+    assert seen(tainted, replace(out, written_at_s=LATER_S + 9), is_next=True, now_s=LATER_S + 9).tainted_since_s == LATER_S - 3
     assert seen(tainted, view(), now_s=LATER_S + 9).tainted_since_s is None
 
 
 def test_two_processes_know_the_same_machine_for_as_long_as_either() -> None:
     mine, written = record(), record(known_since_s=NOW_S - 9000, boot_since_s=NOW_S - 8000)
-    assert merged(mine, written).known_since_s == NOW_S - 9000
-    assert merged(mine, written).boot_since_s == NOW_S - 8000
+    assert merged(mine, written, now_s=LATER_S).known_since_s == NOW_S - 9000
+    assert merged(mine, written, now_s=LATER_S).boot_since_s == NOW_S - 8000
 
 
 def test_a_machine_that_was_booted_while_nobody_looked_keeps_its_history_and_not_its_boot() -> None:
     written = record(known_since_s=NOW_S - 9000, boot_since_s=NOW_S - 8000)
-    both = merged(seen(None, view(boot_id="b2"), now_s=LATER_S), written)
+    both = merged(seen(None, view(boot_id="b2"), now_s=LATER_S), written, now_s=LATER_S)
     assert (both.known_since_s, both.boot_since_s) == (NOW_S - 9000, LATER_S)
 
 
 def test_a_machine_that_was_replaced_while_nobody_looked_is_known_since_now() -> None:
     written = record(known_since_s=NOW_S - 9000)
-    both = merged(seen(None, view(machine_id="m2"), now_s=LATER_S), written)
+    both = merged(seen(None, view(machine_id="m2"), now_s=LATER_S), written, now_s=LATER_S)
     assert (both.known_since_s, both.earlier_until_s) == (LATER_S + 60, LATER_S)
 
 
 def test_an_object_that_was_made_again_while_nobody_looked_had_one_before() -> None:
-    mine = seen(None, view(uid="node-2"), is_birth=True, now_s=LATER_S)
-    both = merged(mine, record(gone_since_s=NOW_S + 7))
+    mine = seen(None, view(uid="node-2", created_at_s=LATER_S - 5), is_birth=True, now_s=LATER_S)
+    both = merged(mine, record(gone_since_s=NOW_S + 7), now_s=LATER_S)
     assert (both.known_since_s, both.earlier_until_s) == (mine.known_since_s, NOW_S + 7)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.core.evidence.certificate import Certificate, CertificateKind
-from staticgroup.core.evidence.chain import Incarnation, IncarnationState, ReapDoubt, fold, vanish
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState, fold, vanish
 from staticgroup.core.evidence.machines import Fleet, NodeRecord, seen
 from staticgroup.core.evidence.nodes import (
     Look,
@@ -23,6 +23,7 @@ from staticgroup.core.evidence.nodes import (
     swept,
     watched_over,
 )
+from staticgroup.core.evidence.reaping import ReapDoubt
 from staticgroup.core.evidence.spans import BlindSpan, SpanReason
 from unit.core.builders import NOW_S, incarnation, pod_version
 from unit.core.test_machines import record, view
@@ -30,11 +31,12 @@ from unit.core.test_machines import record, view
 GRACE_S = 30
 UNTIL_S = GRACE_S + 60
 ASKING = NodeRules(asks_runtime=True)
+TRUSTING = NodeRules(trusts_kubelet=True)
 NODE = view(created_at_s=NOW_S - 9000)
 
 
 def suspect(**changes: Any) -> Incarnation:
-    values = {"since_s": NOW_S, "created_at_s": NOW_S - 600, "grace_s": GRACE_S}
+    values = {"since_s": NOW_S, "created_at_s": NOW_S - 600, "grace_s": GRACE_S, "node_uid": "node-1"}
     return incarnation(state=IncarnationState.SUSPECT, **(values | changes))
 
 
@@ -66,7 +68,7 @@ def steady(until_s: float = UNTIL_S + 20.0, **changes: Any) -> list[Look]:
 
 def verdict(looks: list[Look], of: Incarnation | None = None, among: Fleet | None = None, rules: NodeRules | None = None) -> str:
     """Return the kind of the certificate, or what is owed."""
-    found = judged(of or suspect(), among or fleet(), looks[-1] if looks else None, shown(*looks), rules or NodeRules())
+    found = judged(of or suspect(), among or fleet(), looks[-1] if looks else None, shown(*looks), rules or TRUSTING)
     return found.kind.value if isinstance(found, Certificate) else found.sentence
 
 
@@ -118,6 +120,7 @@ def test_another_boot_begins_the_vigil_again() -> None:
     assert "has to start a container" in verdict([*steady(), *booted], among=among)
     later = [replace(each, running=each.running | {"newest"}) for each in booted[1:]]
     assert verdict([*steady(), booted[0], *later], among=among) == "E4"
+    assert verdict([*steady(40.0), booted[0], *later], among=among) == "E3"
 
 
 def test_a_node_that_was_not_ready_for_a_moment_begins_its_window_again() -> None:
@@ -129,7 +132,7 @@ def test_a_node_that_was_not_ready_for_a_moment_begins_its_window_again() -> Non
 @pytest.mark.parametrize(
     ("change", "owed"),
     [
-        ({"known_since_s": NOW_S - 599}, "may have been another machine when the pod was made"),
+        ({"known_since_s": NOW_S - 599}, "may have been another machine when the pod came to it"),
         ({"gone_since_s": NOW_S + 1}, "Node n1 is deleted, which says nothing of its machine"),
     ],
 )
@@ -152,21 +155,21 @@ def test_a_machine_that_two_nodes_tell_is_none() -> None:
 
 def test_a_suspect_of_an_older_ledger_has_no_grace_and_no_age() -> None:
     assert "grace period is not remembered" in verdict(steady(), suspect(grace_s=None))
-    assert "another machine when the pod was made" in verdict(steady(), suspect(created_at_s=0.0))
+    assert "another machine when the pod came to it" in verdict(steady(), suspect(created_at_s=0.0))
 
 
 def test_only_a_reboot_ends_what_hung_before_its_object_went() -> None:
     """The kubelet has tried to kill it already, and gave up or was not there."""
     hung = suspect(reap_doubt=ReapDoubt.STUCK.value)
     assert "only a reboot of node n1 tells" in verdict(steady(), hung)
-    assert "only a reboot" in verdict(steady(), hung, fleet(boot_since_s=NOW_S + 59))
-    assert verdict(steady(), hung, fleet(boot_since_s=NOW_S + 61)) == "E4"
+    assert "only a reboot" in verdict(steady(), hung, fleet(old_boot_until_s=NOW_S + 60))
+    assert verdict(steady(), hung, fleet(old_boot_until_s=NOW_S + 61)) == "E4"
     assert "nobody saw how its object went" in verdict(steady(), suspect(reap_doubt=ReapDoubt.END_UNSEEN.value))
 
 
 def test_a_process_that_may_outlive_its_containers_is_not_reaped() -> None:
     outliving = suspect(reap_doubt=ReapDoubt.HOST_PID.value)
-    assert "hostPID" in verdict(steady(), outliving, fleet(boot_since_s=NOW_S + 100))
+    assert "hostPID" in verdict(steady(), outliving, fleet(old_boot_until_s=NOW_S + 100))
 
 
 def test_where_the_runtime_may_be_asked_it_must_not_list_the_pod() -> None:
@@ -187,21 +190,32 @@ CLOUD, FIXED = (NodeRules(lifecycle=lifecycle) for lifecycle in (NodeLifecycle.C
 GONE = look(0.0, view=None)
 
 
+def without_node(**changes: Any) -> Fleet:
+    return fleet(**({"gone_since_s": NOW_S} | changes))
+
+
+
 def test_a_deleted_node_says_what_its_lifecycle_says() -> None:
     """`kubectl delete node` on a partitioned machine is a common recipe, so by default it says nothing."""
-    assert verdict([GONE], rules=CLOUD) == verdict([GONE], rules=FIXED) == "E2Node"
-    assert "no kubelet" in verdict([GONE], rules=NodeRules())
-    assert verdict([], rules=CLOUD) == "node n1 cannot be looked at"
+    assert verdict([GONE], among=without_node(), rules=CLOUD) == verdict([GONE], among=without_node(), rules=FIXED) == "E2Node"
+    assert verdict([GONE], among=without_node(), rules=NodeRules()) == "Node n1 is deleted, which says nothing of its machine"
+    assert verdict([GONE], rules=CLOUD) != "E2Node", "the watch has not shown that it went"
+    assert verdict([], among=without_node(), rules=CLOUD) != "E2Node"
+
+
+def made_again(created_at_s: float, of: Incarnation | None = None) -> str:
+    """Return the verdict where a Node of the same name was made at a time."""
+    among = fleet(uid="node-2", created_at_s=created_at_s)
+    return verdict([look(0.0, view=replace(NODE, uid="node-2", created_at_s=created_at_s))], of, among, CLOUD)
 
 
 def test_a_node_that_was_made_again_after_the_vanish_says_the_same() -> None:
-    again = replace(NODE, uid="node-2")
-    assert verdict([look(0.0, view=replace(again, created_at_s=NOW_S + 61))], rules=CLOUD) == "E2Node"
-    assert verdict([look(0.0, view=replace(again, created_at_s=NOW_S + 60))], rules=CLOUD) != "E2Node"
+    assert made_again(NOW_S + 61) == "E2Node"
+    assert made_again(NOW_S + 60) != "E2Node"
 
 
 def test_the_object_of_a_virtual_node_is_no_machine() -> None:
-    assert verdict([GONE], among=fleet(is_virtual=True), rules=CLOUD) != "E2Node"
+    assert verdict([GONE], among=without_node(is_virtual=True), rules=CLOUD) != "E2Node"
 
 
 def test_the_taint_is_a_word_only_where_it_is_trusted() -> None:
@@ -309,7 +323,7 @@ def test_only_a_gap_of_the_watch_can_be_swept() -> None:
 def vanished(*versions: Any, at_s: float, is_seen: bool = True) -> Incarnation:
     known = None
     for n, change in enumerate(versions):
-        version = pod_version(resource_version=100 + n, grace_s=GRACE_S, **change)
+        version = pod_version(**({"resource_version": 100 + n, "grace_s": GRACE_S} | change))
         known = fold(known, version, None, from_birth=False, now_s=NOW_S)
     assert known is not None
     return vanish(known, last=version if is_seen else None, now_s=at_s)
@@ -345,7 +359,7 @@ def test_host_pid_is_remembered() -> None:
 
 
 def test_evidence_of_a_node_holds_while_the_object_stays_gone() -> None:
-    found = judged(suspect(), fleet(), steady()[-1], shown(*steady()), NodeRules())
+    found = judged(suspect(), fleet(), steady()[-1], shown(*steady()), TRUSTING)
     assert isinstance(found, Certificate)
     assert (found.kind, found.is_of_gone, found.is_word) == (CertificateKind.REAPED, True, False)
     assert "machine m1" in found.statement

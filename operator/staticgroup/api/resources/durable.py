@@ -77,6 +77,7 @@ class ReapDoubt(StrEnum):
     """Say why the work of a kubelet after an object vanished need not have ended its processes."""
 
     HOST_PID = "HostPID"
+    MIRROR = "MirrorPod"
     STUCK = "StuckTerminating"
     END_UNSEEN = "EndUnseen"
 
@@ -205,12 +206,15 @@ class Incarnation(ApiModel):
         "caught up and worked on since. E4: the same after a reboot. With it a Suspect counts as dead.",
     )
     created: Timestamp | None = Field(None, description="When the pod of a suspect was created.")
+    bound: Timestamp | None = Field(None, description="When it was bound to its node; absent: not seen.")
+    node_uid: Uid | None = Field(None, description="UID of the Node that had the name of its node when that was seen last; absent: none.")
     grace_seconds: Annotated[int, Field(ge=0, le=INT32_MAX)] | None = Field(
         None, description="How long the kubelet lets the pod of a suspect end by itself; absent: not known."
     )
     reap_doubt: ReapDoubt | None = Field(
         None,
         description="Why the work of its node need not have ended a suspect. HostPID: its processes may outlive its containers. "
+        "MirrorPod: a static pod, which runs whatever becomes of its object. "
         "StuckTerminating: its deletion was overdue. EndUnseen: nobody saw how its object went.",
     )
     owed: ShortText | None = Field(None, description="What the node of a suspect has not shown yet, and since when that is so.")

@@ -82,6 +82,7 @@ class RefusalReason(StrEnum):
     POD_GARBAGE_COLLECTOR = "PodGarbageCollector"
     OTHER_WRITER = "OtherWriter"
     HOST_PID = "HostPID"
+    MIRROR_POD = "MirrorPod"
     NODE_UNREADABLE = "NodeUnreadable"
     NODE_VIRTUAL = "NodeVirtual"
     NODE_OUT_OF_SERVICE = "NodeOutOfService"
@@ -136,6 +137,10 @@ def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | Non
     if version.host_pid:
         return Refusal(
             clause="the pod uses hostPID, so its processes may outlive its containers", reason=RefusalReason.HOST_PID
+        )
+    if version.is_mirror:
+        return Refusal(
+            clause="it mirrors a static pod, which its kubelet starts again whatever becomes of the object", reason=RefusalReason.MIRROR_POD
         )
     if node is None:
         return Refusal(

@@ -20,6 +20,7 @@ from ...api import remedies
 from ...api.identifiers import may_become
 from .certificate import Certificate, RefusalReason, certify, certify_unbound
 from .pod import NodeView, PodVersion
+from .reaping import ReapDoubt, due_s, lasting_doubt, longest_grace_s, stronger_doubt, told_grace_s
 from .run import ContainerRun, followed
 from .spans import CLOCKS_APART_S, BlindSpan, EditablePod, SpanReason
 
@@ -34,14 +35,6 @@ class IncarnationState(StrEnum):
     LIVE = "Live"
     DEAD = "Dead"
     SUSPECT = "Suspect"
-
-
-class ReapDoubt(StrEnum):
-    """Why a kubelet that went on working after an object vanished need not have ended its processes; the value is what a status keeps."""
-
-    HOST_PID = "HostPID"
-    STUCK = "StuckTerminating"
-    END_UNSEEN = "EndUnseen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +56,12 @@ class Incarnation:
     started_containers: names of the containers of which any version showed a run; they only accumulate.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     runs_seen: of each container that may hold an id; forgotten at a restart.
-    grace_s: how long its kubelet lets it end by itself; None when no version told.
+    grace_s: the longest time that its kubelet may let it end by itself; None when no version told.
     ends_by_s: when its deletion should have been over, seconds since the Unix epoch; None while none was asked for.
     reap_doubt: why its kubelet's work after the vanish proves nothing, a `ReapDoubt`; "" when nothing stands against that.
     owed: what the node of a suspect has not shown yet, and since when, for people; "" when nobody has looked.
+    bound_at_s: when it was bound to its node, by the API server's clock; 0.0 when that was not seen.
+    node_uid: of the Node object that had the name of its node when it was seen last; "" when none was known.
     """
 
     namespace: str
@@ -96,6 +91,13 @@ class Incarnation:
     ends_by_s: float | None = None
     reap_doubt: str = ""
     owed: str = ""
+    bound_at_s: float = 0.0
+    node_uid: str = ""
+
+    @property
+    def placed_at_s(self) -> float:
+        """When it came to its node, or earlier, by the API server's clock; 0.0 when that is not known."""
+        return max(self.created_at_s, self.bound_at_s)
 
 
 def fold(
@@ -133,9 +135,11 @@ def fold(
         runs_known=base.runs_known or base.from_birth or runs_known,
         ids_are_fixed=base.ids_are_fixed and version.ids_are_fixed,
         runs_seen=followed(base.runs_seen, version, node, now_s=now_s),
-        grace_s=base.grace_s if version.grace_s is None else version.grace_s,
-        ends_by_s=_ends_by_s(base, version, now_s),
-        reap_doubt=ReapDoubt.HOST_PID.value if version.host_pid else base.reap_doubt,
+        grace_s=longest_grace_s(base.grace_s, told_grace_s(version)),
+        ends_by_s=due_s(base.ends_by_s, version, now_s),
+        reap_doubt=stronger_doubt(base.reap_doubt, lasting_doubt(version)),
+        bound_at_s=_bound_at_s(known, version),
+        node_uid=(node.uid if node is not None and version.node_name else "") or base.node_uid,
     )
     if seen.certificate is not None and not seen.certificate.is_of_gone:
         return seen
@@ -149,20 +153,17 @@ def fold(
     )
 
 
-def _ends_by_s(base: Incarnation, version: PodVersion, now_s: float) -> float | None:
-    """Return when a deletion should be over; of several the earliest.
+def _bound_at_s(known: Incarnation | None, version: PodVersion) -> float:
+    """Return when a pod was bound, which is certain only where it was seen without a node before.
 
     Notes
     -----
-    A forced deletion writes a grace of 0 and moves the timestamp back to when the first one was asked for. That it was
-    asked for is known from the API server's clock and from when it was heard, whichever is earlier.
+    Then the API server wrote the condition PodScheduled with the binding; of a pod that was made with a node its kubelet does, by its
+    own clock.
     """
-    if not version.is_deleting:
-        return base.ends_by_s
-    deletion_grace_s = version.deletion_grace_s or 0
-    told_s = now_s if version.deletion_at_s is None else version.deletion_at_s - deletion_grace_s
-    ends_by_s = min(now_s, told_s) + (deletion_grace_s or version.grace_s or 0)
-    return ends_by_s if base.ends_by_s is None else min(base.ends_by_s, ends_by_s)
+    if known is None or known.node_name or not known.from_birth:
+        return 0.0 if known is None else known.bound_at_s
+    return (version.scheduled_at_s or 0.0) if version.node_name else 0.0
 
 
 def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> Incarnation:

@@ -371,7 +371,12 @@ def _without(runs: Iterable[range], clear: set[int]) -> Iterable[range]:
 
 
 def _joined(spans: Iterable[BlindSpan]) -> tuple[BlindSpan, ...]:
-    """Return spans in order; when there are too many, the two oldest are told as one, which says more than either."""
+    """Return spans in order; when there are too many, the two oldest are told as one, which says more than either.
+
+    Notes
+    -----
+    A gap of the watch hides least, and alone may be swept (`nodes.may_be_swept`), so it never gives the reason for more than gaps.
+    """
     ordered = sorted(dict.fromkeys(spans), key=lambda s: (s.since_s, s.until_s, s.ordinals.text))
     while len(ordered) > BLIND_SPANS_MAX:
         first, second, *rest = ordered
@@ -379,7 +384,7 @@ def _joined(spans: Iterable[BlindSpan]) -> tuple[BlindSpan, ...]:
             ordinals=Ordinals.of(*first.ordinals.runs, *second.ordinals.runs),
             since_s=min(first.since_s, second.since_s),
             until_s=max(first.until_s, second.until_s),
-            reason=first.reason,
+            reason=second.reason if first.reason == SpanReason.WATCH_GAP else first.reason,
         )
         ordered = [both, *rest]
     return tuple(ordered)

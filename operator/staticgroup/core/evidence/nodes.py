@@ -6,7 +6,9 @@ the vanish, because it hears of pods in the order of their versions; from then o
 period of each pod. So a node is *watched over* (`Vigil`) from a consistent LIST of its pods on: first until it has caught up, then
 for grace and margin, while it is Ready, renews its Lease and stays the same boot of the same machine. Times are the operator's
 monotonic ones and say only that something moved; an old kubelet renews its Lease too (kubernetes/kubernetes#116485), so time
-alone proves nothing. A kill may hang on a node that looks well (containerd#13416): where the runtime may be asked, it is.
+alone proves nothing. Hearing is not ending: a kill may hang on a node that looks well (containerd#13416), and a kubelet one of whose
+sources of pods does not answer starts pods and ends none (kubernetes/kubernetes#15122). So the container runtime must be asked, or
+somebody must have said that kubelets here end what they were told to end (`trusts_kubelet`).
 
 A *sweep* asks the same of every node that can have run a pod which nobody saw. Of such a pod the grace period is not known, so
 there the runtime must be asked.
@@ -21,9 +23,11 @@ from enum import StrEnum
 from typing import Final
 
 from .certificate import KUBELET_MINOR_MIN, Certificate, CertificateKind
-from .chain import Incarnation, IncarnationState, ReapDoubt
+from .chain import Incarnation, IncarnationState
 from .machines import Fleet, Machine, NodeRecord, machine_of
+from .node_words import no_word, owners_word, unheard
 from .pod import NodeView
+from .reaping import ReapDoubt
 from .spans import CLOCKS_APART_S, BlindSpan, SpanReason
 
 LEASE_STILL_MAX_S: Final = 40.0
@@ -31,6 +35,11 @@ LEASE_STILL_MAX_S: Final = 40.0
 LOOKS_APART_MAX_S: Final = 40.0
 """What happened between two looks that lie further apart is not known."""
 STATEMENT_MAX: Final = 300
+SWITCHES: Final = (
+    "set evidence.askRuntime, which has its container runtime asked, or evidence.trustKubelet, if kubelets here surely end what they were "
+    "told to end"
+)
+"""The ways out where a kubelet has worked on and nobody may say what that means."""
 
 RunningPod = tuple[str, str, str]
 """(namespace, name, uid) as a container runtime lists it."""
@@ -52,6 +61,12 @@ class NodeRules:
     trusts_taint: bool = False
     reap_margin_s: float = 60.0
     asks_runtime: bool = False
+    trusts_kubelet: bool = False
+
+    @property
+    def hears_kubelets(self) -> bool:
+        """True when the work of a kubelet may prove that it has ended a pod."""
+        return self.asks_runtime or self.trusts_kubelet
 
     @property
     def trusts_deletion(self) -> bool:
@@ -92,6 +107,8 @@ class Vigil:
     steady_since_s: since when it is Ready, renews its Lease, and its kubelet had caught up; None while one of that lacks.
     moved_s: when its Lease was last seen to have moved.
     has_caught_up: a container of a pod that was bound later has been started.
+    began_s: when its first look at this boot began.
+    saw_old_boot: the same Node told of another boot of its machine for more than a moment before.
     """
 
     uid: str
@@ -102,6 +119,8 @@ class Vigil:
     moved_s: float
     steady_since_s: float | None = None
     has_caught_up: bool = False
+    began_s: float = 0.0
+    saw_old_boot: bool = False
 
     @property
     def steady_s(self) -> float:
@@ -123,7 +142,8 @@ def watched_over(vigil: Vigil | None, look: Look) -> Vigil | None:
     machine = machine_of(view)
     if vigil is None or _is_other(vigil, view, machine):
         return Vigil(
-            uid=view.uid, machine=machine, bound_before=look.bound, looked_s=look.at_s, lease=look.lease, moved_s=look.at_s
+            uid=view.uid, machine=machine, bound_before=look.bound, looked_s=look.at_s, lease=look.lease, moved_s=look.at_s,
+            began_s=look.at_s, saw_old_boot=vigil is not None and _saw_old_boot(vigil, view, machine),
         )
     has_moved = bool(look.lease) and look.lease != vigil.lease
     moved_s = look.at_s if has_moved else vigil.moved_s
@@ -146,6 +166,18 @@ def speaks(view: NodeView) -> bool:
 def _is_other(vigil: Vigil, view: NodeView, machine: Machine) -> bool:
     """True when a node is not the same boot of the same machine as before."""
     return (vigil.uid, vigil.machine) != (view.uid, machine)
+
+
+def _saw_old_boot(vigil: Vigil, view: NodeView, machine: Machine) -> bool:
+    """True when a vigil that begins again does so because the machine was booted again, now or before.
+
+    Notes
+    -----
+    A kubelet may start pods a moment before its Node tells of its boot, so the boot before has to be told of for longer.
+    """
+    is_machine = vigil.uid == view.uid and vigil.machine.is_same(machine)
+    is_old = not vigil.machine.is_boot(machine) and vigil.looked_s - vigil.began_s >= CLOCKS_APART_S
+    return is_machine and (vigil.saw_old_boot or is_old)
 
 
 def _starts_later_pods(vigil: Vigil, look: Look) -> bool:
@@ -178,10 +210,13 @@ def judged(
     record = fleet.records.get(suspect.node_name)
     if record is None:
         return Owed(sentence=f"node {suspect.node_name or 'unknown'} was never seen")
-    word = _word(suspect, record, look, rules) if look is not None else ""
+    if apart := fleet.clocks_apart:
+        return Owed(sentence=apart)
+    word = owners_word(suspect, record, fleet, look.view, rules) if look is not None else ""
     if word:
         return _certificate(CertificateKind.NODE_GONE, suspect, word)
-    against = _no_machine(record, fleet, suspect.created_at_s, "the pod was made") or _no_reaping(suspect, record)
+    against = unheard(suspect, record, fleet, rules) or _no_machine(record, fleet, suspect.placed_at_s, "the pod came to it")
+    against = against or _no_reaping(suspect, record, vigil, rules)
     if against or look is None:
         return Owed(sentence=against or f"node {record.name} cannot be looked at")
     against = _unsteady(record, look, vigil, (suspect.grace_s or 0) + rules.reap_margin_s)
@@ -192,7 +227,7 @@ def judged(
     if rules.asks_runtime and (look.listed is None or any(uid == suspect.uid for _, _, uid in look.listed)):
         how = "was not asked" if look.listed is None else "still lists the pod"
         return Owed(sentence=f"the container runtime of node {record.name} {how}")
-    kind = CertificateKind.REBOOTED if has_rebooted(record, suspect.since_s) else CertificateKind.REAPED
+    kind = CertificateKind.REBOOTED if has_rebooted(record, suspect.since_s, vigil) else CertificateKind.REAPED
     return _certificate(kind, suspect, _reaped_statement(record, kind, vigil))
 
 
@@ -201,30 +236,14 @@ def can_be_judged(suspect: Incarnation, fleet: Fleet, rules: NodeRules) -> bool:
     record = fleet.records.get(suspect.node_name)
     if record is None:
         return False
-    if not record.is_virtual and (rules.trusts_deletion or (rules.trusts_taint and record.tainted_since_s is not None)):
+    may_be_word = rules.trusts_deletion or (rules.trusts_taint and record.tainted_since_s is not None)
+    if may_be_word and not no_word(suspect, record, fleet):
         return True
-    return not (_no_machine(record, fleet, suspect.created_at_s, "") or _no_reaping(suspect, record))
+    return not (_no_machine(record, fleet, suspect.placed_at_s, "") or _never_reaped(suspect, record, rules))
 
 
 def _certificate(kind: CertificateKind, suspect: Incarnation, statement: str) -> Certificate:
     return Certificate(kind=kind, resource_version=suspect.resource_version, statement=statement[:STATEMENT_MAX])
-
-
-def _word(suspect: Incarnation, record: NodeRecord, look: Look, rules: NodeRules) -> str:
-    """Return what the cluster's owner swears of a node whose object is gone or out of service (E2); "" when that is nothing."""
-    if record.is_virtual:
-        return ""
-    view = look.view
-    # Whoever vanished before the present object was made ran under an earlier one.
-    is_gone = view is None or view.created_at_s > suspect.since_s + CLOCKS_APART_S
-    if is_gone and rules.trusts_deletion:
-        return f"Node {record.name} was deleted, which says that its machine is gone (nodeLifecycle {rules.lifecycle.value})"
-    tainted_since_s = record.tainted_since_s
-    is_sworn = (
-        rules.trusts_taint and view is not None and not is_gone and view.uid == record.uid and view.is_out_of_service and not view.is_ready
-        and tainted_since_s is not None and tainted_since_s > suspect.created_at_s + CLOCKS_APART_S
-    )  # fmt: skip
-    return f"node {record.name} is tainted out-of-service, which says that nothing runs there" if is_sworn else ""
 
 
 def _no_machine(record: NodeRecord, fleet: Fleet, since_s: float, when: str) -> str:
@@ -235,21 +254,44 @@ def _no_machine(record: NodeRecord, fleet: Fleet, since_s: float, when: str) -> 
         return f"the machine id and system UUID of node {record.name} do not identify a machine"
     if record.known_since_s > since_s:
         return f"node {record.name} may have been another machine when {when}"
+    if record.runtime_since_s > since_s:
+        return f"node {record.name} had another container runtime when {when}, so only a reboot tells"
     return ""
 
 
-def has_rebooted(record: NodeRecord, since_s: float) -> bool:
-    """True when the machine was booted again after a time, seconds since the Unix epoch."""
-    return record.boot_since_s > since_s + CLOCKS_APART_S and record.boot_since_s > record.known_since_s
+def has_rebooted(record: NodeRecord, since_s: float, vigil: Vigil | None) -> bool:
+    """True when the machine was booted again after an object had gone: its Node still told of the boot before then.
+
+    Parameters
+    ----------
+    since_s: when the object went, seconds since the Unix epoch. vigil: since then.
+
+    Notes
+    -----
+    When a boot was first heard of says nothing: the pod may have begun in it before.
+    """
+    is_of_record = vigil is not None and vigil.saw_old_boot and (vigil.uid, vigil.machine) == (record.uid, record.machine)
+    return is_of_record or record.old_boot_until_s > since_s + CLOCKS_APART_S
 
 
-def _no_reaping(suspect: Incarnation, record: NodeRecord) -> str:
-    """Say why its kubelet's work would not have ended a suspect; "" when it would."""
+def _never_reaped(suspect: Incarnation, record: NodeRecord, rules: NodeRules) -> str:
+    """Say why nothing that its kubelet does will ever prove a suspect ended; "" when it may."""
     if suspect.reap_doubt == ReapDoubt.HOST_PID:
         return "the pod used hostPID, so its processes may outlive its containers"
+    if suspect.reap_doubt == ReapDoubt.MIRROR:
+        return "it was a static pod, which runs whatever becomes of its object"
     if suspect.grace_s is None:
         return "the pod's grace period is not remembered"
-    if suspect.reap_doubt and not has_rebooted(record, suspect.since_s):
+    if not rules.hears_kubelets:
+        return f"nobody may say that the kubelet of node {record.name} has ended the pod: {SWITCHES}"
+    return ""
+
+
+def _no_reaping(suspect: Incarnation, record: NodeRecord, vigil: Vigil | None, rules: NodeRules) -> str:
+    """Say why its kubelet's work would not have ended a suspect; "" when it would."""
+    if never := _never_reaped(suspect, record, rules):
+        return never
+    if suspect.reap_doubt and not has_rebooted(record, suspect.since_s, vigil):
         is_stuck = suspect.reap_doubt == ReapDoubt.STUCK
         why = "its deletion was overdue when its object went" if is_stuck else "nobody saw how its object went"
         return f"{why}, so only a reboot of node {record.name} tells"
@@ -272,9 +314,9 @@ def _unsteady(record: NodeRecord, look: Look, vigil: Vigil | None, needed_s: flo
 
 def _reaped_statement(record: NodeRecord, kind: CertificateKind, vigil: Vigil | None) -> str:
     steady_s = vigil.steady_s if vigil is not None else 0.0
-    booted = "booted again" if kind is CertificateKind.REBOOTED else "the same boot"
+    booted = ", booted again since" if kind is CertificateKind.REBOOTED else ""
     return (
-        f"node {record.name}, machine {record.machine.machine_id}, {booted} ({record.machine.boot_id}): its kubelet has started a later "
+        f"node {record.name}, machine {record.machine.machine_id}, boot {record.machine.boot_id}{booted}: its kubelet has started a later "
         f"pod and worked on for {steady_s:.0f} s since"
     )
 
@@ -296,25 +338,29 @@ def nodes_to_sweep(span: BlindSpan, fleet: Fleet, rules: NodeRules) -> tuple[Nod
     """
     if not rules.asks_runtime:
         return Owed(sentence="no container runtime may be asked what it runs (evidence.askRuntime)")
+    if apart := fleet.clocks_apart:
+        return Owed(sentence=apart)
     if not fleet.is_listed:
         return Owed(sentence="nodes cannot be listed")
-    if not rules.trusts_deletion:
+    if not (rules.trusts_deletion and fleet.trusted_since_s <= span.since_s):
         if max(fleet.unbroken_since_s, fleet.complete_since_s) > span.since_s - CLOCKS_APART_S:
             return Owed(sentence="nodes may have come and gone unseen (evidence.nodeLifecycle)")
         for record in fleet.records.values():
             if record.earlier_until_s >= span.since_s - CLOCKS_APART_S:
                 return Owed(sentence=f"an earlier machine of node {record.name} may still run (evidence.nodeLifecycle)")
-    return tuple(r for _, r in sorted(fleet.records.items()) if can_have_run(r, span, rules))
+    return tuple(r for _, r in sorted(fleet.records.items()) if can_have_run(r, span, fleet, rules))
 
 
-def can_have_run(record: NodeRecord, span: BlindSpan, rules: NodeRules) -> bool:
+def can_have_run(record: NodeRecord, span: BlindSpan, fleet: Fleet, rules: NodeRules) -> bool:
     """True unless a node came after a span, or was gone before it, or its machine is gone since."""
     if record.created_at_s > span.until_s + CLOCKS_APART_S:
         return False
-    is_gone = record.gone_since_s is not None
-    if is_gone and rules.trusts_deletion and not record.is_virtual:
+    if record.gone_since_s is None:
+        return True
+    is_machine = not record.is_virtual and record.machine.is_told
+    if is_machine and rules.trusts_deletion and record.gone_since_s >= fleet.trusted_since_s:
         return False
-    return not (is_gone and (record.gone_since_s or 0.0) < span.since_s - CLOCKS_APART_S)
+    return not record.gone_since_s < span.since_s - CLOCKS_APART_S
 
 
 def swept(

@@ -77,6 +77,9 @@ class PodVersion:
     deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
     deletion_at_s: metadata.deletionTimestamp, by when it should be gone, seconds since the Unix epoch; None likewise.
     grace_s: spec.terminationGracePeriodSeconds; None when the object does not tell.
+    probe_grace_s: the longest terminationGracePeriodSeconds of a probe; 0 when none has one.
+    scheduled_at_s: lastTransitionTime of PodScheduled=True, seconds since the Unix epoch; None when the object does not tell.
+    is_mirror: a kubelet made the object itself, of a static pod, which runs whatever becomes of the object.
     required: one entry for *every* container the spec names that may hold a client: containers,
         restartable init containers (sidecars) and ephemeral containers; entries without a status are ABSENT.
     inits: one entry for every other init container, which ends before those that are required begin.
@@ -112,6 +115,9 @@ class PodVersion:
     deletion_grace_s: int | None = None
     deletion_at_s: float | None = None
     grace_s: int | None = None
+    probe_grace_s: int = 0
+    scheduled_at_s: float | None = None
+    is_mirror: bool = False
     host_pid: bool = False
     shares_processes: bool = False
     disruption_reason: str = ""
@@ -158,7 +164,10 @@ class NodeView:
     is_out_of_service: it carries the taint by which an administrator swears that nothing runs there any more; the
         pod garbage collector then ends its pods in the kubelet's place.
     machine_id, system_uuid, boot_id: of status.nodeInfo, as its kubelet read them when it started; "" when not told.
+    runtime: which container runtime its kubelet works with, such as containerd, without its version; "" when not told.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
+    written_at_s: when this version was written, by the API server's clock (the newest time of metadata.managedFields); 0.0 when the
+        object does not tell.
     is_ready: condition Ready is True.
     """
 
@@ -171,5 +180,7 @@ class NodeView:
     machine_id: str = ""
     system_uuid: str = ""
     boot_id: str = ""
+    runtime: str = ""
     created_at_s: float = 0.0
+    written_at_s: float = 0.0
     is_ready: bool = False

@@ -278,6 +278,8 @@ def _entry(i: Incarnation, namespace: str) -> durable.Incarnation:
         grace_seconds=i.grace_s if is_suspect and (i.grace_s or 0) <= INT32_MAX else None,
         reap_doubt=durable.ReapDoubt(i.reap_doubt) if is_suspect and i.reap_doubt else None,
         owed=i.owed[:EVIDENCE_MAX] if is_owed else None,
+        bound=wire_time(i.bound_at_s) if is_suspect and i.bound_at_s else None,
+        node_uid=i.node_uid if is_suspect and i.node_uid else None,
         # Of the living nothing is written that each version of the object changes.
         evidence="" if is_live else evidence[:EVIDENCE_MAX],
         since=wire_time(i.since_s),
@@ -310,6 +312,8 @@ def _incarnation_from(namespace: str, entry: durable.Incarnation) -> Incarnation
         grace_s=entry.grace_seconds,
         reap_doubt=entry.reap_doubt.value if entry.reap_doubt is not None else "",
         owed="" if is_dead else entry.owed or "",
+        bound_at_s=entry.bound.timestamp() if entry.bound is not None else 0.0,
+        node_uid=entry.node_uid or "",
     )
 
 

@@ -2,7 +2,7 @@
 
 A chunk is replaced as a whole over the version that this process knows. Whoever wrote meanwhile is read first and merged, so
 nothing that one process saw is lost to another. What cannot be read is as good as nothing: of a node that is not remembered
-nothing is concluded.
+nothing is concluded. The first line of each says of which cluster and timeline it is; what is of another one is as good as nothing, too.
 """
 
 from __future__ import annotations
@@ -10,21 +10,24 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 from zlib import crc32
 
 from ...core.evidence.machines import Machine, NodeRecord
 from ..problem import KubeProblem, KubeProblemKind
 from ..transport import CONFIG_MAPS, Json, Transport
-from .ledger import NodeLedger
+from .ledger import NodeLedger, NodeScope
 
 _log = logging.getLogger(__name__)
 
 CHUNKS: Final = 8
 """10,000 nodes of some 350 bytes each are half of what a ConfigMap takes (1 MiB) in each of them; the chart names each in its Role."""
 KEY: Final = "nodes.json"
-_TIMES: Final = ("created_at_s", "known_since_s", "boot_since_s", "earlier_until_s", "tainted_since_s", "gone_since_s")
-_TEXTS: Final = ("machine_id", "system_uuid", "boot_id")
+_TIMES: Final = (
+    "created_at_s", "known_since_s", "boot_since_s", "earlier_until_s", "old_boot_until_s", "runtime_since_s", "tainted_since_s", "gone_since_s",
+)  # fmt: skip
+_TEXTS: Final = ("machine_id", "system_uuid", "boot_id", "runtime")
 
 
 def chunk_of(node_name: str) -> int:
@@ -49,6 +52,7 @@ class NodeRecords:
         self._texts: dict[int, str] = {}
         self._unread = set(range(CHUNKS))
         self._news: set[int] = set()
+        self._read_as: NodeScope | None = None
         self._told = ""
         ledger.on_news = self._note
 
@@ -61,6 +65,10 @@ class NodeRecords:
 
     async def read(self) -> bool:
         """Read and merge the chunks that were not read yet; False while one cannot be read."""
+        scope = self._ledger.scope()
+        if self._read_as is not None and not scope.is_of(self._read_as):
+            self.forget()
+        self._read_as = scope
         for chunk in sorted(self._unread):
             if not await self._read(chunk):
                 return False
@@ -98,11 +106,15 @@ class NodeRecords:
             self._versions[chunk] = str(raw["metadata"]["resourceVersion"])
             self._texts[chunk] = str((raw.get("data") or {}).get(KEY) or "")
         self._unread.discard(chunk)
-        self._ledger.merge(parsed(self._texts.get(chunk)))
+        text = self._texts.get(chunk, "")
+        written = scope_of(text)
+        self._ledger.merge(parsed(text), written)
+        if text and written != self._ledger.scope():
+            self._news.add(chunk)
         return True
 
     async def _write(self, chunk: int) -> bool:
-        text = text_of(r for r in self._ledger.records() if chunk_of(r.name) == chunk)
+        text = text_of((r for r in self._ledger.records() if chunk_of(r.name) == chunk), self._ledger.scope())
         if text == self._texts.get(chunk, ""):
             return True
         metadata: Json = {"name": self._name(chunk), "namespace": self._namespace}
@@ -133,10 +145,26 @@ class NodeRecords:
             self._told = problem.message
 
 
-def text_of(records: Iterable[NodeRecord]) -> str:
-    """Write records, one line each, in the order of their names."""
-    lines = (json.dumps(_entry(r), separators=(",", ":"), sort_keys=True) for r in sorted(records, key=lambda r: r.name))
-    return "\n".join(lines)
+def text_of(records: Iterable[NodeRecord], scope: NodeScope) -> str:
+    """Write what records are about, and the records in the order of their names, one line each."""
+    lines = (asdict(scope), *(_entry(r) for r in sorted(records, key=lambda r: r.name)))
+    return "\n".join(json.dumps(line, separators=(",", ":"), sort_keys=True) for line in lines)
+
+
+def scope_of(text: str) -> NodeScope | None:
+    """Read back what records are about; None when that cannot be read."""
+    try:
+        entry = json.loads(text.partition("\n")[0])
+    except ValueError:
+        return None
+    if not isinstance(entry, Mapping) or not all(isinstance(entry.get(k), str) for k in ("cluster_uid", "timeline")):
+        return None
+    since_s, trusted_since_s = entry.get("timeline_since_s"), entry.get("trusted_since_s")
+    if not _is_time(since_s) or not (trusted_since_s is None or _is_time(trusted_since_s)):
+        return None
+    return NodeScope(
+        cluster_uid=entry["cluster_uid"], timeline=entry["timeline"], timeline_since_s=since_s, trusted_since_s=trusted_since_s
+    )
 
 
 def _entry(record: NodeRecord) -> dict[str, Any]:
@@ -167,5 +195,5 @@ def _record(line: str) -> NodeRecord | None:
     return NodeRecord(name=entry["name"], uid=entry["uid"], machine=machine, is_virtual=entry["is_virtual"], **times)
 
 
-def _is_time(found: object) -> bool:
+def _is_time(found: Any) -> bool:
     return isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 1e11

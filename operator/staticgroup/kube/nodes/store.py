@@ -122,7 +122,7 @@ class NodeStore:
         for name in self._nodes.keys() - found.keys():
             self._remember_vanished(name)
         for view in found.values():
-            self._put(view)
+            self._put(view, at_s=began_s)
         if is_readable:
             self._ledger.began(began_s, found)
         else:  # one that cannot be read is there all the same
@@ -135,13 +135,15 @@ class NodeStore:
             query = {"resourceVersion": resource_version, "timeoutSeconds": "300"}
             try:
                 async with self._transport.watch(NODES, query=query) as stream:
+                    if self._ledger.is_outdated:
+                        return
                     if isinstance(stream, KubeProblem):
                         if is_gone(stream) or stream.kind is KubeProblemKind.FORBIDDEN:
                             return
                     else:
                         self._backoff.reset()
                         while (event := await stream.next_event(_STALL_TIMEOUT_S)) is not None:
-                            if event.get("type") == "ERROR":
+                            if event.get("type") == "ERROR" or self._ledger.is_outdated:
                                 return
                             resource_version = self._take(event) or resource_version
             except CONNECTION_ERRORS:
@@ -156,15 +158,15 @@ class NodeStore:
             view = node_view(raw)
             if isinstance(view, NodeView):
                 is_deleted = event.get("type") == "DELETED"
-                self._put(view, is_birth=event.get("type") == "ADDED" and view.name not in self._nodes)
+                self._put(view, is_birth=event.get("type") == "ADDED" and view.name not in self._nodes, is_next=True)
                 if is_deleted:
                     self._remember_vanished(view.name)
             else:
                 self._ledger.broke(is_listed=False)
         return str((raw.get("metadata") or {}).get("resourceVersion") or "")
 
-    def _put(self, view: NodeView, *, is_birth: bool = False) -> None:
-        self._ledger.take(view, is_birth=is_birth)
+    def _put(self, view: NodeView, *, is_birth: bool = False, is_next: bool = False, at_s: float = 0.0) -> None:
+        self._ledger.take(view, is_birth=is_birth, is_next=is_next, at_s=at_s)
         known = self._nodes.get(view.name)
         self._nodes[view.name] = view
         self._vanished.pop(view.name, None)
@@ -187,6 +189,7 @@ class NodeStore:
         task.add_done_callback(self._asking.discard)
 
     async def _get(self, name: str) -> None:
+        began_s = self._ledger.now_s()
         raw = await self._transport.call("get", NODES, name=name)
         if isinstance(raw, KubeProblem):
             self._take_refusal(name, raw)
@@ -195,7 +198,7 @@ class NodeStore:
         view = node_view(raw)
         if isinstance(view, NodeView):
             self._answered_s[name] = self._clock_s()
-            self._ledger.take(view)
+            self._ledger.take(view, at_s=began_s)
             self._nodes[name] = view
             self._vanished.pop(name, None)
             self._on_change(name)

@@ -15,6 +15,7 @@ from typing import Final
 from ...core.evidence.certificate import Certificate
 from ...core.evidence.chain import Incarnation, IncarnationState, died, fold, vanish
 from ...core.evidence.pod import NodeView, PodVersion
+from ...core.evidence.reaping import ReapDoubt, longest_grace_s, stronger_doubt
 from ...core.evidence.words import Word, confirmed, still_holds, taken_back
 from .behind import IsManaged
 from .contradictions import absent, belies
@@ -138,6 +139,7 @@ class IncarnationBook:
     def _advance(
         self, before: Incarnation | None, version: PodVersion, *, is_deleted: bool, in_order: bool
     ) -> Incarnation:
+        is_asked_unseen = version.is_deleting and not in_order and not (before is not None and before.is_deleting)
         if before is not None and not in_order:
             before = replace(before, from_birth=False, runs_known=False)
         is_unbound = not version.node_name and not version.started_containers
@@ -145,6 +147,8 @@ class IncarnationBook:
             before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._tells_every_run(version),
             now_s=self._now_s(),
         )
+        if is_asked_unseen:  # its kubelet may have heard a request of a longer grace before this one
+            after = replace(after, reap_doubt=stronger_doubt(after.reap_doubt, ReapDoubt.END_UNSEEN.value))
         self._await_node(after, version)
         return vanish(after, last=version, now_s=self._now_s()) if is_deleted else after
 
@@ -158,7 +162,7 @@ class IncarnationBook:
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
-            runs_known=folded.runs_known,
+            runs_known=folded.runs_known, grace_s=folded.grace_s, reap_doubt=folded.reap_doubt, ends_by_s=folded.ends_by_s,
         )
         if folded.certificate is None or known.state is IncarnationState.DEAD:
             return kept
@@ -185,6 +189,8 @@ class IncarnationBook:
     def _store(
         self, before: Incarnation | None, after: Incarnation, *, owner_name: str, resource_version: int
     ) -> Change:
+        if after.state is IncarnationState.SUSPECT and not after.node_uid and (node := self._node_of(after.node_name)) is not None:
+            after = replace(after, node_uid=node.uid)
         record = self.records.put(after, owner_name)
         self.gone.note(after.uid, is_gone=not after.object_present)
         has_new_state = before is None or before.state is not after.state
@@ -344,8 +350,9 @@ class IncarnationBook:
             merged = replace(
                 known, instance_ids=known.instance_ids | entry.instance_ids, from_birth=False, runs_known=False,
                 node_name=known.node_name or entry.node_name, created_at_s=known.created_at_s or entry.created_at_s,
-                grace_s=entry.grace_s if known.grace_s is None else known.grace_s,
-                reap_doubt=known.reap_doubt or entry.reap_doubt, owed=known.owed or entry.owed,
+                grace_s=longest_grace_s(known.grace_s, entry.grace_s), bound_at_s=known.bound_at_s or entry.bound_at_s,
+                reap_doubt=stronger_doubt(known.reap_doubt, entry.reap_doubt), owed=known.owed or entry.owed,
+                node_uid=known.node_uid or entry.node_uid,
             )
             is_of_now = entry.certificate is None or entry.certificate.resource_version or not known.object_present
             if entry.certificate is not None and known.certificate is None and is_of_now and still_holds(entry, known):

@@ -50,7 +50,8 @@ class PodRecord:
     """
 
     __slots__ = (
-        "_flags", "_ids", "_started", "certificate", "created_at_s", "dropped_until", "ends_by_s", "grace_s", "namespace", "node_name", "owed",
+        "_flags", "_ids", "_started", "bound_at_s", "certificate", "created_at_s", "dropped_until", "ends_by_s", "grace_s", "namespace",
+        "node_name", "node_uid", "owed",
         "owner_name", "pod_name", "ready_since_s", "reap_doubt", "refusal", "refusal_reason", "resource_version", "restarts", "runs_seen", "seen_in",
         "session_timeouts_ms", "since_s", "uid",
     )
@@ -84,6 +85,8 @@ class PodRecord:
         self.ends_by_s = incarnation.ends_by_s
         self.reap_doubt = intern(incarnation.reap_doubt)
         self.owed = intern(incarnation.owed)
+        self.bound_at_s = incarnation.bound_at_s
+        self.node_uid = intern(incarnation.node_uid)
         self._flags = (
             _STATES.index(incarnation.state)
             | (_PRESENT if incarnation.object_present else 0)
@@ -127,7 +130,7 @@ class PodRecord:
             created_at_s=self.created_at_s,
             restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN),
             runs_seen=self.runs_seen, grace_s=self.grace_s, ends_by_s=self.ends_by_s, reap_doubt=self.reap_doubt,
-            owed=self.owed,
+            owed=self.owed, bound_at_s=self.bound_at_s, node_uid=self.node_uid,
         )
 
 

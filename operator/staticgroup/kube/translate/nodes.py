@@ -41,8 +41,16 @@ def _node_view(raw: Json) -> NodeView:
         machine_id=text_of(system, "machineID", "status.nodeInfo"),
         system_uuid=text_of(system, "systemUUID", "status.nodeInfo"),
         boot_id=text_of(system, "bootID", "status.nodeInfo"),
+        runtime=text_of(system, "containerRuntimeVersion", "status.nodeInfo").partition("://")[0],
         created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
+        written_at_s=_written_at_s(metadata),
         is_ready=any(
             c.get("type") == "Ready" and c.get("status") == "True" for c in objects_of(status, "conditions", "status")
         ),
     )
+
+
+def _written_at_s(metadata: Json) -> float:
+    """Return when a version was written; the API server dates what each field manager wrote last, by its own clock."""
+    path = "metadata.managedFields"
+    return max((time_s_of(entry, "time", f"{path}[]") or 0.0 for entry in objects_of(metadata, "managedFields", "metadata")), default=0.0)

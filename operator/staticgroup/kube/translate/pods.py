@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from sys import intern
 
+from ...api.names import MIRROR_ANNOTATION
 from ...core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
 from .carried_ids import carried_ids
 from .session_timeouts import session_timeouts_ms
@@ -59,13 +60,16 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         deletion_grace_s=None if grace_s is None else whole_of(metadata, "deletionGracePeriodSeconds", "metadata"),
         deletion_at_s=time_s_of(metadata, "deletionTimestamp", "metadata"),
         grace_s=_grace_s(spec),
+        probe_grace_s=_probe_grace_s(spec),
+        scheduled_at_s=_true_since_s(conditions, "PodScheduled"),
+        is_mirror=MIRROR_ANNOTATION in object_of(metadata, "annotations", "metadata"),
         host_pid=bool(spec.get("hostPID")),
         shares_processes=bool(spec.get("shareProcessNamespace")),
         disruption_reason=_disruption_reason(conditions),
         required=_required_containers(spec, statuses, carried.holders),
         inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"], carried.holders),
         started_containers=_started_containers(statuses),
-        ready_since_s=_ready_since_s(conditions),
+        ready_since_s=_true_since_s(conditions, "Ready"),
         restart_count=sum(whole_of(entry, "restartCount", "status") for kind in statuses for entry in statuses[kind]),
         instance_ids=carried.instance_ids,
         ids_are_fixed=carried.are_fixed,
@@ -78,6 +82,17 @@ def _grace_s(spec: Json) -> int | None:
     if spec.get("terminationGracePeriodSeconds") is None:
         return None
     return max(1, whole_of(spec, "terminationGracePeriodSeconds", "spec"))
+
+
+def _probe_grace_s(spec: Json) -> int:
+    """Return the longest grace period of a liveness or startup probe, whose kill may be under way when the pod is ended; 0 for none."""
+    found = 0
+    for kind in ("containers", "initContainers"):
+        for container in objects_of(spec, kind, "spec"):
+            for probe in ("livenessProbe", "startupProbe"):
+                told = object_of(container, probe, f"spec.{kind}[]")
+                found = max(found, whole_of(told, "terminationGracePeriodSeconds", f"spec.{kind}[].{probe}"))
+    return found
 
 
 def _resource_version(metadata: Json) -> int:
@@ -125,9 +140,10 @@ def _disruption_reason(conditions: Iterable[Json]) -> str:
     return ""
 
 
-def _ready_since_s(conditions: Iterable[Json]) -> float | None:
+def _true_since_s(conditions: Iterable[Json], kind: str) -> float | None:
+    """Return since when a condition is True; None when it is not."""
     for condition in conditions:
-        if condition.get("type") == "Ready" and condition.get("status") == "True":
+        if condition.get("type") == kind and condition.get("status") == "True":
             return time_s_of(condition, "lastTransitionTime", "status.conditions[]") or 0.0
     return None
 

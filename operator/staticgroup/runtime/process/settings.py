@@ -77,6 +77,8 @@ class Settings:
     trust_out_of_service_taint: the taint node.kubernetes.io/out-of-service counts as a word that nothing runs on the node.
     reap_margin_s: how long, beyond its grace period, a pod that vanished is given to end on a node that works, 10-3600 s.
     ask_runtime: ask the container runtime of a node what it runs, through `GET nodes/<name>/proxy`, before its pods count as ended.
+    trust_kubelet: kubelets here surely end what they were told to end, so that the work of one proves its pods ended without its
+        runtime being asked. It is not so where kills hang, or where a kubelet has a source of pods that does not answer.
     journal_queue: records that may wait for the brokers or the disk before others are dropped, 100-1000000.
     """
 
@@ -116,6 +118,7 @@ class Settings:
     trust_out_of_service_taint: bool = False
     reap_margin_s: float = 60.0
     ask_runtime: bool = False
+    trust_kubelet: bool = False
 
     def __post_init__(self) -> None:
         _bounded("concurrency", self.concurrency, 1, 256)
@@ -170,6 +173,7 @@ def node_rules(settings: Settings) -> NodeRules:
         trusts_taint=settings.trust_out_of_service_taint,
         reap_margin_s=settings.reap_margin_s,
         asks_runtime=settings.ask_runtime,
+        trusts_kubelet=settings.trust_kubelet,
     )
 
 

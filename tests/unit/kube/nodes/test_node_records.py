@@ -11,8 +11,8 @@ import pytest
 
 from staticgroup.core.evidence.machines import NodeRecord
 from staticgroup.core.evidence.pod import NodeView
-from staticgroup.kube.nodes.ledger import NodeLedger
-from staticgroup.kube.nodes.records import CHUNKS, KEY, NodeRecords, chunk_of, parsed, text_of
+from staticgroup.kube.nodes.ledger import NodeLedger, NodeScope
+from staticgroup.kube.nodes.records import CHUNKS, KEY, NodeRecords, chunk_of, parsed, scope_of, text_of
 from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.transport import Transport
 from support.clock import Clock
@@ -21,12 +21,18 @@ from unit.core.test_machines import record, view
 from unit.kube.raw_objects import eventually
 
 
+SCOPE = NodeScope(cluster_uid="c1", timeline="t1", timeline_since_s=1_000.0, trusted_since_s=None)
+
+
 class Process:
     """One operator process, as far as it remembers nodes."""
 
-    def __init__(self, transport: Transport, now_s: float = 1_000.0) -> None:
+    def __init__(self, transport: Transport, now_s: float = 1_000.0, *, trusts_deletion: bool = False) -> None:
         self.clock = Clock(now_s)
-        self.ledger = NodeLedger(now_s=self.clock)
+        self.timeline, self.cluster_uid = "t1", "c1"
+        self.ledger = NodeLedger(
+            now_s=self.clock, timeline=lambda: self.timeline, cluster_uid=lambda: self.cluster_uid, trusts_deletion=trusts_deletion
+        )
         self.records = NodeRecords(transport, self.ledger, namespace="ops", prefix="op")
 
     async def kept(self) -> bool:
@@ -128,7 +134,7 @@ async def test_what_cannot_be_written_stays_news(server: FakeApiServer, transpor
 
 async def test_what_cannot_be_read_is_as_good_as_nothing(server: FakeApiServer, transport: Transport) -> None:
     """Somebody edited it, or another version wrote what this one does not know."""
-    good = text_of([record()]).splitlines()[0]
+    head, good = text_of([record()], SCOPE).splitlines()
     entry = json.loads(good)
     broken = [
         "{", "7", "[]", json.dumps(entry | {"known_since_s": None}), json.dumps(entry | {"known_since_s": "1"}),
@@ -138,9 +144,13 @@ async def test_what_cannot_be_read_is_as_good_as_nothing(server: FakeApiServer, 
     ]  # fmt: skip
     for line in broken:
         assert parsed(line) == (), line
-    assert parsed("\n".join([*broken, good])) == (record(),)
+    assert parsed("\n".join([head, *broken, good])) == (record(),)
+    assert scope_of(head) == SCOPE
+    entry = json.loads(head)
+    for line in ("", "{", "7", good, json.dumps(entry | {"timeline": 7}), json.dumps(entry | {"timeline_since_s": None}), json.dumps(entry | {"trusted_since_s": "x"})):
+        assert scope_of(line) is None, line
     name = f"op-nodes-{chunk_of('n1')}"
-    server.put({"metadata": {"namespace": "ops", "name": name}, "data": {KEY: "\n".join(broken)}}, "configmaps")
+    server.put({"metadata": {"namespace": "ops", "name": name}, "data": {KEY: "\n".join([head, *broken])}}, "configmaps")
     process = Process(transport)
     process.ledger.take(view())
     assert await process.kept()
@@ -148,10 +158,59 @@ async def test_what_cannot_be_read_is_as_good_as_nothing(server: FakeApiServer, 
     assert parsed(server.objects["configmaps", "ops", name]["data"][KEY]) == (process.record,)
 
 
+@pytest.mark.parametrize("changed", ["timeline", "cluster_uid"])
+async def test_what_was_written_of_another_timeline_or_cluster_is_as_good_as_nothing(transport: Transport, changed: str) -> None:
+    """A restored etcd and a restored namespace bring back what is not true here."""
+    first = Process(transport)
+    first.ledger.take(view())
+    await first.kept()
+    second = Process(transport, now_s=9_000.0)
+    setattr(second, changed, "another")
+    second.ledger.take(view())
+    await second.kept()
+    assert (second.record.known_since_s, second.ledger.fleet().timeline_since_s) == (9_060, 9_000)
+    third = Process(transport, now_s=10_000.0)
+    setattr(third, changed, "another")
+    await third.kept()
+    assert (third.record, third.ledger.fleet().timeline_since_s) == (second.record, 9_000)
+
+
+async def test_a_process_that_sees_a_new_timeline_learns_the_nodes_again(transport: Transport) -> None:
+    first = Process(transport)
+    first.ledger.take(view())
+    first.ledger.began(1_000.0, ["n1"])
+    await first.kept()
+    first.clock.now_s, first.timeline = 5_000.0, "t2"
+    fleet = first.ledger.fleet()
+    assert (fleet.records, fleet.is_listed, fleet.unbroken_since_s, fleet.timeline_since_s) == ({}, False, float("inf"), 5_000)
+    assert first.ledger.is_outdated
+    first.ledger.take(view())
+    first.ledger.began(5_000.0, ["n1"])
+    assert not first.ledger.is_outdated
+    await first.kept()
+    assert first.record.known_since_s == 5_060
+
+
+async def test_it_is_kept_since_when_a_deletion_says_something(transport: Transport) -> None:
+    """Nodes that people deleted before are not gone machines."""
+    first = Process(transport, trusts_deletion=True)
+    first.ledger.take(view())
+    await first.kept()
+    second = Process(transport, now_s=2_000.0, trusts_deletion=True)
+    await second.kept()
+    assert second.ledger.fleet().trusted_since_s == 1_000
+    third = Process(transport, now_s=3_000.0)
+    await third.kept()
+    assert third.ledger.fleet().trusted_since_s == float("inf")
+    fourth = Process(transport, now_s=4_000.0, trusts_deletion=True)
+    await fourth.kept()
+    assert fourth.ledger.fleet().trusted_since_s == 4_000
+
+
 def test_every_chunk_has_room_for_its_part_of_the_most_nodes() -> None:
     """A ConfigMap takes 1 MiB."""
     long = record(name="n" * 200, uid="u" * 36)
-    assert len(text_of([long])) * 10_000 / CHUNKS < 1_000_000
+    assert len(text_of([long], SCOPE)) * 10_000 / CHUNKS < 1_000_000
     counts = [0] * CHUNKS
     for n in range(10_000):
         counts[chunk_of(f"ip-10-0-{n // 250}-{n % 250}.eu-west-1.compute.internal")] += 1
@@ -204,6 +263,41 @@ async def test_the_watch_of_nodes_tells_births_replacements_and_ends(server: Fak
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_nodes_are_listed_again_on_a_new_timeline_and_a_boot_is_followed(server: FakeApiServer, transport: Transport) -> None:
+    clock, timeline = Clock(1_800_000_000.0), ["t1"]
+    ledger = NodeLedger(now_s=clock, timeline=lambda: timeline[0])
+    server.put(raw(), "nodes")
+    store = NodeStore(
+        transport, on_change=lambda name: None, rng=Random(1), clock_s=Clock(), retry_delay_s=0.002, ledger=ledger
+    )
+    task = asyncio.create_task(store.run())
+    try:
+        await eventually(lambda: server.watches)
+        clock.now_s += 100
+        server.put(raw(bootID="b2"), "nodes")
+        await eventually(lambda: (r := ledger.record_of("n1")) and r.machine.boot_id == "b2")
+        booted = ledger.record_of("n1")
+        assert booted is not None
+        assert (booted.boot_since_s, booted.old_boot_until_s) == (clock.now_s, clock.now_s - 100)
+        timeline[0] = "t2"
+        assert ledger.fleet().records == {}
+        server.put(raw("n2", machineID="m2"), "nodes")
+        await eventually(lambda: sorted(ledger.fleet().records) == ["n1", "n2"] and ledger.is_listed)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def test_a_boot_was_told_of_until_it_was_written_or_read_last() -> None:
+    ledger = NodeLedger(now_s=Clock(1_000.0))
+    ledger.take(view(written_at_s=900.0), at_s=950.0)
+    ledger.take(view(written_at_s=930.0), is_next=True)
+    ledger.take(view(boot_id="b2", written_at_s=990.0), is_next=True)
+    booted = ledger.record_of("n1")
+    assert booted is not None
+    assert booted.old_boot_until_s == 950
 
 
 def test_a_ledger_without_room_says_since_when_it_is_complete() -> None:
