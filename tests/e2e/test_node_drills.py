@@ -1,0 +1,180 @@
+"""Nodes fail, and what they show afterwards removes the dead and nobody else.
+
+The one idea: many groups go through one failure of a node side by side, each with pods that go in another way. Truth is the process
+table of the pods' cgroups and the brokers' log; the operator's status is held to it: what is not removed must be said, with what is owed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from support.devcluster.kafka_log import now_ms
+from support.drills.cases import Act, Case
+from support.drills.ground import Ground
+from support.drills.lives import PodLives
+from support.drills.troubles import (
+    MARGIN_S,
+    Evidence,
+    Trouble,
+    await_not_ready,
+    delete_node,
+    out_of_service,
+    reboot,
+    register_again,
+)
+from support.scene.figures import record, spread
+from support.scene.play import Play
+from support.scene.stage import Stage
+from support.waiting import until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+NewPlay = Callable[..., Play]
+LOOKS_S = 26.0
+"""What comes on top of grace and margin: up to 20 s until a node is looked at that had not caught up, a tick of 5 s, and a renewal."""
+HERALD_S = 20.0
+"""Until a pod that waited for the kubelet runs, on a busy machine."""
+WORD_S = 30.0
+
+
+@pytest.fixture
+def ground(installed: Stage) -> Iterator[Ground]:
+    """The ground; node and operator are as ever afterwards."""
+    with PodLives(installed.cluster) as lives:
+        made = Ground(stage=installed, node=installed.cluster.node("worker"), lives=lives)
+        yield made
+        made.mend()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def restored(installed: Stage) -> Iterator[None]:
+    """The operator runs with its default values again after the last drill."""
+    yield
+    installed.install()
+
+
+def after_s(cases: Sequence[Case], since_ms: int) -> dict[str, float]:
+    """Return how long after a moment members were removed."""
+    return spread([(at_ms - since_ms) / 1000 for c in cases for at_ms in c.removed_at_ms().values()])
+
+
+def dead_s(ground: Ground, cases: Sequence[Case]) -> dict[str, float]:
+    """Return for how long each process had been dead when its member was removed; a negative one is a living member removed."""
+    found = []
+    for case in cases:
+        for ordinal, at_ms in case.removed_at_ms().items():
+            ended_at_ms = ground.lives.ended_at_ms(case.uids[ordinal])
+            assert ended_at_ms is not None, f"{case.pod(ordinal)} was removed alive"
+            found.append((at_ms - ended_at_ms) / 1000)
+    return spread(found)
+
+
+def test_frozen_kubelet(new_play: NewPlay, ground: Ground) -> None:
+    """Zombies of five kinds outlive the acting operator too; the kubelet's later work frees three of them, a reboot the rest."""
+    ground.prepare(Evidence())
+    reaped = [Case(game=new_play(a.name.lower()), act=a) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
+    overdue = Case(game=new_play("overdue"), act=Act.OVERDUE, grace_s=1)
+    stripped = [Case(game=new_play(a.name.lower()), act=a) for a in (Act.STRIPPED, Act.RELEASED)]
+    runtime = Case(game=new_play("runtime"), act=Act.SCALED)
+    everybody = [*reaped, overdue, *stripped, runtime]
+    ground.start(everybody)
+
+    Trouble.FROZEN.begin(ground.node)
+    zombies = [*reaped, overdue, *stripped]
+    ground.perform(zombies)
+    gone_at_ms = now_ms()
+    handed_over_s = ground.kill_operator()
+    await_not_ready(ground.node, ground.stage)
+    with out_of_service(ground.node, ground.stage):  # nobody's word, because it is not trusted
+        ground.hold(zombies)
+    explained = reaped[0].explained()
+    assert ground.node.name in explained
+    assert reaped[0].pod(1) in explained
+    ground.await_told([*reaped], "has to start a container")
+    ground.send_herald(reaped[0].game.name)
+
+    thawed_at_ms = now_ms()
+    Trouble.FROZEN.end(ground.node)
+    bound_s = reaped[0].grace_s + MARGIN_S + LOOKS_S + HERALD_S
+    ground.await_removed(reaped, bound_s + 30)
+    after_thaw = after_s(reaped, thawed_at_ms)
+    ground.await_told([overdue], "only a reboot")
+    ground.hold(stripped)
+    record("nodes: frozen kubelet", drills=len(zombies), live_removals=0, handed_over_s=handed_over_s, removed_after_thaw_s=after_thaw,
+           dead_before_removal_s=dead_s(ground, reaped), grace_and_margin_s=reaped[0].grace_s + MARGIN_S)  # fmt: skip
+
+    boot(ground, overdue, runtime, gone_at_ms)
+    ground.judge(everybody)
+    assert after_thaw["max"] <= bound_s
+
+
+def boot(ground: Ground, overdue: Case, runtime: Case, gone_at_ms: int) -> None:
+    """The runtime goes, so that nothing can be ended, and then the machine is booted: what was overdue has ended for sure."""
+    Trouble.RUNTIME_STOPPED.begin(ground.node)
+    ground.perform([runtime])
+    ground.hold([runtime])
+    until(lambda: now_ms() > gone_at_ms + 66_000, deadline_s=90, what="a boot that is surely later than what went", poll_s=0.5)
+    booted_at_ms = now_ms()
+    reboot(ground.node)
+    ground.send_herald(runtime.game.name, "after-boot")
+    bound_s = runtime.grace_s + MARGIN_S + LOOKS_S + HERALD_S
+    ground.await_removed([overdue, runtime], bound_s + 60)
+    record("nodes: rebooted", drills=2, live_removals=0, removed_after_boot_s=after_s([overdue, runtime], booted_at_ms),
+           dead_before_removal_s=dead_s(ground, [overdue, runtime]))  # fmt: skip
+
+
+def test_untrusted_node_that_is_deleted_while_its_pods_live(new_play: NewPlay, ground: Ground) -> None:
+    """`kubectl delete node` of a machine whose kubelet is only away, a common recipe: nothing of it is a proof, then or later."""
+    ground.prepare(Evidence())
+    cases = [Case(game=new_play(a.name.lower()), act=a) for a in (Act.SCALED, Act.REPLACED)]
+    ground.start(cases)
+    Trouble.KUBELET_STOPPED.begin(ground.node)
+    ground.perform(cases)
+    await_not_ready(ground.node, ground.stage)
+    deleted_at_ms = now_ms()
+    delete_node(ground.node, ground.stage)
+    ground.await_told(cases, "is deleted, which says nothing of its machine")
+    ground.hold(cases)
+    assert "is deleted, which says nothing of its machine" in cases[0].explained()
+
+    register_again(ground.node)
+    ground.send_herald(cases[0].game.name)
+    until(lambda: not any(ground.lives.is_alive(u) for c in cases for u in c.gone_uids), deadline_s=90, what="zombies to end")
+    ground.await_told(cases, "may have been another machine")
+    ground.hold(cases, alive=False)
+    ground.judge(cases)
+    record("nodes: deleted under Untrusted, kubelet stopped", drills=len(cases), live_removals=0, removed=0,
+           watched_s=round((now_ms() - deleted_at_ms) / 1000, 1))  # fmt: skip
+
+
+@pytest.mark.parametrize("lifecycle", ["Cloud", pytest.param("Fixed", marks=pytest.mark.long)])
+def test_owners_words_of_a_machine_that_is_off(new_play: NewPlay, ground: Ground, lifecycle: str) -> None:
+    """Off alone is no proof; the trusted taint is one, and so is a Node that was deleted, where only dead machines' are."""
+    ground.prepare(Evidence(node_lifecycle=lifecycle, trusts_taint=True))
+    tainted = [Case(game=new_play(f"taint-{a.name.lower()}"), act=a) for a in (Act.SCALED, Act.ORPHANED)]
+    deleted = [Case(game=new_play(f"node-{a.name.lower()}"), act=a) for a in (Act.SCALED, Act.REPLACED)]
+    cases = [*tainted, *deleted]
+    ground.start(cases)
+    started_at_ms = now_ms()
+    Trouble.OFF.begin(ground.node)
+    ground.perform(tainted)
+    ground.hold(tainted, alive=False)
+    until(lambda: now_ms() > started_at_ms + 62_000, deadline_s=90, what="a taint that is surely later than the pods", poll_s=0.5)
+    said_at_ms = now_ms()
+    with out_of_service(ground.node, ground.stage):
+        ground.await_removed(tainted, 90)
+    by_taint = after_s(tainted, said_at_ms)
+
+    ground.perform(deleted)
+    ground.hold(deleted, alive=False)
+    said_at_ms = now_ms()
+    delete_node(ground.node, ground.stage)
+    ground.await_removed(deleted, 90)
+    by_deletion = after_s(deleted, said_at_ms)
+    register_again(ground.node)
+    ground.judge(cases)
+    record(f"nodes: owner's words, {lifecycle}", drills=len(cases), live_removals=0, removed_after_taint_s=by_taint,
+           removed_after_deletion_s=by_deletion, dead_before_removal_s=dead_s(ground, cases))  # fmt: skip
+    assert max(by_taint["max"], by_deletion["max"]) <= WORD_S

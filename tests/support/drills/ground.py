@@ -1,0 +1,127 @@
+"""The ground of a drill: two kubelets, one of which fails, the operator beside it, and what it remembers of nodes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from staticgroup.core.evidence.spans import CLOCKS_APART_S
+from support.devcluster.kafka_log import now_ms
+from support.devcluster.node import Node
+from support.drills.cases import Case, await_followed, herald, start
+from support.drills.lives import PodLives
+from support.drills.troubles import OUT_OF_SERVICE, Evidence, register_again, repair
+from support.scene.operators import await_active, kill, renewed_at_ms
+from support.scene.stage import RELEASE, SYSTEM, Stage
+from support.waiting import holds, until
+
+DEPLOYMENT = f"deployment/{RELEASE}-operator"
+AT_ONCE = 4
+LOOKED_S = 6.0
+"""How long it is looked whether a member stays; a removal comes within 3 s of the proof that permits it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ground:
+    """What all drills of one cluster share."""
+
+    stage: Stage
+    node: Node
+    lives: PodLives
+
+    def prepare(self, evidence: Evidence, *, replicas: int = 2) -> None:
+        """Have the operator conclude what a drill says, and wait until it has known the node for long enough."""
+        self.mend()
+        self.stage.install(**evidence.values(self.node, replicas))
+        self.stage.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=180s")
+        until(lambda: len(self.stage.operator_pods()) == replicas, deadline_s=90, what=f"{replicas} replicas")
+        self.await_remembered()
+
+    def await_remembered(self) -> None:
+        """Wait until what is made from now on is younger than what the operator remembers of the node."""
+        uid = (self.stage.get("node", self.node.name, "default") or {})["metadata"]["uid"]
+
+        def is_known() -> bool:
+            found = self.remembered()
+            since_s = max(found.get("known_since_s", 0.0), found.get("timeline_since_s", 0.0) + CLOCKS_APART_S)
+            return found.get("uid") == uid and since_s < time.time()
+
+        until(is_known, deadline_s=150, what=f"{self.node.name} to be remembered", poll_s=0.5)
+
+    def remembered(self) -> dict[str, Any]:
+        """Return what the operator has written down of the node, and of what it is about; {} when nothing is."""
+        for chunk in self.stage.items("configmaps", SYSTEM):
+            lines = [json.loads(line) for line in chunk.get("data", {}).get("nodes.json", "").splitlines()]
+            for row in lines:
+                if row.get("name") == self.node.name and "timeline" in lines[0]:
+                    return {**row, **lines[0]}
+        return {}
+
+    def start(self, cases: Sequence[Case]) -> None:
+        """Start the consumers of drills, and follow their processes."""
+        start(self.stage, self.node, cases)
+        await_followed(cases, self.lives)
+
+    def perform(self, cases: Sequence[Case]) -> None:
+        """Let the objects of all drills go, some drills at a time."""
+        with ThreadPoolExecutor(AT_ONCE) as workers:
+            for done in [workers.submit(c.perform) for c in cases]:
+                done.result()
+
+    def kill_operator(self) -> float:
+        """Kill the replica that acts; returns the seconds until a replica acts again."""
+        killed_ms = kill(await_active(self.stage, renewed_at_ms(self.stage) - 1))
+        await_active(self.stage, killed_ms)
+        return round((now_ms() - killed_ms) / 1000, 1)
+
+    def await_told(self, cases: Sequence[Case], text: str) -> None:
+        """Wait until the status of every drill says of what its node owes a text."""
+        until(
+            lambda: all(c.owed() and all(text in owed for owed in c.owed()) for c in cases),
+            deadline_s=90, what=f"the status to say {text!r} of {[c.game.name for c in cases]}", poll_s=0.5,
+        )  # fmt: skip
+
+    def hold(self, cases: Sequence[Case], *, alive: bool = True) -> None:
+        """Look for a while whether every member stays, and every process with it; the status must say why."""
+        until(lambda: all(c.is_held() for c in cases), deadline_s=90, what=f"{[c.act for c in cases]} told as held", poll_s=0.5)
+
+        def untouched() -> bool:
+            lives = [self.lives.is_alive(u) for c in cases for u in c.gone_uids]
+            return all(lives) is alive and not any(c.removed_at_ms() for c in cases)
+
+        holds(untouched, for_s=LOOKED_S, what="departed members stay")
+
+    def await_removed(self, cases: Sequence[Case], deadline_s: float) -> None:
+        """Wait until every departed member is removed, by the brokers' log."""
+        for case in cases:
+            until(
+                lambda case=case: case.removed_at_ms().keys() == set(case.ordinals),  # type: ignore[misc]
+                deadline_s=deadline_s, what=f"{case.game.name} removed, which was {case.act.value}", poll_s=0.3,
+            )  # fmt: skip
+
+    def send_herald(self, namespace: str, name: str = "herald") -> None:
+        """Bind a pod to the node, whose start shows that its kubelet has heard of all before."""
+        self.stage.apply(herald(namespace, self.node, name))
+
+    def judge(self, cases: Sequence[Case]) -> None:
+        """Assert what holds of every drill: nobody alive was removed, and no session ran out meanwhile."""
+        for case in cases:
+            assert self.lives.accusations(case.game.events()) == []
+            assert case.expired() == [], f"{case.game.name}: nobody may leave but by a removal, or the drill shows nothing"
+            strangers = {e.member_id for e in case.game.removals()} - set(case.departed.values())
+            assert strangers == set(), f"{case.game.name}: only who departed may be removed"
+
+    def mend(self) -> None:
+        """Have the node there and at work again, whatever a drill has left."""
+        found = self.stage.get("node", self.node.name, "default")
+        if found is None:
+            register_again(self.node)
+        else:
+            repair(self.node)
+        taint = OUT_OF_SERVICE.partition("=")[0]
+        if any(t["key"] == taint for t in (found or {}).get("spec", {}).get("taints", [])):
+            self.stage.kubectl("taint", "node", self.node.name, f"{taint}-")
