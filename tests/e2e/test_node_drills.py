@@ -6,10 +6,13 @@ table of the pods' cgroups and the brokers' log; the operator's status is held t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
+from e2e.conftest import HAS_FAILED, tell_what_was_there
 from support.devcluster.kafka_log import now_ms
 from support.drills.cases import Act, Case
 from support.drills.ground import Ground
@@ -19,7 +22,6 @@ from support.drills.troubles import (
     Evidence,
     Trouble,
     await_not_ready,
-    delete_node,
     out_of_service,
     reboot,
     register_again,
@@ -31,7 +33,7 @@ from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-NewPlay = Callable[..., Play]
+NewCase = Callable[..., Case]
 LOOKS_S = 26.0
 """What comes on top of grace and margin: up to 20 s until a node is looked at that had not caught up, a tick of 5 s, and a renewal."""
 HERALD_S = 20.0
@@ -40,19 +42,39 @@ WORD_S = 30.0
 
 
 @pytest.fixture
-def ground(installed: Stage) -> Iterator[Ground]:
+def ground(stage: Stage) -> Iterator[Ground]:
     """The ground; node and operator are as ever afterwards."""
-    with PodLives(installed.cluster) as lives:
-        made = Ground(stage=installed, node=installed.cluster.node("worker"), lives=lives)
+    with PodLives(stage.cluster) as lives:
+        made = Ground(stage=stage, node=stage.cluster.node("worker"), lives=lives)
         yield made
         made.mend()
 
 
+@pytest.fixture
+def new_case(request: pytest.FixtureRequest, ground: Ground) -> Iterator[NewCase]:
+    """Make drills; afterwards no living member of any may have been removed, whatever else has failed."""
+    made: list[Case] = []
+
+    def make(suffix: str, act: Act, **options: Any) -> Case:
+        play = Play(stage=ground.stage, name=f"{suffix.replace('_', '-')}-{os.urandom(3).hex()}", **options.pop("play", {}))
+        made.append(Case(game=play, act=act, **options))
+        return made[-1]
+
+    yield make
+    if request.node.stash.get(HAS_FAILED, False):
+        for case in made:
+            tell_what_was_there(case.game)
+    accusations = [each for c in made for each in ground.lives.accusations(c.game.events())]
+    for case in made:
+        case.close()
+    assert accusations == []
+
+
 @pytest.fixture(scope="module", autouse=True)
-def restored(installed: Stage) -> Iterator[None]:
+def restored(stage: Stage) -> Iterator[None]:
     """The operator runs with its default values again after the last drill."""
     yield
-    installed.install()
+    stage.install()
 
 
 def after_s(cases: Sequence[Case], since_ms: int) -> dict[str, float]:
@@ -71,13 +93,13 @@ def dead_s(ground: Ground, cases: Sequence[Case]) -> dict[str, float]:
     return spread(found)
 
 
-def test_frozen_kubelet(new_play: NewPlay, ground: Ground) -> None:
+def test_frozen_kubelet(new_case: NewCase, ground: Ground) -> None:
     """Zombies of five kinds outlive the acting operator too; the kubelet's later work frees three of them, a reboot the rest."""
     ground.prepare(Evidence())
-    reaped = [Case(game=new_play(a.name.lower()), act=a) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
-    overdue = Case(game=new_play("overdue"), act=Act.OVERDUE, grace_s=1)
-    stripped = [Case(game=new_play(a.name.lower()), act=a) for a in (Act.STRIPPED, Act.RELEASED)]
-    runtime = Case(game=new_play("runtime"), act=Act.SCALED)
+    reaped = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
+    overdue = new_case("overdue", Act.OVERDUE, grace_s=1)
+    stripped = [new_case(a.name.lower(), a) for a in (Act.STRIPPED, Act.RELEASED)]
+    runtime = new_case("runtime", Act.SCALED)
     everybody = [*reaped, overdue, *stripped, runtime]
     ground.start(everybody)
 
@@ -86,14 +108,14 @@ def test_frozen_kubelet(new_play: NewPlay, ground: Ground) -> None:
     ground.perform(zombies)
     gone_at_ms = now_ms()
     handed_over_s = ground.kill_operator()
-    await_not_ready(ground.node, ground.stage)
-    with out_of_service(ground.node, ground.stage):  # nobody's word, because it is not trusted
+    await_not_ready(ground.node, ground.api)
+    with out_of_service(ground.node, ground.api):  # nobody's word, because it is not trusted
         ground.hold(zombies)
     explained = reaped[0].explained()
     assert ground.node.name in explained
     assert reaped[0].pod(1) in explained
     ground.await_told([*reaped], "has to start a container")
-    ground.send_herald(reaped[0].game.name)
+    ground.send_herald(reaped[0].name)
 
     thawed_at_ms = now_ms()
     Trouble.FROZEN.end(ground.node)
@@ -118,29 +140,29 @@ def boot(ground: Ground, overdue: Case, runtime: Case, gone_at_ms: int) -> None:
     until(lambda: now_ms() > gone_at_ms + 66_000, deadline_s=90, what="a boot that is surely later than what went", poll_s=0.5)
     booted_at_ms = now_ms()
     reboot(ground.node)
-    ground.send_herald(runtime.game.name, "after-boot")
+    ground.send_herald(runtime.name, "after-boot")
     bound_s = runtime.grace_s + MARGIN_S + LOOKS_S + HERALD_S
     ground.await_removed([overdue, runtime], bound_s + 60)
     record("nodes: rebooted", drills=2, live_removals=0, removed_after_boot_s=after_s([overdue, runtime], booted_at_ms),
            dead_before_removal_s=dead_s(ground, [overdue, runtime]))  # fmt: skip
 
 
-def test_untrusted_node_that_is_deleted_while_its_pods_live(new_play: NewPlay, ground: Ground) -> None:
+def test_untrusted_node_that_is_deleted_while_its_pods_live(new_case: NewCase, ground: Ground) -> None:
     """`kubectl delete node` of a machine whose kubelet is only away, a common recipe: nothing of it is a proof, then or later."""
     ground.prepare(Evidence())
-    cases = [Case(game=new_play(a.name.lower()), act=a) for a in (Act.SCALED, Act.REPLACED)]
+    cases = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED)]
     ground.start(cases)
     Trouble.KUBELET_STOPPED.begin(ground.node)
     ground.perform(cases)
-    await_not_ready(ground.node, ground.stage)
+    await_not_ready(ground.node, ground.api)
     deleted_at_ms = now_ms()
-    delete_node(ground.node, ground.stage)
+    ground.api.delete("Node", ground.node.name)
     ground.await_told(cases, "is deleted, which says nothing of its machine")
     ground.hold(cases)
     assert "is deleted, which says nothing of its machine" in cases[0].explained()
 
     register_again(ground.node)
-    ground.send_herald(cases[0].game.name)
+    ground.send_herald(cases[0].name)
     until(lambda: not any(ground.lives.is_alive(u) for c in cases for u in c.gone_uids), deadline_s=90, what="zombies to end")
     ground.await_told(cases, "may have been another machine")
     ground.hold(cases, alive=False)
@@ -150,11 +172,11 @@ def test_untrusted_node_that_is_deleted_while_its_pods_live(new_play: NewPlay, g
 
 
 @pytest.mark.parametrize("lifecycle", ["Cloud", pytest.param("Fixed", marks=pytest.mark.long)])
-def test_owners_words_of_a_machine_that_is_off(new_play: NewPlay, ground: Ground, lifecycle: str) -> None:
+def test_owners_words_of_a_machine_that_is_off(new_case: NewCase, ground: Ground, lifecycle: str) -> None:
     """Off alone is no proof; the trusted taint is one, and so is a Node that was deleted, where only dead machines' are."""
     ground.prepare(Evidence(node_lifecycle=lifecycle, trusts_taint=True))
-    tainted = [Case(game=new_play(f"taint-{a.name.lower()}"), act=a) for a in (Act.SCALED, Act.ORPHANED)]
-    deleted = [Case(game=new_play(f"node-{a.name.lower()}"), act=a) for a in (Act.SCALED, Act.REPLACED)]
+    tainted = [new_case(f"taint-{a.name.lower()}", a) for a in (Act.SCALED, Act.ORPHANED)]
+    deleted = [new_case(f"node-{a.name.lower()}", a) for a in (Act.SCALED, Act.REPLACED)]
     cases = [*tainted, *deleted]
     ground.start(cases)
     started_at_ms = now_ms()
@@ -163,14 +185,14 @@ def test_owners_words_of_a_machine_that_is_off(new_play: NewPlay, ground: Ground
     ground.hold(tainted, alive=False)
     until(lambda: now_ms() > started_at_ms + 62_000, deadline_s=90, what="a taint that is surely later than the pods", poll_s=0.5)
     said_at_ms = now_ms()
-    with out_of_service(ground.node, ground.stage):
+    with out_of_service(ground.node, ground.api):
         ground.await_removed(tainted, 90)
     by_taint = after_s(tainted, said_at_ms)
 
     ground.perform(deleted)
     ground.hold(deleted, alive=False)
     said_at_ms = now_ms()
-    delete_node(ground.node, ground.stage)
+    ground.api.delete("Node", ground.node.name)
     ground.await_removed(deleted, 90)
     by_deletion = after_s(deleted, said_at_ms)
     register_again(ground.node)

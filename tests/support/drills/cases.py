@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.devcluster.node import Node
+from support.drills.api import Api
 from support.drills.lives import PodLives
 from support.scene.play import Play
-from support.scene.stage import WORKLOAD_IMAGE, Stage
+from support.scene.stage import WORKLOAD_IMAGE
 from support.waiting import until
 
 SESSION_S = 280
@@ -65,6 +66,16 @@ class Case:
     gone_at_ms: int = 0
 
     @property
+    def api(self) -> Api:
+        """The API server."""
+        return Api(cluster=self.game.stage.cluster)
+
+    @property
+    def name(self) -> str:
+        """Name of everything in it."""
+        return self.game.name
+
+    @property
     def ordinals(self) -> range:
         """The ordinals that go."""
         return range(self.replicas - self.leaving, self.replicas)
@@ -74,9 +85,27 @@ class Case:
         """Member id of each ordinal that goes."""
         return {o: self.joined[o] for o in self.ordinals}
 
+    @property
+    def gone_uids(self) -> set[str]:
+        """UIDs of the pods that go."""
+        return {self.uids[o] for o in self.ordinals}
+
     def pod(self, ordinal: int) -> str:
         """Return the name of a pod."""
-        return f"{self.game.name}-{ordinal}"
+        return f"{self.name}-{ordinal}"
+
+    # set-up -------------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Make namespace, topic, connection and StaticGroup."""
+        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
+        self.game.admin.create_topic(self.name, partitions=self.game.partitions)
+        session = {"mode": "Fixed", "seconds": SESSION_S}
+        self.api.create(self.game.connection(), self.game.static_group(sessionTimeout=session))
+
+    def close(self) -> None:
+        """Take the namespace away; the pods' processes end with it."""
+        self.api.delete("Namespace", self.name)
 
     def stateful_set(self, node: Node) -> dict[str, Any]:
         """Return consumers that stay on a node; no probe is made, because many of them run at once."""
@@ -86,15 +115,11 @@ class Case:
             del container["readinessProbe"]
         return made
 
-    def removed_at_ms(self) -> dict[int, int]:
-        """Return when the operator removed each departed member, by the brokers' log."""
-        at_ms = {e.member_id: e.at_ms for e in self.game.removals()}
-        return {o: at_ms[m] for o, m in self.departed.items() if m in at_ms}
-
-    def suspects(self) -> dict[str, dict[str, Any]]:
-        """Return the pods of the ledger of whose end nothing is known: uid to entry."""
-        entries = ((self.game.status() or {}).get("ledger") or {}).get("incarnations", [])
-        return {e["uid"]: e for e in entries if e["state"] == "Suspect" and not e.get("confirmedBy") and not e.get("nodeCertificate")}
+    def await_joined(self) -> None:
+        """Wait until all members have joined, and remember who sits where."""
+        self.game.await_joined(self.replicas, deadline_s=240)
+        self.joined = {_ordinal(i): m for i, m in self.game.member_ids().items()}
+        self.uids = {_ordinal(m["name"]): uid for uid, m in self.shown().items()}
 
     # acts ---------------------------------------------------------------------------------------------------------
 
@@ -106,73 +131,86 @@ class Case:
             case Act.REPLACED:
                 self._replace_and_force()
             case Act.ORPHANED:
-                self.game.stage.kubectl("delete", "statefulset", self.game.name, "-n", self.game.name, "--cascade=orphan")
+                self.api.delete("StatefulSet", self.name, self.name, propagationPolicy="Orphan")
+                self.await_shown(lambda shown: not any("ownerReferences" in m for m in shown.values()), "orphans")
                 self.force_delete()
             case Act.STRIPPED:
                 self._strip(POD_INDEX)
             case Act.RELEASED:
                 self._strip("app")
             case Act.ENDED:
-                self.game.scale(self.ordinals.start)
+                self.scale(self.ordinals.start)
         self.gone_at_ms = now_ms()
 
-    def force_delete(self) -> None:
-        """Delete the objects of the pods that go, and wait until they are gone."""
-        names = [self.pod(o) for o in self.ordinals]
-        self.game.stage.kubectl("delete", "pod", *names, "-n", self.game.name, "--force", "--grace-period=0", "--wait=false",
-                                "--ignore-not-found")  # fmt: skip
-        self.await_shown(lambda shown: not shown.keys() & self.gone_uids, "the objects of the pods gone")
+    def scale(self, replicas: int) -> None:
+        """Set spec.replicas."""
+        self.api.patch("StatefulSet", self.name, self.name, {"spec": {"replicas": replicas}})
 
-    @property
-    def gone_uids(self) -> set[str]:
-        """UIDs of the pods that go."""
-        return {self.uids[o] for o in self.ordinals}
+    def force_delete(self, ordinals: Collection[int] | None = None) -> None:
+        """Delete the objects of pods, of those that go if none are named, and wait until these are gone."""
+        names = {self.pod(o) for o in (self.ordinals if ordinals is None else ordinals)}
+        going = {uid for uid, m in self.shown().items() if m["name"] in names}
+        for name in names:
+            self.api.delete("Pod", name, self.name, gracePeriodSeconds=0)
+        self.await_shown(lambda shown: not shown.keys() & going, "the objects of the pods gone")
 
     def shown(self) -> dict[str, dict[str, Any]]:
-        """Return the pods that exist, whatever their labels are: uid to metadata."""
-        return {p["metadata"]["uid"]: p["metadata"] for p in self.game.stage.items("pods", self.game.name)}
+        """Return the pods of consumers that exist, whatever their labels are: uid to metadata."""
+        found = [p["metadata"] for p in self.api.items("Pod", self.name)]
+        return {m["uid"]: m for m in found if m["name"].startswith(f"{self.name}-")}
 
-    def await_shown(self, condition: Any, what: str, deadline_s: float = 60) -> None:
+    def await_shown(self, condition: Callable[[dict[str, dict[str, Any]]], bool], what: str) -> None:
         """Wait for a condition of the pods that exist."""
-        until(lambda: condition(self.shown()), deadline_s=deadline_s, what=f"{what}, of {self.game.name}", poll_s=0.2)
+        until(lambda: condition(self.shown()), deadline_s=90, what=f"{what}, of {self.name}", poll_s=0.2)
 
     def _scale_and_force(self) -> None:
-        self.game.scale(self.ordinals.start)
+        self.scale(self.ordinals.start)
         self.await_shown(lambda shown: all("deletionTimestamp" in shown[u] for u in self.gone_uids), "pods told to end")
         if self.act is Act.OVERDUE:
-            told_ms = now_ms()
-            until(lambda: now_ms() > told_ms + self.grace_s * 1000 + 1500, deadline_s=self.grace_s + 30, what="an end overdue")
+            due_ms = now_ms() + self.grace_s * 1000 + 1500
+            until(lambda: now_ms() > due_ms, deadline_s=self.grace_s + 30, what="an end overdue")
         self.force_delete()
 
     def _replace_and_force(self) -> None:
         self.force_delete()
         names = {self.pod(o) for o in self.ordinals}
-        self.await_shown(
-            lambda shown: names <= {m["name"] for u, m in shown.items() if u not in self.gone_uids}, "successors"
-        )
-        self.game.scale(self.ordinals.start)
+        self.await_shown(lambda shown: names <= {m["name"] for m in shown.values()}, "successors")
+        self.scale(self.ordinals.start)
         self.await_shown(
             lambda shown: all("deletionTimestamp" in m for m in shown.values() if m["name"] in names), "successors told to end"
         )
         self.force_delete()
-        self.await_shown(lambda shown: not names & {m["name"] for m in shown.values()}, "successors gone")
 
     def _strip(self, label: str) -> None:
         for o in self.ordinals:
-            self.game.stage.kubectl("label", "pod", self.pod(o), "-n", self.game.name, f"{label}-")
-        self.game.scale(self.ordinals.start)
+            self.api.patch("Pod", self.pod(o), self.name, {"metadata": {"labels": {label: None}}})
+        self.scale(self.ordinals.start)
 
     # looks --------------------------------------------------------------------------------------------------------
 
-    def is_held(self, reasons: Iterable[str] = ("DeathNotProven", "PodStillRunning", "WatchGap")) -> bool:
-        """Say whether the status tells of every departed member that, and why, it waits."""
-        rows = (self.game.status() or {}).get("exceptions", [])
-        named = {r["podName"] for r in rows if r["kind"] == "Held" and r["reason"] in reasons}
-        return {self.pod(o) for o in self.ordinals if o not in self.removed_at_ms()} <= named
+    def status(self) -> dict[str, Any]:
+        """Return the StaticGroup's status; only what it says is judged by it."""
+        found: dict[str, Any] = self.api.get("StaticGroup", self.name, self.name).get("status") or {}
+        return found
+
+    def removed_at_ms(self) -> dict[int, int]:
+        """Return when the operator removed each departed member, by the brokers' log."""
+        at_ms = {e.member_id: e.at_ms for e in self.game.removals()}
+        return {o: at_ms[m] for o, m in self.departed.items() if m in at_ms}
+
+    def held(self) -> dict[str, str]:
+        """Return what the status says of the departed members that are held back: pod name to reason."""
+        rows = self.status().get("exceptions", [])
+        return {r["podName"]: r["reason"] for r in rows if r["kind"] == "Held" and r.get("podName")}
+
+    def is_told(self) -> bool:
+        """Say whether the status tells of every departed member that is not removed that it waits."""
+        return {self.pod(o) for o in self.ordinals if o not in self.removed_at_ms()} <= self.held().keys()
 
     def owed(self) -> set[str]:
         """Return what the status says that the nodes of the pods which went owe."""
-        return {e.get("owed", "") for uid, e in self.suspects().items() if uid in self.gone_uids}
+        entries = (self.status().get("ledger") or {}).get("incarnations", [])
+        return {e.get("owed", "") for e in entries if e["uid"] in self.gone_uids and e["state"] == "Suspect"}
 
     def expired(self) -> list[str]:
         """Return the members whose session ran out, by the brokers' log."""
@@ -180,28 +218,23 @@ class Case:
 
     def explained(self) -> str:
         """Return what `staticgroup explain` says, as a person on the command line would ask."""
-        command = [sys.executable, "-m", "staticgroup", "explain", f"{self.game.name}/{self.game.name}"]
+        command = [sys.executable, "-m", "staticgroup", "explain", f"{self.name}/{self.name}"]
         environment = {**os.environ, "KUBECONFIG": self.game.stage.cluster.state.kubeconfig}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
 
-def start(stage: Stage, node: Node, cases: Sequence[Case], **static: Any) -> None:
-    """Start the consumers of all drills at once, and wait until their members have joined."""
-    session = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}, **static}
-    stage.apply(*(c.game.static_group(**session) for c in cases))
-    until(lambda: all((c.game.status() or {}).get("injected") for c in cases), deadline_s=60, what="ids are issued", poll_s=0.3)
-    stage.apply(*(c.stateful_set(node) for c in cases))
+def start(node: Node, cases: Sequence[Case], lives: PodLives) -> None:
+    """Start the consumers of all drills at once, and wait until their members have joined and their processes are followed."""
     for case in cases:
-        case.game.await_joined(case.replicas, deadline_s=150)
-        case.joined = {_ordinal(i): m for i, m in case.game.member_ids().items()}
-        case.uids = {_ordinal(p["metadata"]["name"]): p["metadata"]["uid"] for p in case.game.pods()}
-
-
-def await_followed(cases: Sequence[Case], lives: PodLives) -> None:
-    """Wait until every pod's process is followed, so that its end will be known."""
-    until(lambda: all(lives.is_alive(u) for c in cases for u in c.uids.values()), deadline_s=30, what="processes followed")
+        case.open()
+    until(lambda: all(c.status().get("injected") for c in cases), deadline_s=90, what="ids are issued", poll_s=0.5)
+    for case in cases:
+        case.api.create(case.stateful_set(node))
+    for case in cases:
+        case.await_joined()
+    until(lambda: all(lives.is_alive(u) for c in cases for u in c.uids.values()), deadline_s=60, what="processes followed")
 
 
 def herald(namespace: str, node: Node, name: str) -> dict[str, Any]:

@@ -7,19 +7,20 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from staticgroup.core.evidence.spans import CLOCKS_APART_S
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.node import Node
-from support.drills.cases import Case, await_followed, herald, start
+from support.drills.api import Api
+from support.drills.cases import Case, herald, start
 from support.drills.lives import PodLives
-from support.drills.troubles import OUT_OF_SERVICE, Evidence, register_again, repair
-from support.scene.operators import await_active, kill, renewed_at_ms
+from support.drills.troubles import OUT_OF_SERVICE, Evidence, register_again, repair, set_taint
+from support.scene.operators import kill
 from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.waiting import holds, until
 
-DEPLOYMENT = f"deployment/{RELEASE}-operator"
 AT_ONCE = 4
 LOOKED_S = 6.0
 """How long it is looked whether a member stays; a removal comes within 3 s of the proof that permits it."""
@@ -33,17 +34,24 @@ class Ground:
     node: Node
     lives: PodLives
 
+    @property
+    def api(self) -> Api:
+        """The API server."""
+        return Api(cluster=self.stage.cluster)
+
+    # the operator -------------------------------------------------------------------------------------------------
+
     def prepare(self, evidence: Evidence, *, replicas: int = 2) -> None:
         """Have the operator conclude what a drill says, and wait until it has known the node for long enough."""
         self.mend()
         self.stage.install(**evidence.values(self.node, replicas))
-        self.stage.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=180s")
-        until(lambda: len(self.stage.operator_pods()) == replicas, deadline_s=90, what=f"{replicas} replicas")
+        until(lambda: len(self.operators()) == replicas, deadline_s=180, what=f"{replicas} replicas", poll_s=0.5)
+        self.active(since_ms=now_ms())
         self.await_remembered()
 
     def await_remembered(self) -> None:
         """Wait until what is made from now on is younger than what the operator remembers of the node."""
-        uid = (self.stage.get("node", self.node.name, "default") or {})["metadata"]["uid"]
+        uid = self.api.get("Node", self.node.name)["metadata"]["uid"]
 
         def is_known() -> bool:
             found = self.remembered()
@@ -54,17 +62,43 @@ class Ground:
 
     def remembered(self) -> dict[str, Any]:
         """Return what the operator has written down of the node, and of what it is about; {} when nothing is."""
-        for chunk in self.stage.items("configmaps", SYSTEM):
+        for chunk in self.api.items("ConfigMap", SYSTEM):
             lines = [json.loads(line) for line in chunk.get("data", {}).get("nodes.json", "").splitlines()]
             for row in lines:
                 if row.get("name") == self.node.name and "timeline" in lines[0]:
                     return {**row, **lines[0]}
         return {}
 
+    def operators(self) -> dict[str, list[int]]:
+        """Return the processes of each replica that is not ending, by the name of its pod."""
+        pods = [p["metadata"] for p in self.api.items("Pod", SYSTEM)]
+        named = {m["name"]: m["uid"] for m in pods if m.get("labels", {}).get("app.kubernetes.io/name") == "staticgroup"
+                 and "deletionTimestamp" not in m}  # fmt: skip
+        return {name: self.stage.cluster.pod_processes(uid) for name, uid in named.items()}
+
+    def active(self, *, since_ms: int) -> list[int]:
+        """Return the processes of the replica that has renewed the Lease since then, when one has."""
+
+        def found() -> list[int] | None:
+            spec = self.api.get("Lease", f"{RELEASE}-operator", SYSTEM).get("spec", {})
+            renewed = datetime.fromisoformat(spec.get("renewTime", "1970-01-01T00:00:00.000000Z"))
+            is_recent = renewed.timestamp() * 1000 > since_ms
+            return self.operators().get(spec.get("holderIdentity", "")) if is_recent else None
+
+        return until(found, deadline_s=120, what="an active replica", poll_s=0.3)
+
+    def kill_operator(self, *, everybody: bool = False) -> float:
+        """Kill the replica that acts, or all; returns the seconds until a replica acts again."""
+        active = self.active(since_ms=0)
+        killed_ms = kill([pid for each in self.operators().values() for pid in each] if everybody else active)
+        self.active(since_ms=killed_ms)
+        return round((now_ms() - killed_ms) / 1000, 1)
+
+    # drills -------------------------------------------------------------------------------------------------------
+
     def start(self, cases: Sequence[Case]) -> None:
         """Start the consumers of drills, and follow their processes."""
-        start(self.stage, self.node, cases)
-        await_followed(cases, self.lives)
+        start(self.node, cases, self.lives)
 
     def perform(self, cases: Sequence[Case]) -> None:
         """Let the objects of all drills go, some drills at a time."""
@@ -72,22 +106,16 @@ class Ground:
             for done in [workers.submit(c.perform) for c in cases]:
                 done.result()
 
-    def kill_operator(self) -> float:
-        """Kill the replica that acts; returns the seconds until a replica acts again."""
-        killed_ms = kill(await_active(self.stage, renewed_at_ms(self.stage) - 1))
-        await_active(self.stage, killed_ms)
-        return round((now_ms() - killed_ms) / 1000, 1)
-
     def await_told(self, cases: Sequence[Case], text: str) -> None:
         """Wait until the status of every drill says of what its node owes a text."""
         until(
             lambda: all(c.owed() and all(text in owed for owed in c.owed()) for c in cases),
-            deadline_s=90, what=f"the status to say {text!r} of {[c.game.name for c in cases]}", poll_s=0.5,
+            deadline_s=90, what=f"the status to say {text!r} of {[c.name for c in cases]}", poll_s=0.5,
         )  # fmt: skip
 
     def hold(self, cases: Sequence[Case], *, alive: bool = True) -> None:
         """Look for a while whether every member stays, and every process with it; the status must say why."""
-        until(lambda: all(c.is_held() for c in cases), deadline_s=90, what=f"{[c.act for c in cases]} told as held", poll_s=0.5)
+        until(lambda: all(c.is_told() for c in cases), deadline_s=120, what=f"{[c.act.name for c in cases]} told as held", poll_s=0.5)
 
         def untouched() -> bool:
             lives = [self.lives.is_alive(u) for c in cases for u in c.gone_uids]
@@ -100,28 +128,27 @@ class Ground:
         for case in cases:
             until(
                 lambda case=case: case.removed_at_ms().keys() == set(case.ordinals),  # type: ignore[misc]
-                deadline_s=deadline_s, what=f"{case.game.name} removed, which was {case.act.value}", poll_s=0.3,
+                deadline_s=deadline_s, what=f"{case.name} removed, which was {case.act.value}", poll_s=0.3,
             )  # fmt: skip
 
     def send_herald(self, namespace: str, name: str = "herald") -> None:
         """Bind a pod to the node, whose start shows that its kubelet has heard of all before."""
-        self.stage.apply(herald(namespace, self.node, name))
+        self.api.create(herald(namespace, self.node, name))
 
     def judge(self, cases: Sequence[Case]) -> None:
         """Assert what holds of every drill: nobody alive was removed, and no session ran out meanwhile."""
         for case in cases:
             assert self.lives.accusations(case.game.events()) == []
-            assert case.expired() == [], f"{case.game.name}: nobody may leave but by a removal, or the drill shows nothing"
+            assert case.expired() == [], f"{case.name}: nobody may leave but by a removal, or the drill shows nothing"
             strangers = {e.member_id for e in case.game.removals()} - set(case.departed.values())
-            assert strangers == set(), f"{case.game.name}: only who departed may be removed"
+            assert strangers == set(), f"{case.name}: only who departed may be removed"
 
     def mend(self) -> None:
         """Have the node there and at work again, whatever a drill has left."""
-        found = self.stage.get("node", self.node.name, "default")
-        if found is None:
+        found = self.api.get("Node", self.node.name)
+        if not found:
             register_again(self.node)
-        else:
-            repair(self.node)
-        taint = OUT_OF_SERVICE.partition("=")[0]
-        if any(t["key"] == taint for t in (found or {}).get("spec", {}).get("taints", [])):
-            self.stage.kubectl("taint", "node", self.node.name, f"{taint}-")
+            return
+        repair(self.node)
+        if any(t["key"] == OUT_OF_SERVICE["key"] for t in found["spec"].get("taints", [])):
+            set_taint(self.node, self.api, is_set=False)

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Any
 
 from support.devcluster.node import Node, now_rfc3339
-from support.scene.stage import Stage
+from support.drills.api import Api
 from support.waiting import until
 
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoSchedule"
+OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoSchedule"}
 """With this effect nobody is evicted, so that only a drill's own deletions count; operators and PodGC look at the key alone."""
 MARGIN_S = 10
 
@@ -96,27 +96,25 @@ def reboot(node: Node) -> None:
 
 
 @contextmanager
-def out_of_service(node: Node, stage: Stage) -> Iterator[None]:
+def out_of_service(node: Node, api: Api) -> Iterator[None]:
     """Say by a taint that a node is off meanwhile, as its owner would."""
-    stage.kubectl("taint", "node", node.name, OUT_OF_SERVICE, "--overwrite")
+    set_taint(node, api, is_set=True)
     try:
         yield
     finally:
-        stage.kubectl("taint", "node", node.name, f"{OUT_OF_SERVICE.partition('=')[0]}-")
+        set_taint(node, api, is_set=False)
 
 
-def await_not_ready(node: Node, stage: Stage) -> None:
+def set_taint(node: Node, api: Api, *, is_set: bool) -> None:
+    """Put a node out of service, or into service again."""
+    others = [t for t in api.get("Node", node.name).get("spec", {}).get("taints", []) if t["key"] != OUT_OF_SERVICE["key"]]
+    api.patch("Node", node.name, "", {"spec": {"taints": [*others, *([OUT_OF_SERVICE] if is_set else [])]}})
+
+
+def await_not_ready(node: Node, api: Api) -> None:
     """Wait until the API server's controllers have given up on a node."""
-    client = stage.cluster.client
+    client = api.cluster.client
     until(lambda: not client.node_is_ready(node.name), deadline_s=60, what=f"{node.name} not Ready", poll_s=0.3)
-
-
-def delete_node(node: Node, stage: Stage) -> str:
-    """Delete the Node object; returns its uid."""
-    found = stage.get("node", node.name, "default") or {}
-    stage.kubectl("delete", "node", node.name, "--wait=false")
-    uid: str = found["metadata"]["uid"]
-    return uid
 
 
 def register_again(node: Node) -> None:
