@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
-from e2e.conftest import HAS_FAILED, tell_what_was_there
+from e2e.conftest import tell_what_was_there
 from support.devcluster.kafka_log import now_ms
+from support.devcluster.progress import say
+from support.drills.batches import carry_out
 from support.drills.cases import Act, Case
+from support.drills.drawing import DRILLS_MIN, Series
 from support.drills.ground import Ground
 from support.drills.lives import PodLives
 from support.drills.troubles import (
@@ -51,7 +54,7 @@ def ground(stage: Stage) -> Iterator[Ground]:
 
 
 @pytest.fixture
-def new_case(request: pytest.FixtureRequest, ground: Ground) -> Iterator[NewCase]:
+def new_case(ground: Ground, has_failed: Callable[[], bool]) -> Iterator[NewCase]:
     """Make drills; afterwards no living member of any may have been removed, whatever else has failed."""
     made: list[Case] = []
 
@@ -61,7 +64,7 @@ def new_case(request: pytest.FixtureRequest, ground: Ground) -> Iterator[NewCase
         return made[-1]
 
     yield make
-    if request.node.stash.get(HAS_FAILED, False):
+    if has_failed():
         for case in made:
             tell_what_was_there(case.game)
     accusations = [each for c in made for each in ground.lives.accusations(c.game.events())]
@@ -200,3 +203,15 @@ def test_owners_words_of_a_machine_that_is_off(new_case: NewCase, ground: Ground
     record(f"nodes: owner's words, {lifecycle}", drills=len(cases), live_removals=0, removed_after_taint_s=by_taint,
            removed_after_deletion_s=by_deletion, dead_before_removal_s=dead_s(ground, cases))  # fmt: skip
     assert max(by_taint["max"], by_deletion["max"]) <= WORD_S
+
+
+@pytest.mark.long
+@pytest.mark.timeout(8 * 3600)
+def test_drawn_drills(ground: Ground) -> None:
+    """200 drills and more, a batch of them at each failure; DRILL_SEED goes on with what a run that was cut off has left."""
+    series = Series.of_environment()
+    drills = series.run(lambda batch: carry_out(ground, batch), say)
+    rows = series.done()
+    record("nodes: drawn drills", seed=series.seed, drills=drills, batches=len(rows), live_removals=sum(r["live_removals"] for r in rows),
+           removed=sum(r["removed"] for r in rows))  # fmt: skip
+    assert drills >= DRILLS_MIN

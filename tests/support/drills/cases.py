@@ -45,7 +45,7 @@ LIVES_ON = (Act.STRIPPED, Act.RELEASED)
 """The pod's object stays, and nobody has told it to end."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Case:
     """One drill.
 
