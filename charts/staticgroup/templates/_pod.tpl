@@ -78,6 +78,8 @@
   value: {{ .Values.evidence.reapMarginSeconds | quote }}
 - name: STATICGROUP_ASK_RUNTIME
   value: {{ .Values.evidence.askRuntime | quote }}
+- name: STATICGROUP_TRUST_KUBELET
+  value: {{ .Values.evidence.trustKubelet | quote }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

@@ -157,6 +157,8 @@ class Policy:
             runs=False,
             ready_since_s=None,
             is_deleting=False,
+            # What its node shows afterwards is the fourth model's.
+            grace_s=None, ends_by_s=None, reap_doubt="", bound_at_s=0.0, node_uid="",
         )
 
     def _open(self, index: int) -> incarnation_book.IncarnationBook:

@@ -88,13 +88,7 @@ class Operator:
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
-        self.node_ledger = NodeLedger(
-            now_s=lambda: sources.now_s() + transport.clock_ahead_s,
-            cluster_uid=lambda: self.reconciler.cluster_uid,
-            timeline=lambda: self.pods.timeline,
-            trusts_deletion=node_rules(settings).trusts_deletion,
-            clock_apart_s=lambda: transport.clock_ahead_s,
-        )
+        self.node_ledger = self._node_ledger(transport)
         self.nodes = NodeStore(
             transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s, ledger=self.node_ledger
         )
@@ -257,6 +251,16 @@ class Operator:
             group_poll_s=self.settings.group_poll_s,
             journal=self.journal,
             recommendations=self.recommendations,
+        )
+
+    def _node_ledger(self, transport: Transport) -> NodeLedger:
+        """Make what remembers nodes, dated by the API server's clock; what it asks of others it asks later."""
+        return NodeLedger(
+            now_s=lambda: self.sources.now_s() + transport.clock_ahead_s,
+            cluster_uid=lambda: self.reconciler.cluster_uid,
+            timeline=lambda: self.pods.timeline,
+            trusts_deletion=node_rules(self.settings).trusts_deletion,
+            clock_apart_s=lambda: transport.clock_ahead_s,
         )
 
     def _node_evidence(self, transport: Transport) -> NodeEvidence:

@@ -89,16 +89,27 @@ def _all_known(original: Callable[..., Any]) -> Callable[..., Any]:
     return lambda span, fleet, rules: original(span, replace(fleet, unbroken_since_s=0.0), rules)
 
 
-def _any_boot(record: NodeRecord, since_s: float) -> bool:
+def _any_boot(record: NodeRecord, since_s: float, vigil: Vigil | None) -> bool:
     return record.boot_since_s > record.known_since_s
 
 
+def _heard_boot(record: NodeRecord, since_s: float, vigil: Vigil | None) -> bool:
+    """Take a boot that was heard of after the object had gone for one that began after that."""
+    return record.boot_since_s > since_s + 60.0
+
+
 def _not_asked(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda suspect, fleet, look, vigil, rules: original(suspect, fleet, look, vigil, replace(rules, asks_runtime=False))
+    return lambda suspect, fleet, look, vigil, rules: original(suspect, fleet, look, vigil, replace(rules, asks_runtime=False, trusts_kubelet=True))
 
 
 def _lists_nothing(*_: Any, **__: Any) -> tuple[str, ...]:
     return ()
+
+
+def _any_runtime() -> tuple[Patch, ...]:
+    """Forget which container runtime served a boot."""
+    booted = machines._booted
+    return ((machines, "_booted", lambda *known: replace(booted(*known), runtime_since_s=0.0)),)
 
 
 MUTANTS = (
@@ -116,9 +127,19 @@ MUTANTS = (
         (nodes, "_is_other", lambda vigil, view, machine: vigil.uid != view.uid or not vigil.machine.is_same(machine)),
         (nodes, "_unsteady", lambda record, look, vigil, needed_s: _steady_in_any_boot(record, vigil, needed_s)),
     ),
-    _mutant("stuck is reaped", "E3 of a pod whose deletion was overdue", "stuck", (nodes, "_no_reaping", lambda suspect, record: "")),
+    _mutant("stuck is reaped", "E3 of a pod whose deletion was overdue", "stuck", (nodes, "_no_reaping", lambda *_: "")),
     _mutant(
         "boot of any time", "E4 by a boot that was there before the object went", "stuck", (nodes, "has_rebooted", _any_boot),
+    ),
+    _mutant("boot heard of late", "E4 by a boot that was heard of after the object went", "stuck unseen", (nodes, "has_rebooted", _heard_boot)),
+    _mutant(
+        "kubelet trusted", "a kubelet's work counts without that its runtime was asked or anybody said so", "nobody asked",
+        (NodeRules, "hears_kubelets", property(lambda self: True)),
+    ),
+    _mutant("any runtime", "a container runtime that was replaced is asked for what the one before runs", "runtime replaced", *_any_runtime()),
+    _mutant(
+        "swept by another runtime", "a node is swept by a container runtime that was another in the span", "sweep, runtime replaced",
+        *_any_runtime(),
     ),
     _mutant(
         "any machine", "a replaced machine counts as the one that it replaced", "replaced", (Machine, "is_same", lambda self, other: True),
@@ -129,7 +150,7 @@ MUTANTS = (
     ),
     _mutant(
         "forgotten ledger", "a new process takes the machine that it finds for the one that was there", "replaced unseen",
-        (machines, "merged", lambda mine, written: mine), (machines, "seen", _long_known(machines.seen)),
+        (machines, "merged", lambda mine, written, *, now_s: mine), (machines, "seen", _long_known(machines.seen)),
     ),
     _mutant(
         "deletion trusted", "a deleted Node counts as a machine that is gone, whatever its lifecycle", "node deleted",

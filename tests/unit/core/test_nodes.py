@@ -42,7 +42,9 @@ def suspect(**changes: Any) -> Incarnation:
 
 def fleet(**changes: Any) -> Fleet:
     known: dict[str, Any] = {"created_at_s": NOW_S - 9000, "known_since_s": NOW_S - 9000, "boot_since_s": NOW_S - 9000}
-    return Fleet(records={"n1": record(**(known | changes))}, unbroken_since_s=0.0, is_listed=True)
+    return Fleet(
+        records={"n1": record(**(known | changes))}, unbroken_since_s=0.0, is_listed=True, timeline_since_s=0.0, trusted_since_s=0.0
+    )
 
 
 def look(at_s: float, *running: str, **changes: Any) -> Look:

@@ -170,10 +170,12 @@ async def scene(rules: NodeRules | None = None, *, is_needed: Callable[[Any], bo
         transport = connect(server.configuration())
         clock = Clock(NOW_S)
         pods = FakePods(now_s=clock)
-        ledger = NodeLedger(now_s=lambda: NOW_S - 9000)
+        rules = replace(rules or NodeRules(), trusts_kubelet=True)
+        ledger = NodeLedger(now_s=lambda: NOW_S - 9000, timeline=lambda: pods.timeline, trusts_deletion=rules.trusts_deletion)
         server.put({"metadata": {"name": "ops"}}, "namespaces")
         server.put(raw(), "nodes")
-        ledger.take(NodeView(name="n1", uid="n1-uid", machine_id="m1", system_uuid="s1", boot_id="b1"))
+        pods.nodes["n1"] = NodeView(name="n1", uid="n1-uid", machine_id="m1", system_uuid="s1", boot_id="b1")
+        ledger.take(pods.nodes["n1"])
         ledger.began(NOW_S - 9000, ("n1",))
         groups: dict[Any, Any] = {}
         memories: dict[Any, Any] = {}
@@ -185,7 +187,7 @@ async def scene(rules: NodeRules | None = None, *, is_needed: Callable[[Any], bo
             ledger=ledger,
             records=NodeRecords(transport, ledger, namespace="ops", prefix="op"),
             looks=NodeLooks(transport, scopes=("",), clock_s=clock),
-            rules=rules or NodeRules(),
+            rules=rules,
             is_needed=is_needed,
             look_again=looked_again.append,
             now_s=clock,
@@ -387,7 +389,7 @@ async def test_the_operator_writes_down_nodes_and_says_what_one_owes(
         await eventually(lambda: [k for k in server.objects if k[0] == "configmaps"])
         cluster.scale(2)
         server.remove("shop", "web-2")
-        await eventually(lambda: "another machine when the pod was made" in str(cluster.status.get("ledger")))
+        await eventually(lambda: "another machine when the pod came to it" in str(cluster.status.get("ledger")))
         await asyncio.sleep(0)
     assert left(cluster) == []
     assert server.objects[GROUPS, *KEY]["status"]["ledger"]["incarnations"][0]["owed"].startswith("node node-a may have been")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from staticgroup.core.evidence.nodes import NodeLifecycle, NodeRules
 
@@ -18,7 +19,7 @@ class NodeScenario:
     Parameters
     ----------
     says: what it is about, for the table. faults: how often each of FAULTS may happen in all.
-    lifecycle, trusts_taint, asks_runtime: as the operator is told. is_kept: whoever deletes Nodes and sets taints keeps that word.
+    lifecycle, trusts_taint, asks_runtime, trusts_kubelet: as the operator is told. is_kept: whoever deletes Nodes and sets taints keeps that word.
     is_hidden: nobody saw the pod, so that a sweep has to find it. is_elsewhere: it ran on a node that came and went meanwhile.
     is_deleted: the pod may be deleted in order before its object is removed by force.
     heals: a machine that was cut off may come back.
@@ -30,6 +31,7 @@ class NodeScenario:
     lifecycle: NodeLifecycle = NodeLifecycle.UNTRUSTED
     trusts_taint: bool = False
     asks_runtime: bool = False
+    trusts_kubelet: bool = False
     is_kept: bool = False
     is_hidden: bool = False
     is_elsewhere: bool = False
@@ -44,26 +46,35 @@ class NodeScenario:
     @property
     def rules(self) -> NodeRules:
         """Return what the operator may conclude."""
-        return NodeRules(lifecycle=self.lifecycle, trusts_taint=self.trusts_taint, asks_runtime=self.asks_runtime)
+        return NodeRules(
+            lifecycle=self.lifecycle, trusts_taint=self.trusts_taint, asks_runtime=self.asks_runtime, trusts_kubelet=self.trusts_kubelet
+        )
 
 
 def _scenario(name: str, says: str, faults: dict[str, int], **bounds: object) -> NodeScenario:
     return NodeScenario(name=name, says=says, faults=faults, **bounds)  # type: ignore[arg-type]
 
 
+_TRUSTING: dict[str, Any] = {"trusts_kubelet": True}
+
 NODE_SCENARIOS = (
-    _scenario("reaped", "a kubelet that is frozen or cut off comes back", {"partition": 1, "freeze": 1}, is_deleted=True),
-    _scenario("rebooted", "and the machine is booted again, its kubelet told by an API server that is behind", {"partition": 1, "reboot": 1}),
-    _scenario("stuck", "a kill that hung before the object went; only a reboot ends it", {"hang": 1, "reboot": 1}, is_deleted=True),
-    _scenario("replaced", "another machine takes the Node over while the first one is cut off", {"partition": 1, "replacement": 1}),
+    _scenario("reaped", "a kubelet that is frozen or cut off comes back", {"partition": 1, "freeze": 1}, is_deleted=True, **_TRUSTING),
+    _scenario("rebooted", "and the machine is booted again, its kubelet told by an API server that is behind", {"partition": 1, "reboot": 1}, **_TRUSTING),
+    _scenario("stuck", "a kill that hung before the object went; only a reboot ends it", {"hang": 1, "reboot": 1}, is_deleted=True, **_TRUSTING),
+    _scenario(
+        "stuck unseen", "the same where the operator hears of a boot long after it began", {"hang": 1, "reboot": 1, "restart": 1},
+        is_deleted=True, **_TRUSTING,
+    ),
+    _scenario("replaced", "another machine takes the Node over while the first one is cut off", {"partition": 1, "replacement": 1}, **_TRUSTING),
     _scenario(
         "replaced unseen",
         "the same while the operator is away; the first one stays cut off",
         {"partition": 1, "replacement": 1, "restart": 1},
         heals=False,
+        **_TRUSTING,
     ),
-    _scenario("operator restarts", "what is remembered is merged with what is there", {"reboot": 1, "restart": 1}),
-    _scenario("node deleted", "`kubectl delete node` on a machine that is cut off", {"partition": 1, "node deletion": 1}),
+    _scenario("operator restarts", "what is remembered is merged with what is there", {"reboot": 1, "restart": 1}, **_TRUSTING),
+    _scenario("node deleted", "`kubectl delete node` on a machine that is cut off", {"partition": 1, "node deletion": 1}, **_TRUSTING),
     _scenario(
         "node deleted by its cloud",
         "a Node goes only after its machine",
@@ -71,7 +82,7 @@ NODE_SCENARIOS = (
         lifecycle=NodeLifecycle.CLOUD,
         is_kept=True,
     ),
-    _scenario("tainted", "an out-of-service taint on a machine that is cut off", {"partition": 1, "taint": 1}),
+    _scenario("tainted", "an out-of-service taint on a machine that is cut off", {"partition": 1, "taint": 1}, **_TRUSTING),
     _scenario(
         "tainted, trusted",
         "the same taint by people who keep their word",
@@ -81,6 +92,14 @@ NODE_SCENARIOS = (
     ),
     _scenario(
         "hung kill", "a kill hangs on a node that looks well, and its runtime is asked", {"partition": 1, "late hang": 1}, asks_runtime=True
+    ),
+    _scenario("nobody asked", "the same, where neither its runtime is asked nor its kubelet trusted", {"late hang": 1, "reboot": 1}),
+    _scenario(
+        "runtime replaced", "a kubelet that goes on with another container runtime, which is asked", {"runtime": 1, "reboot": 1},
+        asks_runtime=True,
+    ),
+    _scenario(
+        "sweep, runtime replaced", "the same, of a pod that nobody saw", {"runtime": 1}, asks_runtime=True, is_hidden=True
     ),
     _scenario(
         "sweep", "a pod that nobody saw, on a node that may be cut off", {"partition": 1, "freeze": 1, "late hang": 1}, asks_runtime=True,
@@ -110,7 +129,7 @@ NODE_SCENARIOS = (
 )  # fmt: skip
 """Everything that must be safe."""
 
-NOTHING_IS_PROVEN = frozenset({"sweep, came and went"})
+NOTHING_IS_PROVEN = frozenset({"nobody asked", "sweep, came and went"})
 """Where no certificate may come at all."""
 
 NODE_ASSUMPTIONS = (
@@ -118,8 +137,9 @@ NODE_ASSUMPTIONS = (
         "a name of two machines for a moment",
         "another machine takes the Node's name over, starts the pod and is cut off before it has told its Node who it is",
         {"partition": 2, "replacement": 1},
+        **_TRUSTING,
     ),
-    _scenario("a kill that hangs unasked", "a kill hangs on a node that looks well, and its runtime is not asked", {"late hang": 1}),
+    _scenario("a kill that hangs unasked", "trustKubelet where a kill hangs on a node that looks well", {"late hang": 1}, **_TRUSTING),
     _scenario(
         "a cloud that deletes a Node first", "nodeLifecycle Cloud where a Node goes before its machine",
         {"partition": 1, "node deletion": 1}, lifecycle=NodeLifecycle.CLOUD,

@@ -9,8 +9,8 @@ DELETING, GONE, LATER = "deleting", "gone", "later"
 IDLE, KILLING, HUNG = range(3)
 """What becomes of the pod's process by its kubelet: nothing, an end within its grace period, or an end that never comes."""
 
-FAULTS = ("partition", "freeze", "reboot", "replacement", "node deletion", "taint", "hang", "late hang", "restart", "power-off")
-(PARTITION, FREEZE, REBOOT, REPLACEMENT, NODE_DELETION, TAINT, HANG, LATE_HANG, RESTART, POWER_OFF) = range(len(FAULTS))
+FAULTS = ("partition", "freeze", "reboot", "replacement", "node deletion", "taint", "hang", "late hang", "restart", "power-off", "runtime")
+(PARTITION, FREEZE, REBOOT, REPLACEMENT, NODE_DELETION, TAINT, HANG, LATE_HANG, RESTART, POWER_OFF, RUNTIME) = range(len(FAULTS))
 """Positions in `State.left`."""
 
 
@@ -25,6 +25,7 @@ class Machine(NamedTuple):
     is_on: it has power. is_up: its kubelet works. is_cut: it cannot reach the API server.
     is_member: its kubelet takes the Node's name for its own.
     heard: how many events its kubelet has heard. runs: the process runs. kill: what its kubelet does about that.
+    runtime: which container runtime serves it. is_lost: the process was started by an earlier one, so nobody knows of it.
     later: a container of the later pod runs here. has_told: its kubelet has written its Node since it was booted.
     """
 
@@ -38,6 +39,8 @@ class Machine(NamedTuple):
     kill: int = IDLE
     later: bool = False
     has_told: bool = True
+    runtime: int = 0
+    is_lost: bool = False
 
     @property
     def is_connected(self) -> bool:
@@ -46,11 +49,12 @@ class Machine(NamedTuple):
 
 
 class Node(NamedTuple):
-    """The Node object: which machine and boot its kubelet told last, and whether the controllers call it Ready."""
+    """The Node object: which machine, boot and container runtime its kubelet told last, and whether the controllers call it Ready."""
 
     uid: int = 1
     machine: int = 0
     boot: int = 0
+    runtime: int = 0
     is_ready: bool = True
     is_tainted: bool = False
 
@@ -63,6 +67,7 @@ class Watcher(NamedTuple):
     record: what it remembers of the node, and has written down.
     vigil: since the object was gone, its times counted from the last look.
     doubt: what the vanished object left behind. has_seen_end: it has heard that the object is gone, or that its watch was interrupted.
+    shown_until_s: what it remembers was still so when it read the node at its beginning.
     is_down: no operator runs. has_certified: it holds the process for dead.
     """
 
@@ -70,6 +75,7 @@ class Watcher(NamedTuple):
     vigil: int = NO_VIGIL
     doubt: str = ""
     has_seen_end: bool = False
+    shown_until_s: float = 0.0
     is_down: bool = False
     has_certified: bool = False
 

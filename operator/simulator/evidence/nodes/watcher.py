@@ -18,7 +18,7 @@ from staticgroup.core.evidence.chain import Incarnation, IncarnationState
 from staticgroup.core.evidence.machines import Fleet, NodeRecord
 from staticgroup.core.evidence.nodes import Look, Owed, Vigil
 from staticgroup.core.evidence.pod import NodeView
-from staticgroup.core.evidence.spans import BlindSpan, SpanReason
+from staticgroup.core.evidence.spans import CLOCKS_APART_S, BlindSpan, SpanReason
 
 from .scenario import NodeScenario
 from .state import GONE, LATER, NO_VIGIL, RESTART, Machine, Node, State, Watcher
@@ -39,7 +39,7 @@ def view_of(node: Node) -> NodeView:
     """Return the Node object as it is read."""
     return NodeView(
         name=NAME, uid=f"uid-{node.uid}", kubelet_version="v1.36.3", kubelet_minor=36, machine_id=f"m{node.machine}",
-        system_uuid=f"s{node.machine}", boot_id=f"b{node.machine}{node.boot}", created_at_s=BEFORE_S if node.uid == 1 else AFTER_S, is_ready=node.is_ready,
+        system_uuid=f"s{node.machine}", boot_id=f"b{node.machine}{node.boot}", runtime=f"r{node.runtime}", created_at_s=BEFORE_S if node.uid == 1 else AFTER_S, is_ready=node.is_ready,
         is_out_of_service=node.is_tainted,
     )  # fmt: skip
 
@@ -90,13 +90,18 @@ class Watching:
         if before.node == after.node or after.watcher.is_down:
             return after
         watcher = after.watcher
-        record = self._recorded(watcher.record, after, lambda known, view, now_s: machines.seen(known, view, now_s=now_s))
-        return after._replace(watcher=watcher._replace(record=record))
+        record = self._recorded(
+            watcher.record, after, lambda known, view, now_s: machines.seen(
+                known, view, is_next=True, shown_until_s=watcher.shown_until_s, now_s=now_s
+            ),
+        )
+        return after._replace(watcher=watcher._replace(record=record, shown_until_s=BEFORE_S))
 
     def _recorded(self, number: int, state: State, seen: Callable[[NodeRecord, NodeView, float], NodeRecord]) -> int:
         """Return the number of what is remembered after the node was read."""
-        now_s, known = AFTER_S if GONE in state.log else THERE_S, self._records[number]
-        record = machines.gone(known, now_s=now_s) if state.node is None else seen(known, view_of(state.node), now_s)
+        now_s, known = _now_s(state), self._records[number]
+        view = None if state.node is None else replace(view_of(state.node), written_at_s=now_s)
+        record = machines.gone(known, now_s=now_s) if view is None else seen(known, view, now_s)
         return _number(self._records, self._numbers, record)
 
     def _died(self, state: State) -> State:
@@ -106,9 +111,11 @@ class Watching:
     def _begun(self, state: State) -> State:
         """Return the state after a process has listed the node and merged what was written down of it."""
         record = self._recorded(
-            state.watcher.record, state, lambda written, view, now_s: machines.merged(machines.seen(None, view, now_s=now_s), written)
+            state.watcher.record, state, lambda written, view, now_s: machines.merged(
+                machines.seen(None, view, now_s=now_s), written, now_s=now_s
+            ),
         )
-        return state._replace(watcher=state.watcher._replace(record=record, is_down=False))
+        return state._replace(watcher=state.watcher._replace(record=record, is_down=False, shown_until_s=_now_s(state)))
 
     # looks ------------------------------------------------------------------------------------------------------------
 
@@ -125,7 +132,7 @@ class Watching:
         lease = ("1" if before == "0" else "0") if alive and at_s else before
         m: Machine = state.machines[node.machine]
         bound = frozenset({"later"} if LATER in state.log else ()) | frozenset(() if GONE in state.log else ("p",))
-        listed = frozenset({("shop", "web-2", "p")}) if m.runs else frozenset()
+        listed = frozenset({("shop", "web-2", "p")}) if m.runs and not m.is_lost else frozenset()
         is_asked = self.rules.asks_runtime and m.is_connected
         return Look(
             at_s=at_s, view=view_of(node), lease=lease, bound=bound,
@@ -172,7 +179,10 @@ class Watching:
     def _proof(self, watcher: Watcher, look: Look) -> str:
         vigil = None if watcher.vigil == NO_VIGIL else self._vigils[watcher.vigil]
         unbroken_s = AFTER_S if self.scenario.is_elsewhere else BEFORE_S - 1_000
-        fleet = Fleet(records={NAME: self._records[watcher.record]}, unbroken_since_s=unbroken_s, is_listed=True)
+        fleet = Fleet(
+            records={NAME: self._records[watcher.record]}, unbroken_since_s=unbroken_s, is_listed=True, timeline_since_s=BEFORE_S,
+            trusted_since_s=BEFORE_S,
+        )
         if self.scenario.is_hidden:
             return self._swept(fleet, look, vigil)
         found = nodes.judged(_suspect(watcher), fleet, look, vigil, self.rules)
@@ -190,10 +200,15 @@ class Watching:
         return "swept"
 
 
+def _now_s(state: State) -> float:
+    return AFTER_S if GONE in state.log else THERE_S
+
+
 def _suspect(watcher: Watcher) -> Incarnation:
     return Incarnation(
         namespace="shop", pod_name="web-2", uid="p", instance_ids=frozenset({"web-2"}), node_name=NAME, state=IncarnationState.SUSPECT,
         since_s=GONE_S, resource_version=1, object_present=False, created_at_s=CREATED_S, grace_s=GRACE_S, reap_doubt=watcher.doubt,
+        node_uid=view_of(Node()).uid,
     )  # fmt: skip
 
 
@@ -212,4 +227,5 @@ def _rebased(vigil: Vigil) -> Vigil:
     """Return a vigil with its times counted from its last look, so that equal ones are one state."""
     at_s = vigil.looked_s
     steady_s = None if vigil.steady_since_s is None else max(-LONG_S, vigil.steady_since_s - at_s)
-    return replace(vigil, looked_s=0.0, moved_s=max(-LONG_S, vigil.moved_s - at_s), steady_since_s=steady_s)
+    began_s = 0.0 if vigil.began_s > at_s - CLOCKS_APART_S else -CLOCKS_APART_S
+    return replace(vigil, looked_s=0.0, began_s=began_s, moved_s=max(-LONG_S, vigil.moved_s - at_s), steady_since_s=steady_s)

@@ -26,6 +26,7 @@ from .state import (
     POWER_OFF,
     REBOOT,
     REPLACEMENT,
+    RUNTIME,
     TAINT,
     Machine,
     Node,
@@ -102,13 +103,17 @@ class World:
             yield Step(f"kubelet {n} is frozen", with_machine(state, n, is_up=False)._replace(left=spend(state, FREEZE)))
         if m.is_on and not m.is_up:
             yield Step(f"kubelet {n} goes on", with_machine(state, n, is_up=True))
+        if m.is_on and m.is_up and m.has_told and left[RUNTIME]:
+            other = with_machine(state, n, runtime=m.runtime + 1, is_lost=m.runs, kill=IDLE, later=False, has_told=False)
+            yield Step(f"kubelet {n} goes on with another container runtime", other._replace(left=spend(state, RUNTIME)))
         if m.is_on and left[POWER_OFF]:
             off = with_machine(state, n, is_on=False, runs=False, kill=IDLE, later=False)
             yield Step(f"machine {n} is switched off for good", off._replace(left=spend(state, POWER_OFF)))
         if m.is_on and not m.is_cut and m.is_member and left[REBOOT]:
             for heard in range(state.settled, len(state.log) + 1):
                 booted = with_machine(
-                    state, n, boot=m.boot + 1, is_up=True, heard=heard, runs=False, kill=IDLE, later=False, has_told=False
+                    state, n, boot=m.boot + 1, is_up=True, heard=heard, runs=False, is_lost=False, kill=IDLE, later=False,
+                    has_told=False,
                 )
                 behind = f", told by an API server that is {len(state.log) - heard} behind" if heard < len(state.log) else ""
                 yield Step(f"machine {n} is booted again{behind}", booted._replace(left=spend(state, REBOOT)))
@@ -138,15 +143,15 @@ class World:
         if m.later and not state.later_shown:
             yield Step(f"kubelet {n} posts the later pod as running", state._replace(later_shown=True))
         if state.node is None:
-            again = state._replace(node=Node(uid=2, machine=n, boot=m.boot))
+            again = state._replace(node=Node(uid=2, machine=n, boot=m.boot, runtime=m.runtime))
             yield Step(f"kubelet {n} registers its Node again", with_machine(again, n, has_told=True))
-        elif not m.has_told or (state.node.machine, state.node.boot) != (n, m.boot):
+        elif not m.has_told or (state.node.machine, state.node.boot, state.node.runtime) != (n, m.boot, m.runtime):
             yield Step(f"kubelet {n} posts its Node", posted(state, n))
 
     def _hears(self, state: State, n: int, m: Machine) -> Iterator[Step]:
         event = state.log[m.heard]
         heard = with_machine(state, n, heard=m.heard + 1)
-        if event not in (DELETING, GONE) or not m.runs or m.kill != IDLE:
+        if event not in (DELETING, GONE) or not m.runs or m.is_lost or m.kill != IDLE:
             yield Step(f"kubelet {n} hears: {event}", heard, is_fair=True)
             return
         yield Step(f"kubelet {n} hears: {event}, and begins to end it", with_machine(heard, n, kill=KILLING), is_fair=True)
@@ -162,7 +167,7 @@ def posted(state: State, n: int) -> State:
     if node is None:
         return state
     state = with_machine(state, n, has_told=True)
-    return state._replace(node=node._replace(machine=n, boot=state.machines[n].boot, is_ready=True))
+    return state._replace(node=node._replace(machine=n, boot=state.machines[n].boot, runtime=state.machines[n].runtime, is_ready=True))
 
 
 def grown_old(state: State) -> State:

@@ -217,8 +217,8 @@ class Fleet:
     unbroken_since_s: float = float("inf")
     is_listed: bool = False
     shared: frozenset[str] | None = None
-    timeline_since_s: float = 0.0
-    trusted_since_s: float = 0.0
+    timeline_since_s: float = float("inf")
+    trusted_since_s: float = float("inf")
     clock_apart_s: float = 0.0
 
     @property

@@ -27,7 +27,7 @@ from .chain import Incarnation, IncarnationState
 from .machines import Fleet, Machine, NodeRecord, machine_of
 from .node_words import no_word, owners_word, unheard
 from .pod import NodeView
-from .reaping import ReapDoubt
+from .reaping import ReapDoubt, never_reaped
 from .spans import CLOCKS_APART_S, BlindSpan, SpanReason
 
 LEASE_STILL_MAX_S: Final = 40.0
@@ -35,12 +35,6 @@ LEASE_STILL_MAX_S: Final = 40.0
 LOOKS_APART_MAX_S: Final = 40.0
 """What happened between two looks that lie further apart is not known."""
 STATEMENT_MAX: Final = 300
-SWITCHES: Final = (
-    "set evidence.askRuntime, which has its container runtime asked, or evidence.trustKubelet, if kubelets here surely end what they were "
-    "told to end"
-)
-"""The ways out where a kubelet has worked on and nobody may say what that means."""
-
 RunningPod = tuple[str, str, str]
 """(namespace, name, uid) as a container runtime lists it."""
 
@@ -208,10 +202,8 @@ def judged(
     if suspect.state is not IncarnationState.SUSPECT or suspect.object_present:
         return Owed(sentence="it is no suspect")
     record = fleet.records.get(suspect.node_name)
-    if record is None:
-        return Owed(sentence=f"node {suspect.node_name or 'unknown'} was never seen")
-    if apart := fleet.clocks_apart:
-        return Owed(sentence=apart)
+    if record is None or fleet.clocks_apart:
+        return Owed(sentence=fleet.clocks_apart or f"node {suspect.node_name or 'unknown'} was never seen")
     word = owners_word(suspect, record, fleet, look.view, rules) if look is not None else ""
     if word:
         return _certificate(CertificateKind.NODE_GONE, suspect, word)
@@ -239,7 +231,7 @@ def can_be_judged(suspect: Incarnation, fleet: Fleet, rules: NodeRules) -> bool:
     may_be_word = rules.trusts_deletion or (rules.trusts_taint and record.tainted_since_s is not None)
     if may_be_word and not no_word(suspect, record, fleet):
         return True
-    return not (_no_machine(record, fleet, suspect.placed_at_s, "") or _never_reaped(suspect, record, rules))
+    return not (_no_machine(record, fleet, suspect.placed_at_s, "") or never_reaped(suspect, is_kubelet_heard=rules.hears_kubelets))
 
 
 def _certificate(kind: CertificateKind, suspect: Incarnation, statement: str) -> Certificate:
@@ -274,22 +266,9 @@ def has_rebooted(record: NodeRecord, since_s: float, vigil: Vigil | None) -> boo
     return is_of_record or record.old_boot_until_s > since_s + CLOCKS_APART_S
 
 
-def _never_reaped(suspect: Incarnation, record: NodeRecord, rules: NodeRules) -> str:
-    """Say why nothing that its kubelet does will ever prove a suspect ended; "" when it may."""
-    if suspect.reap_doubt == ReapDoubt.HOST_PID:
-        return "the pod used hostPID, so its processes may outlive its containers"
-    if suspect.reap_doubt == ReapDoubt.MIRROR:
-        return "it was a static pod, which runs whatever becomes of its object"
-    if suspect.grace_s is None:
-        return "the pod's grace period is not remembered"
-    if not rules.hears_kubelets:
-        return f"nobody may say that the kubelet of node {record.name} has ended the pod: {SWITCHES}"
-    return ""
-
-
 def _no_reaping(suspect: Incarnation, record: NodeRecord, vigil: Vigil | None, rules: NodeRules) -> str:
     """Say why its kubelet's work would not have ended a suspect; "" when it would."""
-    if never := _never_reaped(suspect, record, rules):
+    if never := never_reaped(suspect, is_kubelet_heard=rules.hears_kubelets):
         return never
     if suspect.reap_doubt and not has_rebooted(record, suspect.since_s, vigil):
         is_stuck = suspect.reap_doubt == ReapDoubt.STUCK

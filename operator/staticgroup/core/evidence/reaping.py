@@ -8,8 +8,12 @@ kubernetes/kubernetes pod_workers.go). So of every period that any version told 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, Final
 
 from .pod import PodVersion
+
+if TYPE_CHECKING:
+    from .chain import Incarnation
 
 
 class ReapDoubt(StrEnum):
@@ -21,6 +25,11 @@ class ReapDoubt(StrEnum):
     END_UNSEEN = "EndUnseen"
 
 
+SWITCHES: Final = (
+    "set evidence.askRuntime, which has its container runtime asked, or evidence.trustKubelet, if kubelets here surely end what they were "
+    "told to end"
+)
+"""The ways out where a kubelet has worked on and nobody may say what that means."""
 LASTING_DOUBTS = frozenset({ReapDoubt.HOST_PID.value, ReapDoubt.MIRROR.value})
 """What no reboot takes away: such processes outlive their containers, or are started again without any object."""
 
@@ -61,3 +70,21 @@ def due_s(known_s: float | None, version: PodVersion, now_s: float) -> float | N
     asked_s = now_s if version.deletion_at_s is None else version.deletion_at_s - deletion_grace_s
     at_s = min(now_s, asked_s) + (deletion_grace_s or version.grace_s or 0)
     return at_s if known_s is None else min(known_s, at_s)
+
+
+def never_reaped(suspect: Incarnation, *, is_kubelet_heard: bool) -> str:
+    """Say why nothing that its kubelet does will ever prove a suspect ended; "" when it may.
+
+    Parameters
+    ----------
+    is_kubelet_heard: its work counts, because its runtime is asked too, or because somebody said so.
+    """
+    if suspect.reap_doubt == ReapDoubt.HOST_PID:
+        return "the pod used hostPID, so its processes may outlive its containers"
+    if suspect.reap_doubt == ReapDoubt.MIRROR:
+        return "it was a static pod, which runs whatever becomes of its object"
+    if suspect.grace_s is None:
+        return "the pod's grace period is not remembered"
+    if not is_kubelet_heard:
+        return f"nobody may say that the kubelet of node {suspect.node_name} has ended the pod: {SWITCHES}"
+    return ""

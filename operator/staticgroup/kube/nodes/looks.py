@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ...api.names import MIRROR_ANNOTATION
 from ...core.evidence.nodes import Look, RunningPod
 from ...core.evidence.pod import NodeView
 from ..problem import KubeProblem, KubeProblemKind
@@ -22,6 +21,8 @@ from ..transport import LEASES, NODES, PODS, Json, Transport
 _log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+"""A kubelet makes the object of a static pod itself, so such a pod runs without that it has heard of anything."""
 _STATUS_LISTS: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
@@ -113,7 +114,6 @@ def _bound_and_running(pods: Iterable[Json]) -> tuple[set[str], set[str]]:
         metadata, status = object_of(raw, "metadata", ""), object_of(raw, "status", "")
         uid = text_of(metadata, "uid", "metadata")
         bound.add(uid)
-        # A kubelet makes the object of a static pod itself, so such a pod runs without that it has heard of anything.
         if MIRROR_ANNOTATION in object_of(metadata, "annotations", "metadata"):
             continue
         entries = [entry for kind in _STATUS_LISTS for entry in objects_of(status, kind, "status")]

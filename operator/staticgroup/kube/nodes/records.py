@@ -159,7 +159,8 @@ def scope_of(text: str) -> NodeScope | None:
         return None
     if not isinstance(entry, Mapping) or not all(isinstance(entry.get(k), str) for k in ("cluster_uid", "timeline")):
         return None
-    since_s, trusted_since_s = entry.get("timeline_since_s"), entry.get("trusted_since_s")
+    since_s: Any = entry.get("timeline_since_s")
+    trusted_since_s: Any = entry.get("trusted_since_s")
     if not _is_time(since_s) or not (trusted_since_s is None or _is_time(trusted_since_s)):
         return None
     return NodeScope(
@@ -195,5 +196,5 @@ def _record(line: str) -> NodeRecord | None:
     return NodeRecord(name=entry["name"], uid=entry["uid"], machine=machine, is_virtual=entry["is_virtual"], **times)
 
 
-def _is_time(found: Any) -> bool:
+def _is_time(found: object) -> bool:
     return isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 1e11

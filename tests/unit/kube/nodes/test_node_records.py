@@ -20,7 +20,6 @@ from support.fake_apiserver import BROKEN, FakeApiServer
 from unit.core.test_machines import record, view
 from unit.kube.raw_objects import eventually
 
-
 SCOPE = NodeScope(cluster_uid="c1", timeline="t1", timeline_since_s=1_000.0, trusted_since_s=None)
 
 
