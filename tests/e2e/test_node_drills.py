@@ -101,13 +101,12 @@ def test_frozen_kubelet(new_case: NewCase, ground: Ground) -> None:
     ground.prepare(Evidence())
     reaped = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
     overdue = new_case("overdue", Act.OVERDUE, grace_s=1)
-    stripped = [new_case(a.name.lower(), a) for a in (Act.STRIPPED, Act.RELEASED)]
+    stripped, released = new_case("stripped", Act.STRIPPED), new_case("released", Act.RELEASED)
     runtime = new_case("runtime", Act.SCALED)
-    everybody = [*reaped, overdue, *stripped, runtime]
-    ground.start(everybody)
+    zombies = [*reaped, overdue, stripped, released]
+    ground.start([*zombies, runtime])
 
     Trouble.FROZEN.begin(ground.node)
-    zombies = [*reaped, overdue, *stripped]
     ground.perform(zombies)
     gone_at_ms = now_ms()
     handed_over_s = ground.kill_operator()
@@ -118,7 +117,6 @@ def test_frozen_kubelet(new_case: NewCase, ground: Ground) -> None:
     assert ground.node.name in explained
     assert reaped[0].pod(1) in explained
     ground.await_told([*reaped], "has to start a container")
-    ground.send_herald(reaped[0].name)
 
     thawed_at_ms = now_ms()
     Trouble.FROZEN.end(ground.node)
@@ -126,12 +124,18 @@ def test_frozen_kubelet(new_case: NewCase, ground: Ground) -> None:
     ground.await_removed(reaped, bound_s + 30)
     after_thaw = after_s(reaped, thawed_at_ms)
     ground.await_told([overdue], "only a reboot")
-    ground.hold(stripped)
+    ground.hold([released])
+    ground.await_settled([stripped])
     record("nodes: frozen kubelet", drills=len(zombies), live_removals=0, handed_over_s=handed_over_s, removed_after_thaw_s=after_thaw,
            dead_before_removal_s=dead_s(ground, reaped), grace_and_margin_s=reaped[0].grace_s + MARGIN_S)  # fmt: skip
 
+    ended_at_ms = now_ms()
+    ground.api.delete("Pod", released.pod(1), released.name)
+    ground.await_removed([released], 60)
+    record("nodes: label stripped", drills=2, live_removals=0, removed_after_deletion_s=after_s([released], ended_at_ms),
+           stripped="removed" if stripped.removed_at_ms() else f"held: {stripped.held()}, {stripped.owed()}")  # fmt: skip
     boot(ground, overdue, runtime, gone_at_ms)
-    ground.judge(everybody)
+    ground.judge([*zombies, runtime])
     assert after_thaw["max"] <= bound_s
 
 
@@ -143,7 +147,6 @@ def boot(ground: Ground, overdue: Case, runtime: Case, gone_at_ms: int) -> None:
     until(lambda: now_ms() > gone_at_ms + 66_000, deadline_s=90, what="a boot that is surely later than what went", poll_s=0.5)
     booted_at_ms = now_ms()
     reboot(ground.node)
-    ground.send_herald(runtime.name, "after-boot")
     bound_s = runtime.grace_s + MARGIN_S + LOOKS_S + HERALD_S
     ground.await_removed([overdue, runtime], bound_s + 60)
     record("nodes: rebooted", drills=2, live_removals=0, removed_after_boot_s=after_s([overdue, runtime], booted_at_ms),
@@ -165,7 +168,7 @@ def test_untrusted_node_that_is_deleted_while_its_pods_live(new_case: NewCase, g
     assert "is deleted, which says nothing of its machine" in cases[0].explained()
 
     register_again(ground.node)
-    ground.send_herald(cases[0].name)
+    ground.send_heralds(cases[0].name)
     until(lambda: not any(ground.lives.is_alive(u) for c in cases for u in c.gone_uids), deadline_s=90, what="zombies to end")
     ground.await_told(cases, "may have been another machine")
     ground.hold(cases, alive=False)

@@ -16,6 +16,7 @@ _PLACES = {
     "Pod": "/api/v1/namespaces/{}/pods",
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
     "Lease": "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "StatefulSet": "/apis/apps/v1/namespaces/{}/statefulsets",
     "StaticGroup": "/apis/staticgroup.io/v1alpha1/namespaces/{}/staticgroups",
     "KafkaConnection": "/apis/staticgroup.io/v1alpha1/namespaces/{}/kafkaconnections",

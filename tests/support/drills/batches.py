@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from support.devcluster.kafka_log import now_ms
-from support.drills.cases import LIVES_ON, Act, Case
+from support.drills.cases import Act, Case
 from support.drills.drawing import Batch, Blow, Drawn, Ending, Fate
 from support.drills.ground import Ground
 from support.drills.troubles import await_not_ready, reboot, register_again, repair, set_taint
@@ -55,9 +55,9 @@ def _fail_and_judge(ground: Ground, batch: Batch, cases: dict[Case, Drawn]) -> d
     ground.perform(list(cases))
     handed_over_s = ground.kill_operator(everybody=batch.blow is Blow.ALL_KILLED) if batch.blow else None
     holds(lambda: not _removed_alive(ground, cases), for_s=LOOKED_S, what="nobody alive is removed")
-    ended_at_ms = _end(ground, batch, next(iter(cases)).name, started_at_ms)
+    ended_at_ms = _end(ground, batch, started_at_ms)
     for case, drill in cases.items():
-        _await_fate(case, batch.fate(drill))
+        _await_fate(ground, case, batch.fate(drill))
     if batch.ending is Ending.TAINTED:
         set_taint(ground.node, ground.api, is_set=False)
     _end_the_living(ground, cases)
@@ -67,8 +67,8 @@ def _fail_and_judge(ground: Ground, batch: Batch, cases: dict[Case, Drawn]) -> d
     return shown | ({"removed_after_end_s": spread(after_s)} if after_s else {})
 
 
-def _end(ground: Ground, batch: Batch, namespace: str, started_at_ms: int) -> int:
-    """End the failure as it was drawn, with a pod in a namespace that the kubelet has to start; returns when."""
+def _end(ground: Ground, batch: Batch, started_at_ms: int) -> int:
+    """End the failure as it was drawn; returns when."""
     at_ms = now_ms()
     match batch.ending:
         case Ending.REPAIRED:
@@ -85,17 +85,17 @@ def _end(ground: Ground, batch: Batch, namespace: str, started_at_ms: int) -> in
             at_ms = now_ms()
             set_taint(ground.node, ground.api, is_set=True)
             return at_ms
-    ground.send_herald(namespace)
     return at_ms
 
 
-def _await_fate(case: Case, fate: Fate) -> None:
+def _await_fate(ground: Ground, case: Case, fate: Fate) -> None:
     """Wait until what must come of a drill has come."""
 
     def is_removed() -> bool:
         return case.removed_at_ms().keys() == set(case.ordinals)
 
     def is_settled() -> bool:
+        ground.send_heralds(case.name)
         return is_removed() or (fate is not Fate.REMOVED and case.is_told())
 
     until(is_settled, deadline_s=SETTLED_S, what=f"{case.name}, {case.act.value}: {fate.value}", poll_s=0.5)
@@ -104,12 +104,11 @@ def _await_fate(case: Case, fate: Fate) -> None:
 
 
 def _end_the_living(ground: Ground, cases: dict[Case, Drawn]) -> None:
-    """Have the node work again, and end the pods whose objects stayed, by an ordinary deletion."""
+    """Have the node work again, and end the pods that nobody has told to end, by an ordinary deletion."""
     if not ground.api.get("Node", ground.node.name):
         register_again(ground.node)
     ground.mend()
-    living = [c for c in cases if c.act in LIVES_ON or c.act is Act.ENDED]
-    for case in living:
+    for case in (c for c in cases if c.act is Act.RELEASED):
         for ordinal in case.ordinals:
             ground.api.delete("Pod", case.pod(ordinal), case.name)
     for case in cases:

@@ -38,11 +38,8 @@ class Act(StrEnum):
     OVERDUE = "scaled away, then deleted by force when its end was overdue"
     STRIPPED = "stripped of the label by which pods are watched, then scaled away"
     RELEASED = "stripped of the label by which its StatefulSet knows it, then scaled away"
+    """Nobody tells that pod to end."""
     ENDED = "scaled away"
-
-
-LIVES_ON = (Act.STRIPPED, Act.RELEASED)
-"""The pod's object stays, and nobody has told it to end."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from support.drills.cases import LIVES_ON, Act
+from support.drills.cases import Act
 from support.drills.troubles import Evidence, Trouble
 from support.scene.figures import FIGURES
 
@@ -80,6 +80,7 @@ class Batch:
         acts = ", ".join(f"{d.act.name.lower()} {d.replicas}-{d.leaving} grace {d.grace_s} s" for d in self.drills)
         e = self.evidence
         settings = f"{e.node_lifecycle}{', taint' if e.trusts_taint else ''}{', runtime' if e.asks_runtime else ''}"
+        settings += ", kubelet" if e.trusts_kubelet else ""
         blow = f", {self.blow.value} of {self.operators}" if self.blow else ""
         return f"batch {self.number}: {self.trouble.value}, then {self.ending.value} ({settings}{blow}); {acts}"
 
@@ -100,7 +101,8 @@ def draw(seed: int, number: int) -> Batch:
     evidence = Evidence(
         node_lifecycle=block.choice(["Untrusted", "Cloud", "Fixed"]),
         trusts_taint=block.random() < 0.5,
-        asks_runtime=block.random() < 0.75,
+        asks_runtime=block.random() < 0.6,
+        trusts_kubelet=block.random() < 0.3,
         margin_s=block.choice([10, 10, 20]),
     )
     operators = block.choice([1, 2, 2])
@@ -121,7 +123,7 @@ def draw(seed: int, number: int) -> Batch:
 def _drill(rng: Random) -> Drawn:
     act = rng.choice(list(Act))
     replicas = rng.randint(2, 4)
-    leaving = rng.randint(1, 1 if act in LIVES_ON else replicas - 1)
+    leaving = rng.randint(1, replicas - 1)
     return Drawn(act=act, replicas=replicas, leaving=leaving, grace_s=1 if act is Act.OVERDUE else rng.choice([3, 5, 12]))
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.waiting import holds, until
 
 AT_ONCE = 4
+HERALDS_APART_S = 8.0
 LOOKED_S = 6.0
 """How long it is looked whether a member stays; a removal comes within 3 s of the proof that permits it."""
 
@@ -33,6 +34,7 @@ class Ground:
     stage: Stage
     node: Node
     lives: PodLives
+    _heralded_s: float = field(default=float("-inf"), init=False)
 
     @property
     def api(self) -> Api:
@@ -124,16 +126,22 @@ class Ground:
         holds(untouched, for_s=LOOKED_S, what="departed members stay")
 
     def await_removed(self, cases: Sequence[Case], deadline_s: float) -> None:
-        """Wait until every departed member is removed, by the brokers' log."""
+        """Wait until every departed member is removed, by the brokers' log, while pods start on the node as on any other day."""
         for case in cases:
             until(
-                lambda case=case: case.removed_at_ms().keys() == set(case.ordinals),  # type: ignore[misc]
+                lambda case=case: self.send_heralds(case.name) or case.removed_at_ms().keys() == set(case.ordinals),  # type: ignore[misc]
                 deadline_s=deadline_s, what=f"{case.name} removed, which was {case.act.value}", poll_s=0.3,
             )  # fmt: skip
 
-    def send_herald(self, namespace: str, name: str = "herald") -> None:
-        """Bind a pod to the node, whose start shows that its kubelet has heard of all before."""
-        self.api.create(herald(namespace, self.node, name))
+    def await_settled(self, cases: Sequence[Case], deadline_s: float = 60) -> None:
+        """Wait until every departed member is removed, or the status says that it waits."""
+        until(lambda: all(c.is_told() for c in cases), deadline_s=deadline_s, what="members removed or told as held", poll_s=0.5)
+
+    def send_heralds(self, namespace: str) -> None:
+        """Bind a pod to the node every few seconds: the start of one shows that the kubelet has heard of all before."""
+        if time.monotonic() - self._heralded_s >= HERALDS_APART_S:
+            self._heralded_s = time.monotonic()
+            self.api.create(herald(namespace, self.node, f"herald-{now_ms()}"))
 
     def judge(self, cases: Sequence[Case]) -> None:
         """Assert what holds of every drill: nobody alive was removed, and no session ran out meanwhile."""

@@ -24,12 +24,13 @@ class Evidence:
     node_lifecycle: str = "Untrusted"
     trusts_taint: bool = False
     asks_runtime: bool = True
+    trusts_kubelet: bool = False
     margin_s: int = MARGIN_S
 
     @property
     def hears_kubelets(self) -> bool:
         """True when the later work of a kubelet proves an end."""
-        return self.asks_runtime
+        return self.asks_runtime or self.trusts_kubelet
 
     def values(self, node: Node, replicas: int) -> dict[str, Any]:
         """Return chart values; the operator is kept off the node that fails."""
@@ -41,6 +42,7 @@ class Evidence:
                 "trustOutOfServiceTaint": self.trusts_taint,
                 "reapMarginSeconds": self.margin_s,
                 "askRuntime": self.asks_runtime,
+                "trustKubelet": self.trusts_kubelet,
             },
         }
 
