@@ -112,12 +112,20 @@ class PodLives:
             life.ended_at_ms = at_ms if life.ended_at_ms is None else life.ended_at_ms
 
     def _scan(self) -> None:
-        for pid in (pid for group in self._groups for pid in cgroups.processes(group)):
+        for pid in self._processes():
             known = self._lives.get(pid)
             if known and any(life.ended_at_ms is None for life in known):
                 continue
             with suppress(OSError):
                 self._take(pid)
+
+    def _processes(self) -> list[int]:
+        """Return the processes of all pods; those of a node in which a cgroup went while we looked wait for the next scan."""
+        found: list[int] = []
+        for group in self._groups:
+            with suppress(OSError):
+                found += cgroups.processes(group)
+        return found
 
     def _take(self, pid: int) -> None:
         """Follow a process that carries an id; one that carries none is looked at until it has surely called exec."""

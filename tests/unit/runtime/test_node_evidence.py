@@ -213,6 +213,16 @@ async def test_a_suspect_is_closed_when_its_kubelet_has_caught_up_and_worked_on(
         assert s.state() == "E3"
 
 
+async def test_what_stands_against_a_suspect_is_told_also_while_its_node_is_looked_at_for_another_one() -> None:
+    async with scene() as s:
+        s.vanish()
+        s.vanish("u3", created_at_s=NOW_S - 9500)
+        await s.pass_s(60)
+        older = s.pods.get("u3")
+        assert older is not None
+        assert older.owed.startswith("node n1 may have been another machine when the pod came to it (since ")
+
+
 async def test_what_a_node_owes_is_told_once_until_it_is_something_else() -> None:
     """Each change is a status that is written."""
     async with scene() as s:

@@ -142,6 +142,8 @@ class IncarnationBook:
         is_asked_unseen = version.is_deleting and not in_order and not (before is not None and before.is_deleting)
         if before is not None and not in_order:
             before = replace(before, from_birth=False, runs_known=False)
+        if before is not None and not before.created_at_s:  # a status told of it as the pod of a seat, and not since when
+            before = replace(before, created_at_s=version.created_at_s)
         is_unbound = not version.node_name and not version.started_containers
         after = fold(
             before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._tells_every_run(version),

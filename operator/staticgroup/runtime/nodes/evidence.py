@@ -133,8 +133,9 @@ class NodeEvidence:
         for next_s, name in due[:NODES_AT_ONCE]:
             if next_s <= self.monotonic_s():
                 await self._visit(name, *asked[name])
+        visited = {s.uid for owing, _ in asked.values() for s in owing}
         for suspect in suspects:
-            if suspect.node_name not in asked:
+            if suspect.uid not in visited:  # its node may be looked at for others all the same
                 self._judge(suspect, None)
 
     async def _keep_records(self) -> None:

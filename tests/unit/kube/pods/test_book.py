@@ -155,6 +155,18 @@ def test_object_that_only_a_status_names_was_seen_by_nobody_here() -> None:
     assert gone.state is IncarnationState.SUSPECT
 
 
+def test_when_a_pod_was_made_is_learnt_of_one_that_was_known_as_a_seat_only() -> None:
+    """A status tells of who sits where, and not since when, and what a node shows says nothing of a pod that may be older than it."""
+    told = replace(see(make_book(), pod(), 1), created_at_s=0.0, resource_version=0)
+    book = make_book()
+    book.merge([told], complete_until=lambda namespace: 0)
+    assert see(book, pod(), 2).created_at_s == at_version(pod(), 2).created_at_s > 0
+    late = make_book()
+    see(late, pod(), 3)
+    late.merge([told], complete_until=lambda namespace: 3)
+    assert see(late, pod(), 4, deleted=True).created_at_s > 0
+
+
 def test_old_kubelet_never_certifies() -> None:
     book = make_book({"node-a": replace(NODE, kubelet_minor=26, kubelet_version="v1.26.0")})
     assert see(book, finished(), 2).state is IncarnationState.LIVE
