@@ -17,6 +17,7 @@ from .living import LIVING
 from .mutant import Mutant, MutantNotApplicable
 from .names import NAMES
 from .next_pods import EXPERIENCE, IN_FORCE, RECOMMENDATIONS, TIMEOUT
+from .nodes import NODES
 from .people import WORDS_OF_PEOPLE
 from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
@@ -62,4 +63,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *INJECTORS,
     *WEBHOOK,
     *WORKLOADS,
+    *NODES,
 )

@@ -69,5 +69,7 @@ def unheard(suspect: Incarnation, record: NodeRecord, fleet: Fleet, rules: NodeR
     """Say why the deletion of a Node says nothing of a suspect where it is trusted; "" where it is not, or the Node is there."""
     if record.gone_since_s is None or not rules.trusts_deletion:
         return ""
-    why = no_word(suspect, record, fleet) or "it was so before evidence.nodeLifecycle was set"
-    return f"Node {record.name} is deleted, but {why}"
+    why = no_word(suspect, record, fleet)
+    if not why and record.gone_since_s >= fleet.trusted_since_s:
+        return f"node {record.name} has to be looked at"
+    return f"Node {record.name} is deleted, but {why or 'it was so before evidence.nodeLifecycle was set'}"
