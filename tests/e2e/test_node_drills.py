@@ -47,7 +47,7 @@ WORD_S = 30.0
 @pytest.fixture
 def ground(stage: Stage) -> Iterator[Ground]:
     """The ground; node and operator are as ever afterwards."""
-    with PodLives(stage.cluster) as lives:
+    with PodLives.of(stage.cluster) as lives:
         made = Ground(stage=stage, node=stage.cluster.node("worker"), lives=lives)
         yield made
         made.mend()

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
 @pytest.fixture
 def ground(stage: Stage, has_failed: Callable[[], bool]) -> Iterator[Ground]:
     """The ground; the operator is as ever afterwards, on a cluster that has gone back in time."""
-    with PodLives(stage.cluster) as lives:
+    with PodLives.of(stage.cluster) as lives:
         made = Ground(stage=stage, node=stage.cluster.node("worker"), lives=lives)
         yield made
         made.mend()

@@ -113,6 +113,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             command=pytest(
                 "tests/unit",
                 "tests/support/scene/test_witnesses.py",
+                "tests/support/drills/test_drills.py",
                 "--ignore=tests/unit/fleet_learner",
                 f"--ignore={SHELL}",
                 "--timeout=120",

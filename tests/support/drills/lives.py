@@ -11,6 +11,7 @@ import re
 import selectors
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ SCAN_S = 0.2
 _EXEC_WITHIN_S = 10.0
 """A container's process gets its environment with the exec that follows its birth, on a busy machine seconds later."""
 _ID_VARIABLE = re.compile(rb"[A-Z0-9_]*INSTANCE_ID=(.+)", re.DOTALL)
-_POD = re.compile(r"/pod([0-9a-f-]{36})(?:/|$)")
+_POD = re.compile(r"/pod([0-9a-f-]{36})(?:/|$)", re.MULTILINE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,15 +48,25 @@ class PodLife:
 
 
 class PodLives:
-    """Follow the processes of all pods of a cluster that carry an instance id."""
+    """Follow the processes of pods that carry an instance id.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._groups = tuple(f"{node.record.cgroup}/{cgroups.PODS}" for node in cluster.nodes)
+    Parameters
+    ----------
+    groups: the cgroups below which pods are, relative to the root of a hierarchy.
+    """
+
+    def __init__(self, groups: Sequence[str]) -> None:
+        self._groups = tuple(groups)
         self._lives: dict[int, list[PodLife]] = {}
         self._passed: dict[tuple[int, int], float] = {}
         self._selector = selectors.DefaultSelector()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="pod-lives")
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Self:
+        """Follow all pods of a cluster."""
+        return cls([f"{node.record.cgroup}/{cgroups.PODS}" for node in cluster.nodes])
 
     def __enter__(self) -> Self:
         self._scan()
