@@ -57,7 +57,7 @@ class Case:
     act: Act
     replicas: int = 2
     leaving: int = 1
-    grace_s: int = 5
+    grace_s: int = 10
     joined: dict[int, str] = field(default_factory=dict)
     uids: dict[int, str] = field(default_factory=dict)
     gone_at_ms: int = 0

@@ -87,7 +87,8 @@ class Batch:
     def fate(self, drill: Drawn) -> Fate:
         """Return what must come of a drill."""
         is_plain = drill.act in (Act.SCALED, Act.REPLACED, Act.ORPHANED)
-        if not is_plain or self.blow is Blow.ALL_KILLED or self.trouble is Trouble.UNPLUGGED:
+        # Who hears of a vanish later than within the grace period does not know that it came in time.
+        if not is_plain or self.blow or drill.grace_s < 10 or self.trouble is Trouble.UNPLUGGED:
             return Fate.TOLD
         if self.ending in (Ending.REPAIRED, Ending.REBOOTED):
             return Fate.REMOVED if self.evidence.hears_kubelets else Fate.HELD
@@ -124,7 +125,7 @@ def _drill(rng: Random) -> Drawn:
     act = rng.choice(list(Act))
     replicas = rng.randint(2, 4)
     leaving = rng.randint(1, replicas - 1)
-    return Drawn(act=act, replicas=replicas, leaving=leaving, grace_s=1 if act is Act.OVERDUE else rng.choice([3, 5, 12]))
+    return Drawn(act=act, replicas=replicas, leaving=leaving, grace_s=1 if act is Act.OVERDUE else rng.choice([5, 10, 20]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
