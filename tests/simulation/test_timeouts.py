@@ -18,6 +18,7 @@ from simulator.kubernetes.objects import EPOCH_S, uid_of
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
 from staticgroup.core.absences.reservoir import Sample, samples_from
+from staticgroup.core.next_pods.advice import quantised
 
 PROTOCOLS = ("classic", "consumer")
 SETTING = "consumer.session.timeout.ms"
@@ -124,7 +125,9 @@ def test_after_two_rolls_the_third_is_covered_by_at_most_twice_the_longest_seen(
     assert found.rebalances[2] == 0
     two = found.timeouts[1]
     assert two["basis"] == "LongestAbsence"
-    assert longest_s * 1000 < two["nextMs"] <= 2 * longest_s * 1000
+    # What a group has at the brokers is lowered after a day only; what is wanted of it is known at once.
+    wanted_ms = two["ownMs" if protocol == "consumer" else "nextMs"]
+    assert longest_s * 1000 < wanted_ms <= quantised(int(2 * longest_s * 1000))  # in steps of 5 s
     assert found.conditions["TimeoutSufficient"][:2] == ("True", "TimeoutFits")
     assert_samples_are_true(found)
     if protocol == "consumer":
@@ -195,7 +198,7 @@ def test_restart_that_is_refused_until_the_session_ends_makes_no_session_longer(
     assert all(sample.longest_ms < 20_000 for sample in found.samples)
 
 
-def test_value_that_somebody_else_sets_is_set_again_and_stored_values_outside_new_bounds_are_repaired() -> None:
+def test_stored_values_outside_new_bounds_are_repaired_together_and_the_longest_that_fits_is_kept() -> None:
     """Brokers come back with bounds that exclude what is stored: every change of one key alone would be refused."""
 
     async def meddled(world: World, number: int) -> None:
@@ -204,5 +207,6 @@ def test_value_that_somebody_else_sets_is_set_again_and_stored_values_outside_ne
         await asyncio.sleep(400)
 
     found = rolled(slow("consumer", (20.0, 30.0)), between=meddled, rolls=1)
-    assert found.group_config == {SETTING: str(found.timeouts[0]["nextMs"]), "consumer.heartbeat.interval.ms": "5000"}
+    assert found.group_config == {SETTING: "300000", "consumer.heartbeat.interval.ms": "5000"}
+    assert found.timeouts[0]["nextMs"] == 300_000
     assert {SETTING, "consumer.heartbeat.interval.ms"} in [set(values) for values in found.alterations]

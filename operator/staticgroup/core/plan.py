@@ -25,8 +25,8 @@ from .guards import Candidate, Guard, Hit, first_hit, held, is_kept_for_good
 from .ids.naming import Naming, naming_of
 from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
-from .intent import Intent, expected_ids, intent_of, next_pods
-from .next_pods.group_config import GroupConfigWrite, heartbeat_ms, held_over_ms, plan_group_config
+from .intent import Intent, expected_ids, group_setting, intent_of, next_pods
+from .next_pods.group_config import GroupConfigWrite
 from .next_pods.in_force import judged
 from .next_pods.injection import InjectionPlan, InjectionVerdict
 from .next_pods.timeouts import TimeoutPlan
@@ -121,9 +121,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
         return Plan(history=_silenced(history, history) if _must_be_silent(spec, snapshot, history) else history)
     protocol = protocol_in_force(protocol_asked_for(spec), snapshot.group)
     timeout, injection = next_pods(spec, snapshot, history)
-    write, record = plan_group_config(timeout, protocol, snapshot.bounds, snapshot.group, history.group_config, now_s)
-    if protocol is not None:
-        timeout = replace(timeout, slow_ms=held_over_ms(record, heartbeat_ms(protocol, snapshot.bounds), now_s))
+    timeout, write, record, setting = group_setting(spec, snapshot, history, timeout, now_s)
     timeout = judged(spec, snapshot, timeout, injection, protocol)
     base = Plan(
         group_config=write,
@@ -137,6 +135,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             fleet_timeout_ms=timeout.fleet_ms,
             measured=timeout.held,
             group_config=record,
+            shared_setting=setting,
         ),
     )
     if snapshot.continuity is not None and injection.injected is not None:

@@ -21,6 +21,7 @@ from .ids.collisions import Collision
 from .next_pods.advice import Advice
 from .next_pods.group_config import GroupConfigRecord
 from .next_pods.measured import Held
+from .next_pods.shared_setting import SharedSetting
 from .workload import WorkloadView
 
 EPOCH_UNKNOWN = "unknown"
@@ -89,7 +90,8 @@ class Snapshot:
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
     webhook_served: our MutatingWebhookConfiguration is installed and trusts the operator's certificate.
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
-    asked_by_others_ms: the longest session timeout that other StaticGroups want for the one setting of the same group; 0: none.
+    asked_by_others_ms: the longest session timeout that other StaticGroups want by themselves for the one setting of the same group; 0: none.
+    unheard: those of them that have not said it yet.
     """
 
     namespace: str
@@ -121,6 +123,7 @@ class Snapshot:
     webhook_served: bool = False
     advice: Advice | None = None
     asked_by_others_ms: int = 0
+    unheard: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +243,7 @@ class History:
     absences: what is kept of measured absences, by cause; durable.
     measured: the session timeout that they put in use; durable; None while the structural estimate holds.
     group_config: the last change of the group's own session timeout; lost at a restart.
+    shared_setting: what that held, and who else has set it; durable; None while it is not the operator's to write.
     seats: by key, of those of which there is something to remember.
     connect_work: how many connectors and tasks the workers of a Connect cluster held together when they were last read and none
         was kept back for the return of a lost worker; lost at a restart, which only loses how many are; None: not known.
@@ -254,6 +258,7 @@ class History:
     absences: Mapping[Cause, Reservoir] = field(default_factory=dict)
     measured: Held | None = None
     group_config: GroupConfigRecord | None = None
+    shared_setting: SharedSetting | None = None
     seats: Mapping[str, SeatMemory] = field(default_factory=dict)
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
     connect_work: int | None = None

@@ -114,6 +114,7 @@ class Observer:
             webhook_served=self.webhook_served(),
             advice=self._advice(connection_key, spec),
             asked_by_others_ms=self.stores.asked_by_others_ms((namespace, name)),
+            unheard=self.stores.unheard((namespace, name)),
         )
         seen, intent = self._with_chains(group, spec, memory, seen, {})
         if memory.history.injected is None and spec.identity.scope is not None:

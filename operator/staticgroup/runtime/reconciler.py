@@ -130,6 +130,7 @@ class Reconciler:
         )
         swept = self.histories.swept(key)
         self.narrator.spans_swept(group, closed_by_sweeps(memory.history.continuity, decided.history.continuity, swept))
+        await self.narrator.group_config_changed(group, decided, memory.history.shared_setting)
         executed, decided = await self.execute(group, spec, decided, memory)
         memory.history = decided.history
         if self.journal is not None:

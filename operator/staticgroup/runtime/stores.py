@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from ..api.identifiers import AmbiguousIdentityError, IdScheme, InvalidInstanceIdError, resolve_template
 from ..api.injection import env_suffixes, identity_of
+from ..api.protocols import ProtocolChoice
 from ..api.reasons import Reason
 from ..api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from ..api.resources.durable import InjectedMethod
@@ -26,6 +27,7 @@ from ..api.workloads import STATEFUL_SET
 from ..core.ids.collisions import Collision, claim, collision
 from ..core.ids.naming import Naming, scheme_of
 from ..core.ids.overlap import share_an_id
+from ..core.roles import protocol_asked_for
 from ..core.workload import WorkloadView
 from ..kube.namespaces import Namespaces
 from .work_queue import Key
@@ -70,6 +72,7 @@ class Stores:
     by_connection: dict[Key, set[Key]] = field(default_factory=dict)
     _by_namespace: dict[str, set[Key]] = field(default_factory=dict)
     _workload_of_invalid: dict[Key, Key] = field(default_factory=dict)
+    _group_id_of_invalid: dict[Key, str] = field(default_factory=dict)
     by_group_id: dict[str, set[Key]] = field(default_factory=dict)
     _namings: dict[Key, tuple[StaticGroup | None, Naming]] = field(default_factory=dict)
 
@@ -89,7 +92,10 @@ class Stores:
             self.invalid_groups[key] = violations(error)
             self.group_uids[key] = uid_of(body)
             # Its pods may carry ids all the same, and whoever can read it again goes on from its status.
-            name = ((body.get("spec") or {}).get("workloadRef") or {}).get("name")
+            spec = body.get("spec") or {}
+            if isinstance(spec.get("groupId"), str):
+                self._group_id_of_invalid[key] = spec["groupId"]
+            name = (spec.get("workloadRef") or {}).get("name")
             if isinstance(name, str):
                 self._workload_of_invalid[key] = (key[0], name)
                 self.by_workload.setdefault((key[0], name), set()).add(key)
@@ -127,6 +133,7 @@ class Stores:
             self._unlink(key, group)
 
     def _unlink_invalid(self, key: Key) -> None:
+        self._group_id_of_invalid.pop(key, None)
         workload = self._workload_of_invalid.pop(key, None)
         if workload is not None:
             _discard(self.by_workload, workload, key)
@@ -252,17 +259,30 @@ class Stores:
         return _named(k for k in self._rivals(key, mine) if _scope(self.groups[k]) == scope)
 
     def asked_by_others_ms(self, key: Key) -> int:
-        """Return the longest session timeout that others of its namespace want for the same group, whose one setting they may set; 0: none.
+        """Return the longest session timeout that others of its namespace want by themselves for the same group's one setting; 0: none.
 
         Notes
         -----
-        Those of other namespaces are not listened to: a tenant's word changes nothing with another one's credentials.
+        Everybody counts who is there: whoever may not set it, or rests, has members in the group all the same. Those of other
+        namespaces are not listened to: a tenant's word changes nothing with another one's credentials.
         """
+        return max((own_ms for own_ms in self._own_ms_of_others(key).values() if own_ms is not None), default=0)
+
+    def unheard(self, key: Key) -> tuple[str, ...]:
+        """Return those others that have not said yet what they want, or whose object cannot be read."""
         mine = self.groups.get(key)
-        others = (self.groups[k] for k in self._rivals(key, mine) if k[0] == key[0]) if mine is not None else ()
-        setters = (o for o in others if o.spec.session_timeout.write_group_config and o.spec.mode is Mode.MANAGE and not o.spec.suspend)
-        told = (o.status.timeout.recommended for o in setters if o.status is not None and o.status.timeout is not None)
-        return max((recommended.uncapped_ms for recommended in told if recommended is not None), default=0)
+        unread = (k for k, i in self._group_id_of_invalid.items() if mine is not None and k[0] == key[0] and i == mine.spec.group_id)
+        return _named((*(k for k, own_ms in self._own_ms_of_others(key).items() if own_ms is None), *unread))
+
+    def _own_ms_of_others(self, key: Key) -> dict[Key, int | None]:
+        """Return what each other one of the namespace wants, by itself, for the setting of the same group; None: it has not said."""
+        mine = self.groups.get(key)
+        others = {k: self.groups[k] for k in self._rivals(key, mine) if k[0] == key[0]} if mine is not None else {}
+        return {
+            k: o.status.timeout.own_ms if o.status is not None and o.status.timeout is not None else None
+            for k, o in others.items()
+            if protocol_asked_for(o.spec) is not ProtocolChoice.CLASSIC
+        }
 
     def prior_claims(self, key: Key) -> tuple[str, ...]:
         """Return the other StaticGroups that make an id which the next pods of this one would get, and that keep it.

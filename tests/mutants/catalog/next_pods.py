@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import ABSENCES, GROUP_CONFIG, HOLDS, MEASURED, PLAN, PULLER, RESERVOIR, TIMEOUTS, WISHES
+from .suites import (
+    ABSENCES,
+    AGREEMENT,
+    GROUP_CONFIG,
+    HOLDS,
+    MEASURED,
+    MEMORY,
+    PLAN,
+    PULLER,
+    RESERVOIR,
+    TIMEOUTS,
+    WISHES,
+)
 
 TIMEOUT = (
     mutant(
@@ -318,19 +330,103 @@ EXPERIENCE = tuple(
             "core/next_pods/group_config.py",
             GROUP_CONFIG,
             "refused setting asked for in every round",
-            (" and now_s - record.asked_at_s < RETRY_AFTER_S:", " and now_s < record.asked_at_s:"),
+            ("(RETRY_AFTER_S if record.problem is not None else again_after_s)", "(0.0 if record.problem is not None else again_after_s)"),
         ),
         (
             "core/intent.py",
             GROUP_CONFIG,
             "group set without the opt-in",
-            ("writes_group=spec.session_timeout.write_group_config and spec.mode", "writes_group=spec.mode"),
+            ("    return spec.session_timeout.write_group_config and spec.mode", "    return spec.mode"),
         ),
         (
             "core/intent.py",
             GROUP_CONFIG,
             "group set in mode Observe",
-            ("write_group_config and spec.mode is Mode.MANAGE,", "write_group_config,"),
+            ("    return spec.session_timeout.write_group_config and spec.mode is Mode.MANAGE\n", "    return spec.session_timeout.write_group_config\n"),
+        ),
+        (
+            "core/next_pods/group_timeouts.py",
+            AGREEMENT,
+            "StaticGroup deaf to what others want of their one setting",
+            ("min(max(own_ms, asked_by_others_ms), bounds.max_ms)", "min(own_ms, bounds.max_ms)"),
+        ),
+        (
+            "core/status/shared_settings.py",
+            AGREEMENT,
+            "number told to others that the own bounds do not allow",
+            ("        return t.own_ms\n", "        return t.target_ms\n"),
+        ),
+        (
+            "core/status/memory.py",
+            GROUP_CONFIG,
+            "who insists on a setting forgotten at a restart",
+            ("shared_setting=shared_setting_from(status.timeout)", "shared_setting=None"),
+        ),
+        (
+            "core/status/memory.py",
+            MEMORY,
+            "what others want of the group taken for the fleet's value",
+            (" if status.timeout.own_ms is None else status.timeout.own_ms", ""),
+        ),
+        (
+            "runtime/stores.py",
+            AGREEMENT,
+            "StaticGroup that rests not counted although its members run",
+            ("            if protocol_asked_for(o.spec) is not", "            if not o.spec.suspend and protocol_asked_for(o.spec) is not"),
+        ),
+        (
+            "runtime/stores.py",
+            AGREEMENT,
+            "StaticGroup that cannot be read taken for one that wants nothing",
+            ("if own_ms is None), *unread))", "if own_ms is None),))"),
+        ),
+        (
+            "core/next_pods/shared_setting.py",
+            AGREEMENT,
+            "group's setting lowered before all have spoken",
+            (" if not unheard else _as_long(", " if True else _as_long("),
+        ),
+        (
+            "core/next_pods/shared_setting.py",
+            AGREEMENT,
+            "group's setting lowered at once",
+            ("    found = held(known, least_ms, now_s)\n", "    found = Held(timeout_ms=least_ms)\n"),
+        ),
+        (
+            "core/next_pods/shared_setting.py",
+            AGREEMENT,
+            "group's setting lowered in one step",
+            ("max(found.timeout_ms, holds_ms // LOWER_BY)", "found.timeout_ms"),
+        ),
+        (
+            "core/next_pods/shared_setting.py",
+            GROUP_CONFIG,
+            "longer setting lowered whoever insists on it",
+            (" if self.changes >= CHANGES_MAX else 0", " if False else 0"),
+        ),
+        (
+            "core/next_pods/shared_setting.py",
+            GROUP_CONFIG,
+            "neighbour that lowers too taken for one that insists",
+            ("    if wanted_ms < holds_ms < before.held_ms:", "    if False:"),
+        ),
+        (
+            "core/next_pods/group_config.py",
+            GROUP_CONFIG,
+            "setting that somebody shortens written again without end",
+            ("is not None else again_after_s)", "is not None else 0.0)"),
+        ),
+        (
+            "core/next_pods/group_config.py",
+            GROUP_CONFIG,
+            "stored setting of another protocol in the way of every change",
+            ("    if obstacle(protocol, bounds):\n", "    if False:\n"),
+        ),
+        (
+            "core/next_pods/in_force.py",
+            HOLDS,
+            "longer timeout told before the first heartbeat with it",
+            ("    shown |= _of_before(snapshot)\n", ""),
         ),
     )
 )

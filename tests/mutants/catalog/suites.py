@@ -33,6 +33,7 @@ ABSENCES = ("tests/unit/core/test_absences.py",)
 RESERVOIR = ("tests/unit/core/test_reservoir.py",)
 WISHES = ("tests/unit/core/test_wishes.py",)
 GROUP_CONFIG = ("tests/unit/core/test_group_config.py", "tests/unit/runtime/test_group_config_rounds.py")
+AGREEMENT = ("tests/unit/runtime/test_group_agreement.py",)
 HOLDS = ("tests/unit/core/test_in_force.py",)
 ROUNDS = (
     "tests/unit/runtime/test_reconciler.py",

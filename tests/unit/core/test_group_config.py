@@ -15,8 +15,11 @@ from staticgroup.core.next_pods.group_config import (
     GroupConfigRecord,
     asked,
     held_over_ms,
+    obstacle,
     plan_group_config,
 )
+from staticgroup.core.next_pods.measured import LOWER_AFTER_S
+from staticgroup.core.next_pods.shared_setting import SharedSetting, settled
 from staticgroup.core.next_pods.timeouts import TimeoutPlan
 from support.bounds import altered, broker_bounds
 
@@ -141,3 +144,74 @@ def test_nothing_is_set_while_the_group_or_its_bounds_cannot_be_read() -> None:
     problem = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
     assert planned(of=problem)[0] is None
     assert plan_group_config(timeout(BOUNDS), protocols.CONSUMER, None, kip848(), None, NOW_S) == (None, None)
+
+
+def test_stored_settings_of_another_protocol_stand_in_the_way_and_are_not_written() -> None:
+    broken = replace(BOUNDS, stored={"share.session.timeout.ms": 300, BEAT: 300}, limits=dict(BOUNDS.limits) | {"share.session.timeout.ms": (45_000, 60_000)})
+    assert planned(broken) == (None, None)
+    assert obstacle(protocols.CONSUMER, broken).startswith("share.session.timeout.ms=300 that is stored on the group lies outside")
+    assert "set it to 45000, or delete it" in obstacle(protocols.CONSUMER, broken)
+    assert obstacle(protocols.CONSUMER, replace(BOUNDS, stored={BEAT: 300})) == ""
+
+
+def test_same_value_is_written_again_after_the_time_that_others_have_earned() -> None:
+    record = replace(written(), held_at_s=NOW_S + 1)
+    for age_s, is_written in ((599, False), (600, True)):
+        write, _ = plan_group_config(
+            timeout(BOUNDS), protocols.CONSUMER, BOUNDS, kip848(), record, NOW_S + age_s, again_after_s=600
+        )
+        assert (write is not None) is is_written
+
+
+def waits(changes: int) -> float:
+    return SharedSetting(held_ms=1, changes=changes).raise_again_after_s
+
+
+def test_waits_grow_up_to_an_hour() -> None:
+    assert [waits(n) for n in (0, 2, 3, 4, 5, 6, 99)] == [0, 0, 600, 1_200, 2_400, 3_600, 3_600]
+
+
+def follows(before: SharedSetting, holds_ms: int, *, now_s: float = NOW_S, record: GroupConfigRecord | None = None) -> Any:
+    holds = altered(BOUNDS, {SETTING: holds_ms})
+    return settled(timeout(holds), protocols.CONSUMER, holds, before, record, (), now_s)
+
+
+def test_what_a_neighbour_lowers_too_is_no_quarrel() -> None:
+    t, found = follows(SharedSetting(held_ms=300_000, changes=2, found_ms=280_000), 150_000)
+    assert (t.group_target_ms, found.changes, found.found_ms) == (150_000, 2, 150_000)
+    t, found = follows(SharedSetting(held_ms=300_000), 150_000)
+    assert (found.changes, found.found_ms) == (0, None)
+
+
+def test_value_that_the_operator_wrote_is_its_own_after_days() -> None:
+    record = replace(written(), held_at_s=NOW_S)
+    t, found = follows(SharedSetting(held_ms=60_000, changes=2), TARGET_MS, record=record)
+    assert (t.group_target_ms, found.changes) == (TARGET_MS, 2)
+
+
+def test_who_sets_what_is_wanted_agrees() -> None:
+    _, found = follows(SharedSetting(held_ms=300_000, changes=7, found_ms=300_000), TARGET_MS)
+    assert found == SharedSetting(held_ms=TARGET_MS)
+
+
+def test_refused_step_down_can_be_tried_again() -> None:
+    before = SharedSetting(held_ms=300_000, lower_since_s=NOW_S - LOWER_AFTER_S, lower_ms=TARGET_MS)
+    t, found = follows(before, 300_000)
+    assert (t.group_target_ms, found) == (150_000, before)
+    again, _ = follows(found, 300_000, now_s=NOW_S + 300)
+    assert again.group_target_ms == 150_000
+
+
+def test_step_down_ends_at_the_most_that_was_wanted_in_the_day() -> None:
+    before = SharedSetting(held_ms=200_000, lower_since_s=NOW_S - LOWER_AFTER_S, lower_ms=180_000)
+    t, _ = follows(before, 200_000)
+    assert t.group_target_ms == 180_000
+
+
+def test_brokers_that_clamp_a_stored_value_quarrel_with_nobody() -> None:
+    holds = replace(altered(BOUNDS, {SETTING: 300_000}), stored={SETTING: 900_000})
+    _, found = settled(timeout(holds), protocols.CONSUMER, holds, SharedSetting(held_ms=900_000), None, (), NOW_S)
+    assert (found.changes, found.held_ms) == (0, 300_000)
+    insisted = SharedSetting(held_ms=900_000, changes=3, found_ms=900_000)
+    t, _ = settled(timeout(holds), protocols.CONSUMER, holds, insisted, None, (), NOW_S)
+    assert t.group_target_ms == 300_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -278,3 +279,36 @@ def test_status_of_the_version_before_is_read_and_replaced() -> None:
     assert after.timeout is not None
     assert (after.timeout.effective_ms, after.timeout.effective_max_ms, after.timeout.next_ms) == (60_000, NEXT_MS, NEXT_MS)
     assert after.timeout.recommended == before.timeout.recommended
+
+
+def taken_over(*, ready_for_s: float | None, age_s: float = 20, gone_ms: tuple[int, ...] = (60_000,), is_gone: bool = True) -> Snapshot:
+    """One pod that was started with 125 s in the place of one with 60 s."""
+    before = incarnation(0, "u-old", state=IncarnationState.DEAD, object_present=not is_gone, session_timeouts_ms=gone_ms, created_at_s=NOW_S - 9_000)
+    now = incarnation(
+        0, "u0", session_timeouts_ms=(NEXT_MS,), created_at_s=NOW_S - age_s, ready_since_s=None if ready_for_s is None else NOW_S - ready_for_s
+    )  # fmt: skip
+    found = world(NEXT_MS, pods=(now,), known=(before, now))
+    return replace(found, described_at_s=NOW_S)
+
+
+@pytest.mark.parametrize("ready_for_s", [None, 0, 2.9])
+def test_seat_that_was_taken_over_runs_with_the_timeout_of_before_until_the_first_heartbeat(ready_for_s) -> None:
+    """GroupMetadataManager, replacement of a static member: the timer is started before its session timeout is overwritten."""
+    found = taken_over(ready_for_s=ready_for_s)
+    assert shown(found) == (60_000, NEXT_MS, NEXT_MS, 0, "60s→125s")
+    status, reason, message = judged(found)
+    assert (status, reason) == ("False", "TimeoutBelowNeed")
+    assert message.endswith("pods that run hold 60000 ms; those that took a seat over hold their own from their first heartbeat on.")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"ready_for_s": 3}, {"ready_for_s": None, "age_s": 60}, {"ready_for_s": None, "gone_ms": ()}, {"ready_for_s": 0, "is_gone": False}]
+)  # fmt: skip
+def test_after_the_first_heartbeat_or_the_end_of_the_session_a_pod_holds_its_own(changes) -> None:
+    assert shown(taken_over(**changes))[:2] == (NEXT_MS, NEXT_MS)
+
+
+def test_shorter_one_that_a_pod_was_started_with_wants_a_restart_whoever_took_a_seat_over() -> None:
+    found = taken_over(ready_for_s=0)
+    other = incarnation(1, "u1", session_timeouts_ms=(60_000,))
+    assert "restart them, and they get" in judged(replace(found, pods=(*found.pods, other)))[2]

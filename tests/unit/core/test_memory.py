@@ -306,3 +306,12 @@ def test_operator_that_knows_no_workers_in_what_is_injected_finds_what_the_next_
     wire = sealed(StaticGroupStatus(injected=wire_injected(wish, injected()), continuity=continuity)).to_wire()
     assert wire["injected"].pop("worker")
     assert is_sealed(StaticGroupStatus.model_validate(wire), "sg-1")
+
+
+def test_fleets_value_of_a_group_is_what_was_wanted_and_not_what_others_made_of_it() -> None:
+    """The group's setting is longer while others want more; kept as the fleet's it would never come down again."""
+    told = {"source": "Fleet", "nextMs": 300_000, "ownMs": 60_000}
+    status = StaticGroupStatus.model_validate({"protocol": "Consumer", "timeout": told})
+    assert history_from(status, "sg-1").fleet_timeout_ms == 60_000
+    del told["ownMs"]
+    assert history_from(StaticGroupStatus.model_validate({"protocol": "Consumer", "timeout": told}), "sg-1").fleet_timeout_ms == 300_000

@@ -183,10 +183,18 @@ def test_fleets_word_is_taken_for_a_group_that_may_be_set_and_kept() -> None:
 def test_of_several_that_set_one_group_the_longest_wins_within_the_bounds() -> None:
     """Two workloads in one group have one setting; each would undo what the other one has set."""
     quick = [40_000] * 10
-    assert of_group(*quick, asked_by_others_ms=91_000).group_target_ms == 95_000
+    assert of_group(*quick, asked_by_others_ms=91_000).group_target_ms == 91_000
     assert of_group(*quick, asked_by_others_ms=61_000).group_target_ms == 75_000
     assert of_group(*quick, asked_by_others_ms=900_000).group_target_ms == 300_000
     assert of_group(*quick, asked_by_others_ms=91_000, writes=False).group_target_ms is None
+
+
+def test_what_one_wants_by_itself_knows_neither_the_others_nor_the_brokers_nor_who_may_set_it() -> None:
+    quick, narrow = [40_000] * 10, broker_bounds(consumer_min_ms=45_000, consumer_max_ms=60_000, consumer_session_ms=45_000)
+    for told in ({}, {"asked_by_others_ms": 91_000}, {"writes": False}, {"bounds": narrow}, {"bounds": broker_bounds()}):
+        assert of_group(*quick, **told).own_ms == 75_000
+    assert of_group(*quick, spec=SessionTimeout.model_validate({"maxSeconds": 62})).own_ms == 62_000
+    assert chosen(*quick).own_ms is None
 
 
 @settings(deadline=None)

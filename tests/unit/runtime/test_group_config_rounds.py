@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
+from staticgroup.core.next_pods.measured import LOWER_AFTER_S
+from staticgroup.core.next_pods.shared_setting import CHANGES_MAX
 from support.bounds import altered, broker_bounds
 
 from .operator_world import OperatorWorld, static_group
@@ -84,14 +87,134 @@ async def test_without_the_opt_in_nothing_is_ever_set() -> None:
 
 async def test_two_of_one_namespace_agree_on_the_longer_one_and_nobody_listens_to_others() -> None:
     world = await consumers()
-    for namespace, uncapped_ms in (("shop", 151_000), ("strangers", 250_000)):
+    for namespace, own_ms in (("shop", 151_000), ("strangers", 250_000)):
         other = static_group(uid=f"sg-{namespace}", protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
         other["metadata"] |= {"namespace": namespace, "name": "returns"}
-        wanted = {"lowerMs": 1, "targetMs": 1, "upperMs": 1, "uncappedMs": uncapped_ms}
-        other["status"] = {"timeout": {"recommended": wanted, "source": "Structural"}}
+        other["status"] = {"timeout": {"ownMs": own_ms, "source": "Structural"}}
         world.stores.put_group((namespace, "returns"), other)
     await world.round()
-    assert sent(world) == [("orders", f"{SETTING}=155000")]
+    assert sent(world) == [("orders", f"{SETTING}=151000")]
+    assert world.status.timeout is not None
+    assert world.status.timeout.own_ms == TARGET_MS
+    assert world.status.timeout.recommended is not None
+    assert world.status.timeout.recommended.target_ms == TARGET_MS
+
+
+def told(world: OperatorWorld) -> list[tuple[str, str]]:
+    """Return the Events about changes by somebody else."""
+    return [(kind, note) for kind, reason, note in world.kube.events if reason == "GroupConfigChanged"]
+
+
+async def looked_again(world: OperatorWorld, *, after_s: float = 301.0) -> None:
+    """Let a round see what holds, and read back what it sets."""
+    world.now_s += after_s
+    await world.round()
+    world.now_s += 1
+    await world.round()
+
+
+def meddled(world: OperatorWorld, value_ms: int) -> None:
+    world.kafka.broker_bounds = altered(world.kafka.broker_bounds, {SETTING: value_ms})
+
+
+def held_ms(world: OperatorWorld) -> int | None:
+    return world.kafka.broker_bounds.sessions[GroupType.CONSUMER].group_ms
+
+
+async def test_longer_value_of_somebody_who_insists_is_respected_and_named() -> None:
+    """It was overwritten in every round, for ever, and nobody was told."""
+    world = await joined(await consumers())
+    for times in range(1, 4):
+        meddled(world, 300_000)
+        await looked_again(world)
+        assert held_ms(world) == 300_000, "a longer value stands for a day whoever has set it"
+        assert len(told(world)) == times
+        assert told(world)[-1][0] == "Normal"
+        await looked_again(world, after_s=LOWER_AFTER_S)
+        assert held_ms(world) == (150_000 if times < CHANGES_MAX else 300_000)
+        assert world.condition("TimeoutSufficient")[:2] == ("True", "TimeoutFits")
+    for _ in range(5):
+        await looked_again(world, after_s=LOWER_AFTER_S)
+    assert held_ms(world) == 300_000
+    said = world.condition("TimeoutSufficient")[2]
+    assert "is 300000 ms, longer than the 115000 ms that are wanted, and somebody else insists on it, so it stays" in said
+    assert "delete it from the group's settings" in said
+    world.restart()
+    for _ in range(3):
+        await looked_again(world, after_s=LOWER_AFTER_S)
+    assert (held_ms(world), len(told(world))) == (300_000, 3)
+
+
+async def test_value_that_is_given_back_is_the_operators_again() -> None:
+    world = await joined(await consumers())
+    for _ in range(3):
+        meddled(world, 300_000)
+        await looked_again(world)
+        await looked_again(world, after_s=LOWER_AFTER_S)
+    meddled(world, 45_000)  # deleted: the brokers' default shows
+    await looked_again(world)
+    assert held_ms(world) == TARGET_MS
+    assert "insists" not in world.condition("TimeoutSufficient")[2]
+
+
+async def test_who_sets_what_is_wanted_is_at_peace_with_the_operator() -> None:
+    world = await joined(await consumers())
+    for _ in range(3):
+        meddled(world, 300_000)
+        await looked_again(world)
+        await looked_again(world, after_s=LOWER_AFTER_S)
+    meddled(world, TARGET_MS)
+    await looked_again(world)
+    assert world.status.timeout is not None
+    assert world.status.timeout.shared_setting is not None
+    assert (world.status.timeout.shared_setting.changes, held_ms(world)) == (0, TARGET_MS)
+
+
+async def test_shorter_value_of_somebody_is_raised_with_a_word_and_less_often_after_the_third_time() -> None:
+    world = await joined(await consumers())
+    for _ in range(CHANGES_MAX - 1):
+        meddled(world, 60_000)
+        await looked_again(world)
+        assert held_ms(world) == TARGET_MS
+    assert told(world)[0][0] == "Warning"
+    assert f"somebody else has set {SETTING} of the group to 60000 ms, and is overruled now" in told(world)[0][1]
+    meddled(world, 60_000)
+    await looked_again(world)
+    assert held_ms(world) == 60_000, "it was written five minutes ago"
+    status, reason, message = world.condition("TimeoutSufficient")
+    assert (status, reason) == ("False", "TimeoutBelowNeed")
+    assert "overruled at the latest 60 minutes later; end that, or set spec.sessionTimeout.writeGroupConfig to false" in message
+    await looked_again(world)
+    assert held_ms(world) == TARGET_MS
+
+
+async def test_more_than_before_is_needed_is_set_at_once_whoever_meddles() -> None:
+    world = await joined(await consumers())
+    for _ in range(CHANGES_MAX):
+        meddled(world, 60_000)
+        await looked_again(world)
+    assert held_ms(world) == 60_000
+    other = static_group(uid="sg-2", protocol="Consumer")
+    other["metadata"] |= {"name": "returns"}
+    other["status"] = {"timeout": {"ownMs": 200_000, "source": "Structural"}}
+    world.stores.put_group(("shop", "returns"), other)
+    await world.round()
+    assert sent(world) == [("orders", f"{SETTING}=200000")]
+
+
+async def test_stored_setting_of_another_protocol_is_named_and_left_alone() -> None:
+    """The brokers refuse every change while it is there (GroupConfig.validate), and it is nobody's to choose here."""
+    world = await consumers()
+    world.kafka.broker_bounds = replace(
+        world.kafka.broker_bounds, stored={"share.session.timeout.ms": 300}, limits={"share.session.timeout.ms": (45_000, 60_000)}
+    )
+    await joined(world)
+    assert sent(world) == []
+    assert held_ms(world) == 45_000
+    status, _, message = world.condition("TimeoutSufficient")
+    assert status == "False"
+    assert "share.session.timeout.ms=300 that is stored on the group lies outside the brokers' bounds" in message
+    assert "set it to 45000, or delete it" in message
 
 
 async def test_mode_observe_sets_nothing() -> None:

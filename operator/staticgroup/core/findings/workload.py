@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from ...api import names, remedies
@@ -218,6 +219,12 @@ def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
 
 def timeout_sufficient(plan: Plan) -> Finding:
     """Say whether the session timeout outlasts a restart."""
+    found = _timeout_sufficient(plan)
+    note = plan.timeout.note if plan.timeout is not None and not plan.too_large else ""
+    return replace(found, sentence=f"{found.sentence.removesuffix('.')}; {ended(note)}") if note else found
+
+
+def _timeout_sufficient(plan: Plan) -> Finding:
     t, kind = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT
     if plan.too_large:
         return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=TOO_LARGE)

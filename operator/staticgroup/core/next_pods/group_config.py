@@ -2,8 +2,9 @@
 
 A value counts as set only when it was read back. Members take a raised one over with their next heartbeat, and who is away keeps
 the one of before (GroupMetadataManager reads the setting at each heartbeat; seen: raised after a member fell silent, it was gone after
-the old time). A stored setting that new bounds of the brokers exclude refuses every other change, so all of them are
-repaired in the same request.
+the old time). A stored setting that new bounds of the brokers exclude refuses every other change, so those of the group's protocol are
+repaired in the same request. Of another protocol's the brokers would ask the same (GroupConfig.validate sees the whole of what is stored);
+these are nobody's to choose here, so they are named and nothing is set.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ def plan_group_config(
     group: GroupView | KafkaProblem,
     record: GroupConfigRecord | None,
     now_s: float,
+    *,
+    again_after_s: float = 0.0,
 ) -> tuple[GroupConfigWrite | None, GroupConfigRecord | None]:
     """Decide what to set on the group now.
 
@@ -82,6 +85,7 @@ def plan_group_config(
     ----------
     bounds: as read; None when they could not be.
     record: of the last write; None before the first.
+    again_after_s: how long after the last write to wait before the same value is written again.
 
     Returns
     -------
@@ -90,16 +94,18 @@ def plan_group_config(
     target_ms, holds_ms = timeout.group_target_ms, timeout.group_ms
     if target_ms is None or holds_ms is None or bounds is None or protocol is None or not isinstance(group, GroupView):
         return None, record if timeout.group_target_ms is not None else None
-    setting, misfits = protocol.group_setting, bounds.misfits
+    setting, misfits = protocol.group_setting, _of_kind(protocol, bounds.misfits, is_own=True)
     is_same = record is not None and record.write.target_ms == target_ms and record.write.setting == setting
     if holds_ms == target_ms and not misfits:
         return None, _read_back(record, group, now_s) if is_same else None
+    if obstacle(protocol, bounds):
+        return None, None
     if record is not None and is_same:
         if record.is_open and now_s - record.asked_at_s < READ_BACK_WITHIN_S:
             return None, record
         if record.is_open:
             return None, replace(record, problem=_not_shown(setting, target_ms, holds_ms))
-        if record.problem is not None and now_s - record.asked_at_s < RETRY_AFTER_S:
+        if now_s - record.asked_at_s < (RETRY_AFTER_S if record.problem is not None else again_after_s):
             return None, record
     slow_ms = held_over_ms(record, heartbeat_ms(protocol, bounds), now_s)
     before_ms = holds_ms if slow_ms is None else min(holds_ms, slow_ms)
@@ -113,6 +119,22 @@ def _read_back(record: GroupConfigRecord | None, group: GroupView, now_s: float)
     if record.held_at_s is None:
         return replace(record, held_at_s=now_s, problem=None, absent=away)
     return replace(record, absent=record.absent & away)
+
+
+def obstacle(protocol: Protocol, bounds: BrokerBounds) -> str:
+    """Say which stored setting of another protocol makes the brokers refuse every change; "" when none does."""
+    told = [
+        f"{key}={bounds.stored[key]} that is stored on the group lies outside the brokers' bounds, so they refuse every change of its "
+        f"settings; set it to {fitting}, or delete it"
+        for key, fitting in sorted(_of_kind(protocol, bounds.misfits, is_own=False).items())
+    ]
+    return "; ".join(told)
+
+
+def _of_kind(protocol: Protocol, settings: Mapping[str, int], *, is_own: bool) -> Mapping[str, int]:
+    """Return the settings of the protocol itself, or those of all others."""
+    prefix = protocol.group_setting.partition(".")[0] + "."
+    return {key: value for key, value in settings.items() if key.startswith(prefix) == is_own}
 
 
 def _not_shown(setting: str, target_ms: int, holds_ms: int) -> KafkaProblem:

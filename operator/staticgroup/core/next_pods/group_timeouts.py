@@ -1,7 +1,8 @@
 """Judge, and where the spec says so choose, the one session timeout that a KIP-848 or streams group has at the brokers.
 
 Clients of such groups refuse to start with session.timeout.ms set, so nothing is ever injected. What is chosen lies inside
-the bounds that were read: nothing is written to a broker whose bounds are not known, because it could not be verified either.
+the bounds that were read: nothing is written to a broker whose bounds are not known, because it could not be verified either. Whoever has
+pods in the group counts with the one number that it wants by itself, so that all come to the same longest one.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from ...api.reasons import Reason
 from ...api.recommendation import HEARTBEATS_PER_TIMEOUT_MIN
 from ...api.resources.staticgroup import SessionTimeout
 from ...api.resources.status import TimeoutSource
+from ...api.schema import TIMEOUT_MS_MAX
 from ..group import SessionBounds
 from ..protocols import Protocol
 from ..workload import WorkloadView
-from .advice import Advice, AdviceVerdict, judge_advice, quantised
+from .advice import Advice, AdviceVerdict, judge_advice
 from .measured import Basis
 from .timeouts import TimeoutPlan, TimeoutVerdict, need_words, plan_of
 from .wishes import Experience, Wish, chosen_within, limits_of, wish_of
@@ -36,8 +38,12 @@ def plan_group(
     Parameters
     ----------
     kept_ms: the fleet's value that the operator has set; None: it has not.
-    asked_by_others_ms: the longest that other StaticGroups want for the same setting, which is one for all of them: the longest wins,
-        or they would set it in turns. None: the setting is not the operator's to write.
+    asked_by_others_ms: the longest that other StaticGroups want by themselves for the same setting, which is one for all of them: the
+        longest wins, or they would set it in turns. None: the setting is not the operator's to write.
+
+    Returns
+    -------
+    A plan whose `group_target_ms` is what is wanted; `shared_setting.settled` says what is set of it now.
     """
     is_written = asked_by_others_ms is not None
     beat_s = protocol.heartbeat_interval_s if bounds.heartbeat_ms is None else -(-bounds.heartbeat_ms // 1000)
@@ -46,24 +52,29 @@ def plan_group(
         limits = limits_of(spec, bounds.min_ms, bounds.max_ms, beat_s)
         judged = judge_advice(advice, spec, protocol.recommended_as, limits, kept_ms if is_written else None)
     wish = wish_of(spec, workload, beat_s, judged, experience)
+    own_ms = _own_ms(spec, wish, beat_s)
     if asked_by_others_ms is None:
-        return _judged_only(protocol, bounds, wish)
+        return _judged_only(protocol, bounds, wish, own_ms)
     if bounds.group_ms is None or bounds.min_ms is None or bounds.max_ms is None:
         message = (
             f"{protocol.group_setting} of the group and its bounds are not known, so it is not set; once the brokers answer, this needs "
             "DESCRIBE_CONFIGS on the Group and the Cluster resource"
         )
-        return plan_of(wish, bounds, verdict=TimeoutVerdict.BOUNDS_UNREADABLE, message=message, advice_verdict=wish.advice)
-    beats_ms = 0 if wish.source is TimeoutSource.FIXED else HEARTBEATS_PER_TIMEOUT_MIN * 1000 * beat_s
-    own_ms = chosen_within(spec, wish, min(max(bounds.min_ms, beats_ms), bounds.max_ms), bounds.max_ms)
-    target_ms = max(own_ms, min(quantised(asked_by_others_ms), bounds.max_ms))
-    verdict, message = _written_verdict(protocol, bounds, wish, target_ms, own_ms)
+        return plan_of(wish, bounds, verdict=TimeoutVerdict.BOUNDS_UNREADABLE, message=message, advice_verdict=wish.advice, own_ms=own_ms)
+    target_ms = max(bounds.min_ms, min(max(own_ms, asked_by_others_ms), bounds.max_ms))
+    verdict, message = _written_verdict(protocol, bounds, wish, target_ms, max(bounds.min_ms, min(own_ms, bounds.max_ms)))
     return plan_of(
-        wish, bounds, group_target_ms=target_ms, verdict=verdict, message=message, advice_verdict=wish.advice
+        wish, bounds, group_target_ms=target_ms, verdict=verdict, message=message, advice_verdict=wish.advice, own_ms=own_ms
     )
 
 
-def _judged_only(protocol: Protocol, bounds: SessionBounds, wish: Wish) -> TimeoutPlan:
+def _own_ms(spec: SessionTimeout, wish: Wish, beat_s: int) -> int:
+    """Return what one StaticGroup wants by itself: inside its own bounds, which bind no other one, and before the brokers'."""
+    beats_ms = 0 if wish.source is TimeoutSource.FIXED else HEARTBEATS_PER_TIMEOUT_MIN * 1000 * beat_s
+    return chosen_within(spec, wish, min(beats_ms, TIMEOUT_MS_MAX), TIMEOUT_MS_MAX)
+
+
+def _judged_only(protocol: Protocol, bounds: SessionBounds, wish: Wish, own_ms: int) -> TimeoutPlan:
     """Judge a value that somebody else sets."""
     setting, holds_ms = protocol.group_setting, bounds.group_ms
     need_ms = wish.need_ms if wish.fleet_ms is None else wish.fleet_ms
@@ -83,8 +94,9 @@ def _judged_only(protocol: Protocol, bounds: SessionBounds, wish: Wish) -> Timeo
         message += f"set {setting}={need_ms} on the group"
     told = replace(wish, need_ms=need_ms, basis=Basis.GROUP_CONFIG, why=f"the group's own setting, which the operator does not set; {wish.why}")
     return plan_of(
-        told, bounds, source=TimeoutSource.BROKER, verdict=verdict, message=message, advice_verdict=_shown(protocol, bounds, wish.advice)
-    )
+        told, bounds, source=TimeoutSource.BROKER, verdict=verdict, message=message, advice_verdict=_shown(protocol, bounds, wish.advice),
+        own_ms=own_ms,
+    )  # fmt: skip
 
 
 def _written_verdict(

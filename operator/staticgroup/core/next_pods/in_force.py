@@ -1,6 +1,8 @@
 """Which session timeouts hold now, and which one the next pods get: two things as long as pods are to be restarted.
 
-A classic member holds what its pod was started with, as the pod shows it in its environment or its annotation; members of
+A classic member holds what its pod was started with, as the pod shows it in its environment or its annotation, from its first heartbeat
+on: until then the coordinator counts with the timeout of whoever had the seat before (GroupMetadataManager, replacement of a static
+member: the timer is started before the member is updated). Members of
 a KIP-848 or streams group hold the group's setting at the broker, beside pods that still show one of their own: a client
 of these protocols does not start with session.timeout.ms, so such a pod is a classic member that has not been replaced;
 unless the pod template sets one all the same, which then no client takes up.
@@ -16,7 +18,7 @@ from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import TIMEOUT_MS_MAX
 from ..evidence.chain import IncarnationState
 from ..ids.naming import ordinal_of_pod
-from ..protocols import Protocol
+from ..protocols import CLASSIC, Protocol
 from ..roles import role_of
 from ..snapshot import Snapshot
 from .injection import InjectionPlan, InjectionVerdict
@@ -42,6 +44,8 @@ def judged(
     The plan; its verdict is Sufficient only if everything that holds is known and reaches the need, and so does what the
     next pods get.
     """
+    if not _is_of_the_group(protocol):
+        timeout = replace(timeout, slow_ms=_slow_ms(snapshot))
     in_force = _in_force(spec, snapshot, timeout, protocol)
     found = replace(timeout, in_force=in_force, next_ms=_next_ms(spec, snapshot, timeout, injection, protocol))
     verdict, message = _verdict(spec, found, injection, protocol)
@@ -61,6 +65,7 @@ def _in_force(
         held |= {timeout.slow_ms} if timeout.slow_ms is not None else set()
         return InForce(shortest_ms=min(held), longest_ms=max(held), pods=len(live) + unseen)
     is_told = all(entry.session_timeout_name for entry in env_entries(identity_of(spec)))
+    shown |= _of_before(snapshot)
     silent = [pod.pod_name for pod in live if not pod.session_timeouts_ms or not is_told]
     return InForce(
         shortest_ms=min(shown, default=None),
@@ -69,6 +74,32 @@ def _in_force(
         unknown=len(silent) + unseen,
         such_as=min(silent, default=""),
     )
+
+
+def _slow_ms(snapshot: Snapshot) -> int | None:
+    """Return what a seat still runs with and no pod that lives was started with, where it is shorter; None when there is none."""
+    before_ms = min(_of_before(snapshot), default=None)
+    own = [ms for pod in snapshot.pods if pod.state is IncarnationState.LIVE for ms in pod.session_timeouts_ms]
+    return before_ms if before_ms is not None and before_ms < min(own, default=before_ms + 1) else None
+
+
+def _of_before(snapshot: Snapshot) -> set[int]:
+    """Return the session timeouts of pods that are gone with which the seats of their successors still run.
+
+    Notes
+    -----
+    That is until the successor's first heartbeat, told by how long it is Ready, or until the session has expired.
+    """
+    found: set[int] = set()
+    for pod in snapshot.pods:
+        has_beaten = pod.ready_since_s is not None and snapshot.described_at_s - pod.ready_since_s >= CLASSIC.heartbeat_interval_s
+        if pod.state is not IncarnationState.LIVE or has_beaten:
+            continue
+        gone = [i for i in snapshot.known if i.pod_name == pod.pod_name and i.uid != pod.uid and i.created_at_s <= pod.created_at_s]
+        before = max(gone, key=lambda i: (i.created_at_s, i.resource_version), default=None)
+        told = before.session_timeouts_ms if before is not None and not before.object_present else ()
+        found |= {ms for ms in told if snapshot.described_at_s - pod.created_at_s < ms / 1000}
+    return found
 
 
 def _is_of_the_group(protocol: Protocol | None) -> bool:
@@ -142,7 +173,9 @@ def _verdict(
     shortest_ms = t.in_force.shortest_ms
     if shortest_ms is not None and shortest_ms < t.need_ms:
         if shortest_ms == t.slow_ms:
-            way = f"they take over the {t.group_ms} ms of the group with their next heartbeat, and those that are away when they are back"
+            way = "those that took a seat over hold their own from their first heartbeat on"
+            if _is_of_the_group(protocol):
+                way = f"they take over the {t.group_ms} ms of the group with their next heartbeat, and those that are away when they are back"
         elif _is_of_the_group(protocol):
             way = "restart them, and they hold the setting of the group"
         elif t.next_ms is not None and t.next_ms >= t.need_ms:

@@ -58,6 +58,9 @@ class TimeoutPlan:
     next_ms: what the next pods get: what is injected, or else their template, or the group's own; None when unknown.
     slow_ms: a shorter one that members may still hold after that was raised; None when none may.
     group_target_ms: what the operator sets the group's own setting to; None where it does not.
+    own_ms: what this StaticGroup wants that to be by itself, before the brokers' bounds; None in a classic group, or while that is not
+        known.
+    note: who else set it, and why it is not lowered or set; "" when there is nothing to say.
     need_ms: what the timeout must reach: the time away of one restart, estimated or measured, without headroom, or what the
         fleet learner recommends.
     target_ms: that with headroom, before any bound.
@@ -71,6 +74,8 @@ class TimeoutPlan:
     inject_ms: int | None
     group_ms: int | None = None
     group_target_ms: int | None = None
+    own_ms: int | None = None
+    note: str = ""
     slow_ms: int | None = None
     need_ms: int
     target_ms: int
@@ -112,6 +117,7 @@ def plan_of(
     message: str,
     inject_ms: int | None = None,
     group_target_ms: int | None = None,
+    own_ms: int | None = None,
     source: TimeoutSource | None = None,
     advice_verdict: AdviceVerdict | None = None,
 ) -> TimeoutPlan:
@@ -125,6 +131,7 @@ def plan_of(
         inject_ms=inject_ms,
         group_ms=bounds.group_ms,
         group_target_ms=group_target_ms,
+        own_ms=own_ms,
         need_ms=wish.need_ms,
         target_ms=wish.target_ms,
         source=source or wish.source,

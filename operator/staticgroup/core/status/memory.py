@@ -22,6 +22,7 @@ from ..ids.naming import Naming
 from ..snapshot import History, Injected, RemovalRecord, SeatMemory
 from .absences import absences_from, measured_from
 from .checkpoints import LISTED, checkpoint_from, is_sealed, seated, wire_time
+from .shared_settings import shared_setting_from
 
 EVIDENCE_MAX = 300
 LONGEST_SESSION_S = 1800.0
@@ -47,6 +48,7 @@ def history_from(status: api.StaticGroupStatus | None, uid: str) -> History:
         fleet_timeout_ms=_fleet_timeout_ms(status),
         absences=absences_from(status.absences),
         measured=measured_from(status.absences),
+        shared_setting=shared_setting_from(status.timeout),
     )
 
 
@@ -55,7 +57,10 @@ def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
     if status.timeout is None or status.timeout.source is not api.TimeoutSource.FLEET:
         return None
     own_ms = status.injected.session_timeout_ms if status.injected is not None else None
-    return own_ms if own_ms is not None or status.protocol is GroupProtocol.CLASSIC else status.timeout.next_ms
+    if own_ms is not None or status.protocol is GroupProtocol.CLASSIC:
+        return own_ms
+    # What the group has may be longer, because others want it to be, or wanted it lately.
+    return status.timeout.next_ms if status.timeout.own_ms is None else status.timeout.own_ms
 
 
 def ledger_from(

@@ -34,6 +34,7 @@ from .checkpoints import sealed, wire_continuity
 from .connect import connect_status
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
+from .shared_settings import own_ms, wire_shared_setting
 from .statements import conditions_of
 
 
@@ -198,6 +199,8 @@ def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
         effective_ms=t.in_force.shortest_ms,
         effective_max_ms=t.in_force.longest_ms,
         next_ms=t.next_ms,
+        own_ms=own_ms(t, previous.timeout),
+        shared_setting=wire_shared_setting(plan.history.shared_setting),
         unknown_pods=min(t.in_force.unknown, INT32_MAX),
         recommended=recommended,
         samples=samples,
@@ -232,7 +235,9 @@ def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Reco
         and before.source is api.RecommendationSource.FLEET
     ):
         return before, previous.samples
-    chosen_ms = t.inject_ms if t.inject_ms is not None else t.group_target_ms
+    chosen_ms = t.inject_ms
+    if chosen_ms is None and t.group_target_ms is not None and t.own_ms is not None:  # what is set may be longer, for others
+        chosen_ms = max(t.broker_min_ms or 0, min(t.own_ms, t.group_target_ms))
     target_ms = t.target_ms if chosen_ms is None else chosen_ms
     lower_ms = t.need_ms if t.is_measured else t.structural_ms
     recommended = api.Recommended(lower_ms=lower_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms)

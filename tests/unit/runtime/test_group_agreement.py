@@ -1,0 +1,287 @@
+"""StaticGroups of one Kafka group come to one session timeout and leave it alone: whoever they are, in whatever order they look.
+
+Each is planned by the real plan, told by the real status, and heard by the others through the real stores; between them stands one
+setting at the brokers. What they must come to is computed apart: the longest that any of them would set if it were alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from staticgroup.api.recommendation import Setting
+from staticgroup.core import protocols
+from staticgroup.core.group import BrokerBounds, GroupType
+from staticgroup.core.next_pods.advice import Advice
+from staticgroup.core.next_pods.choice import plan_timeout
+from staticgroup.core.next_pods.group_config import asked
+from staticgroup.core.next_pods.measured import LOWER_AFTER_S
+from staticgroup.core.next_pods.shared_setting import LOWER_BY
+from staticgroup.core.next_pods.wishes import Experience
+from staticgroup.core.outcomes import Executed
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import History
+from staticgroup.core.status.memory import history_from
+from staticgroup.core.status.projection import project
+from staticgroup.runtime.stores import Stores
+from support.bounds import altered, broker_bounds
+from support.recommendations import advice, advices
+from unit.core.builders import NOW_S, departure, group, history, member, workload
+from unit.core.test_timeouts import bounds_ms, wishes
+from unit.core.test_wishes import rollouts
+
+from .operator_world import static_group
+
+SETTING = "consumer.session.timeout.ms"
+ROUND_S = 30.0
+NAMES = ("alpha", "beta", "gamma", "delta")
+
+
+@dataclass(frozen=True)
+class Party:
+    """What one StaticGroup is like: what it wants, and whether it may set it, rests, or has never been looked at."""
+
+    session: dict[str, Any]
+    mode: str = "Manage"
+    rests: bool = False
+    is_new: bool = False
+    grace_s: int = 30
+    lengths_ms: tuple[int, ...] = ()
+    advice: Advice | None = None
+
+    @property
+    def writes(self) -> bool:
+        return self.mode == "Manage" and bool(self.session.get("writeGroupConfig"))
+
+
+def of_consumers(told: Advice) -> Advice:
+    assert told.record is not None
+    return replace(told, record=told.record.model_copy(update={"setting": Setting.CONSUMER_SESSION_TIMEOUT}))
+
+
+parties = st.builds(
+    Party,
+    session=st.builds(lambda wish, writes: wish.to_wire() | {"writeGroupConfig": writes}, wishes, st.sampled_from([True, True, False])),
+    mode=st.sampled_from(["Manage", "Manage", "Observe"]),
+    rests=st.sampled_from([False, False, True]),
+    is_new=st.sampled_from([False, False, False, True]),
+    grace_s=st.integers(0, 900),
+    lengths_ms=st.lists(st.integers(0, 400_000), max_size=8).map(tuple),
+    advice=st.none() | advices.map(of_consumers),
+)
+
+
+@dataclass
+class World:
+    """One namespace, one group, and the brokers' setting of it."""
+
+    parties: tuple[Party, ...]
+    bounds: BrokerBounds
+    now_s: float = NOW_S
+    stores: Stores = field(default_factory=Stores)
+    histories: dict[int, History] = field(default_factory=dict)
+    values_ms: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for n in range(len(self.parties)):
+            self.stores.put_group(("shop", NAMES[n]), self.body(n, None))
+
+    def body(self, n: int, status: dict[str, Any] | None) -> dict[str, Any]:
+        party = self.parties[n]
+        found = static_group(uid=f"sg-{n}", protocol="Consumer", mode=party.mode, suspend=party.rests, sessionTimeout=party.session)
+        found["metadata"] |= {"name": NAMES[n]}
+        found["spec"]["workloadRef"] = {"name": f"w{n}"}
+        return found | ({"status": status} if status is not None else {})
+
+    @property
+    def value_ms(self) -> int:
+        value_ms = self.bounds.of(GroupType.CONSUMER).group_ms
+        assert value_ms is not None
+        return value_ms
+
+    def round(self, n: int) -> None:
+        """Let one look, set and tell, as a reconciler does."""
+        key, party = ("shop", NAMES[n]), self.parties[n]
+        spec = self.stores.groups[key].spec
+        before = self.histories.get(n) or history(injected=None, absences=rollouts(*party.lengths_ms))
+        snapshot = departure(
+            name=NAMES[n], uid=f"sg-{n}", workload=workload(2, termination_grace_s=party.grace_s), bounds=self.bounds, advice=party.advice,
+            group=group(member(0), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5), chains={}, fresh={},
+            asked_by_others_ms=self.stores.asked_by_others_ms(key), unheard=self.stores.unheard(key), described_at_s=self.now_s,
+        )  # fmt: skip
+        decided = plan(spec, snapshot, before, self.now_s)
+        after = decided.history
+        if decided.group_config is not None:
+            assert party.writes
+            self.bounds = altered(self.bounds, decided.group_config.values)
+            after = replace(after, group_config=asked(decided.group_config, None, self.now_s))
+        self.histories[n] = after
+        status = project(spec, snapshot, decided, Executed(), (), self.stores.groups[key].status, datetime.fromtimestamp(self.now_s, tz=UTC))
+        self.stores.put_group(key, self.body(n, status.to_wire()))
+        self.values_ms.append(self.value_ms)
+        self.now_s += ROUND_S
+
+    def restart(self) -> None:
+        """Replace the operator: only statuses are left."""
+        for n, known in self.histories.items():
+            read = history_from(self.stores.groups["shop", NAMES[n]].status, f"sg-{n}")
+            self.histories[n] = replace(read, injected=None, absences=known.absences)
+
+    def wanted_ms(self, among: tuple[int, ...]) -> int:
+        """Return the longest that any of them would set if it were alone."""
+        return max(self._alone_ms(self.parties[n]) for n in among)
+
+    def _alone_ms(self, party: Party) -> int:
+        spec = self.stores.groups["shop", NAMES[self.parties.index(party)]].spec.session_timeout
+        found = plan_timeout(
+            spec, workload(2, termination_grace_s=party.grace_s), protocols.CONSUMER, self.bounds, advice=party.advice,
+            experience=Experience(absences=rollouts(*party.lengths_ms), now_s=NOW_S), writes_group=True,
+        )  # fmt: skip
+        assert found.group_target_ms is not None
+        return found.group_target_ms
+
+    def active(self) -> tuple[int, ...]:
+        return tuple(n for n, party in enumerate(self.parties) if not party.rests and not party.is_new)
+
+
+def bounded(low_ms: int, high_ms: int, holds_ms: int) -> BrokerBounds:
+    holds_ms = max(low_ms, min(holds_ms, high_ms))
+    return broker_bounds(
+        consumer_min_ms=low_ms, consumer_max_ms=high_ms, consumer_session_ms=holds_ms, consumer_heartbeat_ms=5_000,
+        stored={SETTING: holds_ms}, limits={SETTING: (low_ms, high_ms)},
+    )  # fmt: skip
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    who=st.lists(parties, min_size=2, max_size=4, unique_by=id).map(tuple), within=bounds_ms, holds_ms=st.integers(1, 1_800_000), data=st.data()
+)  # fmt: skip
+def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(who: tuple[Party, ...], within, holds_ms, data) -> None:
+    world = World(who, bounded(*within, holds_ms))
+    active = world.active()
+    rounds = data.draw(st.permutations(active * 3))
+    for n in rounds:
+        world.round(n)
+    if not any(who[n].writes for n in active):
+        assert set(world.values_ms) <= {world.value_ms}
+        return
+    expected_ms = max(world.wanted_ms(active), bounded(*within, holds_ms).of(GroupType.CONSUMER).group_ms or 0)
+    assert world.value_ms == expected_ms
+    settled = len(world.values_ms)
+    for n in data.draw(st.lists(st.sampled_from(active), max_size=8)):
+        world.round(n)
+        if data.draw(st.booleans()):
+            world.restart()
+    assert set(world.values_ms[settled:]) <= {expected_ms}
+    assert all(later >= sooner for sooner, later in pairwise(world.values_ms))
+
+
+@settings(deadline=None, max_examples=60)
+@given(who=st.lists(parties, min_size=2, max_size=4, unique_by=id).map(tuple), holds_ms=st.integers(45_000, 1_800_000), data=st.data())
+def test_a_longer_value_goes_down_step_by_step_once_all_have_spoken(who: tuple[Party, ...], holds_ms: int, data) -> None:
+    who = tuple(replace(party, rests=False) for party in who)
+    world = World(who, bounded(45_000, 1_800_000, holds_ms))
+    active = world.active()
+    for _ in range(20):
+        for n in data.draw(st.permutations(active)):
+            world.round(n)
+        world.now_s += LOWER_AFTER_S / 2
+    if not any(who[n].writes for n in active):
+        assert set(world.values_ms) <= {holds_ms}
+        return
+    wanted_ms = world.wanted_ms(active)
+    if any(party.is_new for party in who):  # one that has not spoken may want anything
+        assert world.value_ms == max(holds_ms, wanted_ms)
+        return
+    assert world.value_ms == wanted_ms
+    from_ms = next((n for n, value_ms in enumerate(world.values_ms) if value_ms >= wanted_ms), 0)
+    falls = world.values_ms[from_ms:]
+    assert all(sooner >= later >= min(sooner, max(wanted_ms, sooner // LOWER_BY)) for sooner, later in pairwise(falls))
+    writes_a_day = [
+        sum(a != b for a, b in pairwise(falls[n : n + 2 * len(active)])) for n in range(len(falls))
+    ]
+    assert max(writes_a_day, default=0) <= 1
+
+
+def test_number_that_each_tells_is_capped_by_its_own_bounds_only() -> None:
+    """A wants 115 s; B wants 670 and caps itself at 120: both come to 120, where one wrote 670 and the other one 120 for ever."""
+    short = Party(session={"writeGroupConfig": True})
+    capped = Party(session={"writeGroupConfig": True, "maxSeconds": 120}, grace_s=400)
+    world = World((short, capped), bounded(45_000, 1_800_000, 45_000))
+    for _ in range(6):
+        world.round(0)
+        world.round(1)
+    assert world.values_ms[2:] == [120_000] * 10
+
+
+def test_fixed_number_is_told_whatever_the_fleet_recommends() -> None:
+    """B is Fixed at 600 s and a record says 60 s; A listened to the record, and each undid what the other one had set."""
+    told = of_consumers(advice())
+    fixed = Party(session={"writeGroupConfig": True, "mode": "Fixed", "seconds": 600}, advice=told)
+    world = World((Party(session={"writeGroupConfig": True}), fixed), bounded(45_000, 1_800_000, 45_000))
+    for _ in range(6):
+        world.round(0)
+        world.round(1)
+    assert world.values_ms[2:] == [600_000] * 10
+
+
+def test_who_rests_or_only_observes_counts_and_who_is_gone_does_for_a_day() -> None:
+    """Its members still run: a setting that is lowered at once fences them with their next restart."""
+    quick, slow = Party(session={"writeGroupConfig": True}), Party(session={"writeGroupConfig": True}, grace_s=400)
+    world = World((quick, slow), bounded(45_000, 1_800_000, 45_000))
+    for n in (0, 1, 0, 1):
+        world.round(n)
+    needed_ms = world.value_ms
+    for change in ({"rests": True}, {"mode": "Observe"}, {"session": {}}):
+        world.parties = (quick, replace(slow, **change))
+        told = world.stores.groups["shop", "beta"].status
+        assert told is not None
+        world.stores.put_group(("shop", "beta"), world.body(1, told.to_wire()))
+        for _ in range(4):
+            world.now_s += LOWER_AFTER_S
+            world.round(0)
+        assert world.value_ms == needed_ms
+    assert world.stores.drop_group(("shop", "beta"), "sg-1")
+    world.round(0)
+    world.now_s += LOWER_AFTER_S - 2 * ROUND_S
+    world.round(0)
+    assert world.value_ms == needed_ms
+    world.now_s += ROUND_S
+    world.round(0)
+    assert world.value_ms == needed_ms // LOWER_BY
+
+
+def test_one_that_cannot_be_read_or_has_not_spoken_keeps_the_setting_from_being_lowered() -> None:
+    world = World((Party(session={"writeGroupConfig": True}),), bounded(45_000, 1_800_000, 600_000))
+    unread = world.body(0, None)
+    unread["metadata"] |= {"name": "unread", "uid": "sg-9"}
+    unread["spec"] |= {"mode": "Perhaps"}
+    world.stores.put_group(("shop", "unread"), unread)
+    assert world.stores.unheard(("shop", "alpha")) == ("shop/unread",)
+    for _ in range(4):
+        world.round(0)
+        world.now_s += LOWER_AFTER_S
+    assert world.value_ms == 600_000
+    told = world.stores.groups["shop", "alpha"].status
+    assert told is not None
+    (said,) = (c.message for c in told.conditions if c.type == "TimeoutSufficient")
+    assert "is not lowered before shop/unread in the same group can say what they want" in said
+    world.stores.drop_group(("shop", "unread"), "sg-9")
+    for _ in range(2):
+        world.round(0)
+        world.now_s += LOWER_AFTER_S
+    assert world.value_ms == 300_000
+
+
+def test_classic_members_bring_their_own_and_are_not_waited_for() -> None:
+    world = World((Party(session={"writeGroupConfig": True}),), bounded(45_000, 1_800_000, 600_000))
+    classic = world.body(0, None)
+    classic["metadata"] |= {"name": "classic", "uid": "sg-9"}
+    classic["spec"] |= {"protocol": "Classic"}
+    world.stores.put_group(("shop", "classic"), classic)
+    assert world.stores.unheard(("shop", "alpha")) == ()
