@@ -72,7 +72,7 @@ def test_values_arrive_at_the_operator_with_their_units() -> None:
         node_lifecycle="Cloud",
         trust_out_of_service_taint=True,
         reap_margin_s=120,
-        ask_runtime=True,
+        ask_runtime=True, trust_kubelet=True,
     )
     namespaced = settings.from_environment(environment(render("namespaced")))
     assert namespaced.watch_namespaces == ("team-a", "team-b")

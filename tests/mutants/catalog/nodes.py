@@ -37,7 +37,7 @@ NODES = (
             ("Node of any uid", ("\"\" if suspect.node_uid else", "\"\" if True else")),
             ("Node of another timeline", ("    if suspect.created_at_s <= fleet.timeline_since_s + CLOCKS_APART_S:\n", "    if False:\n")),
             ("Node that told no machine", ("record.is_virtual or not record.machine.is_told", "record.is_virtual")),
-            ("deletion before it meant anything", ("and record.gone_since_s >= fleet.trusted_since_s", "")),
+            ("deletion before it meant anything", ("is not None and record.gone_since_s >= fleet.trusted_since_s", "is not None")),
             ("deletion that the watch has not shown", ("return record.gone_since_s is not None and", "return record.gone_since_s is None or")),
             ("Node that is there taken for deleted", ("view.uid == record.uid != suspect.node_uid and is_later", "is_later")),
             ("Node made before the pod was bound", ("suspect.bound_at_s or suspect.since_s", "0.0")),
@@ -56,7 +56,7 @@ NODES = (
         "joined span swept for its older part", "core/evidence/continuity.py", NODE_DOUBTS,
         ("second.reason if first.reason == SpanReason.WATCH_GAP else first.reason", "first.reason"),
     ),
-    mutant("binding of a pod that was made with its node", "core/evidence/chain.py", NODE_DOUBTS, ("known.node_name or not known.from_birth", "known.node_name")),
+    mutant("binding that was not seen", "core/evidence/chain.py", NODE_DOUBTS, ("known.node_name or not known.from_birth", "known.node_name")),
     *(
         mutant(name, "kube/pods/book.py", GRACE, change)
         for name, change in (

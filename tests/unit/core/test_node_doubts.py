@@ -271,6 +271,13 @@ def test_of_a_pod_that_was_made_with_its_node_the_kubelet_says_when_it_was_bound
     assert fold(known, replace(made, resource_version=101), NODE, from_birth=False, now_s=NOW_S).bound_at_s == 0.0
 
 
+def test_a_binding_that_a_gap_may_hide_is_none() -> None:
+    """What is seen then may have been written since, by another clock."""
+    waiting = fold(None, pod_version(resource_version=100, node_name=""), None, from_birth=True, now_s=NOW_S)
+    after = pod_version(resource_version=101, scheduled_at_s=NOW_S - 300)
+    assert fold(replace(waiting, from_birth=False), after, NODE, from_birth=False, now_s=NOW_S).bound_at_s == 0.0
+
+
 # joined spans -----------------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ from aiohttp import web
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kubernetes.aio.client import Configuration
-from staticgroup.kube.node_store import NodeStore
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.pod import NodeView, PodVersion
@@ -23,6 +22,7 @@ from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.container_runs import pod_runs
 from staticgroup.kube.gateway import AioKubeGateway
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
+from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.object_stream import ObjectStream
 from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pods.store import PodStore

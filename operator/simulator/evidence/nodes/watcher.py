@@ -227,5 +227,5 @@ def _rebased(vigil: Vigil) -> Vigil:
     """Return a vigil with its times counted from its last look, so that equal ones are one state."""
     at_s = vigil.looked_s
     steady_s = None if vigil.steady_since_s is None else max(-LONG_S, vigil.steady_since_s - at_s)
-    began_s = 0.0 if vigil.began_s > at_s - CLOCKS_APART_S else -CLOCKS_APART_S
+    began_s = max(-CLOCKS_APART_S, vigil.began_s - at_s)
     return replace(vigil, looked_s=0.0, began_s=began_s, moved_s=max(-LONG_S, vigil.moved_s - at_s), steady_since_s=steady_s)
