@@ -43,13 +43,14 @@ class Ground:
 
     # the operator -------------------------------------------------------------------------------------------------
 
-    def prepare(self, evidence: Evidence, *, replicas: int = 2) -> None:
-        """Have the operator conclude what a drill says, and wait until it has known the node for long enough."""
+    def prepare(self, evidence: Evidence, *, replicas: int = 2, is_remembered: bool = True) -> None:
+        """Have the operator conclude what a drill says, and wait, where it matters, until it has known the node for long enough."""
         self.mend()
         self.stage.install(**evidence.values(self.node, replicas))
         until(lambda: len(self.operators()) == replicas, deadline_s=180, what=f"{replicas} replicas", poll_s=0.5)
         self.active(since_ms=now_ms())
-        self.await_remembered()
+        if is_remembered:
+            self.await_remembered()
 
     def await_remembered(self) -> None:
         """Wait until what is made from now on is younger than what the operator remembers of the node."""
