@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import gold, schemas
 from .assembly import feature_rows
-from .configuration import Configuration
+from .configuration import Configuration, ConfigurationError
 from .errors import JobError
 from .estimates.kaplan_meier import kaplan_meier
 from .intake.ingest import Horizon
@@ -133,7 +133,7 @@ def audit(
     from .sources import kafka
 
     if configuration.kafka is None:
-        raise JobError("name the brokers whose log is to be read: --bootstrap")
+        raise ConfigurationError("name the brokers whose log is to be read: --bootstrap")
     options = {"kafka.bootstrap.servers": configuration.kafka.bootstrap_servers, "subscribe": offsets_topic}
     with opened(configuration, "audit") as job:
         source = job.journal.runs.latest()
@@ -176,7 +176,7 @@ def bill(
     from .bill.log import OffsetsLog
 
     if configuration.kafka is None:
-        raise JobError("name the brokers whose log is to be read: --bootstrap")
+        raise ConfigurationError("name the brokers whose log is to be read: --bootstrap")
     told = {**configuration.kafka.options, **dict(options)}
     log = OffsetsLog({**told, "kafka.bootstrap.servers": configuration.kafka.bootstrap_servers}, offsets_topic)
     with opened(configuration, "bill") as job:

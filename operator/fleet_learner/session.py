@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .lake.jars import jar_paths
@@ -34,7 +35,10 @@ _USUAL: Final[Mapping[str, str]] = {
     "spark.driver.memory": "2g",
     # A batch asks for throughput, not for short pauses; and what Spark generates for a record of fifty fields is a method that the
     # JVM leaves interpreted, unless told otherwise: parsing takes twice as long then.
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:-DontCompileHugeMethods",
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+        f" -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    ),
     "spark.sql.shuffle.partitions": "8",
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # asks the JVM for its session once for each column
     "spark.driver.bindAddress": "127.0.0.1",

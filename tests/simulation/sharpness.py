@@ -122,6 +122,14 @@ BROKEN: tuple[Broken, ...] = (
         ("    not_read_afresh,\n    expected_again,\n    pod_present,\n    no_barrier,\n", ""),
     ),
     _broken(
+        "the deletion of a Node counts whatever its lifecycle",
+        "S1",
+        "node_is_deleted_after_its_pod",
+        (33,),
+        "core/evidence/nodes.py",
+        ("        return self.lifecycle is not NodeLifecycle.UNTRUSTED\n", "        return True\n"),
+    ),
+    _broken(
         "members leave by instance id alone",
         "S5",
         "zombie_of_a_lost_node",

@@ -15,9 +15,12 @@ from simulator.faults import FAULTS, carry_out, heirs
 from simulator.faults.labels import copy_without_labels
 from simulator.faults.people import create_group_again
 from simulator.kubernetes.api_server import ApiError
+from simulator.kubernetes.node.kubelet import Kubelet
 from simulator.kubernetes.objects import (
+    EVENTS,
     LEASES,
     MUTATING_POLICIES,
+    NODES,
     PODS,
     STATIC_GROUPS,
     Json,
@@ -440,3 +443,114 @@ def test_operators_may_watch_many_namespaces_one_by_one() -> None:
         assert world.safety.removals == 1
 
     in_world(test, watched=25)
+
+
+# what becomes of machines ------------------------------------------------------------------------------------------------
+
+
+def lost(world: World, ordinal: int) -> tuple[Json, Kubelet]:
+    """Return the pod of an ordinal and its node, before something happens to them."""
+    found = pod(world, ordinal)
+    return found, world.kubernetes.nodes[found["spec"]["nodeName"]]
+
+
+def runs(world: World, found: Json) -> bool:
+    return world.processes.is_running(uid_of(found), world.team.container)
+
+
+def closed(world: World) -> bool:
+    return any(e.get("reason") == "SuspectClosedByNode" for e in world.server.list(EVENTS))
+
+
+def test_a_replaced_machine_has_the_name_and_another_identity_and_what_the_first_runs_is_proven_by_nothing() -> None:
+    async def test(world: World) -> None:
+        await asyncio.sleep(70)
+        found, node = lost(world, 2)
+        heal = begin(world, "machine_is_replaced")
+        await world.until(lambda: node.is_replaced, 100, "another machine has the name")
+        present = world.kubernetes.nodes[node.name]
+        info = (world.server.get(NODES, "", node.name) or {})["status"]["nodeInfo"]
+        assert (info["machineID"], present.name) == (f"machine-{present.host}", node.name) != (f"machine-{node.host}", "")
+        await asyncio.sleep(300)
+        assert runs(world, found), "nobody reaches it"
+        assert present.running_pods() == [p for p in present.running_pods() if p[2] != uid_of(found)]
+        assert not closed(world)
+        assert heal is not None
+        heal()
+        await world.until(lambda: not runs(world, found), 60, "it is off, or was told")
+
+    assert in_world(test).violations == []
+
+
+@pytest.mark.parametrize("lifecycle", ["Untrusted", "Cloud", "Fixed"])
+def test_a_node_is_deleted_as_its_lifecycle_says(lifecycle: str) -> None:
+    """Where that is sworn the machine is off by then, and the suspect is closed; where not, it goes on and nothing is."""
+
+    async def test(world: World) -> None:
+        found, node = lost(world, 2)
+        heal = begin(world, "node_is_deleted_after_its_pod", seed=3)
+        await world.until(lambda: world.server.get(NODES, "", node.name) is None, 60, "the Node is gone")
+        assert runs(world, found) == (lifecycle == "Untrusted")
+        if lifecycle == "Untrusted":
+            await asyncio.sleep(120)
+        else:
+            await world.until(lambda: closed(world), 120, "its suspect is closed")
+        assert closed(world) == (lifecycle != "Untrusted")
+        assert heal is not None
+        heal()
+        await world.until(lambda: world.server.get(NODES, "", node.name) is not None, 60, "it has registered again")
+
+    assert in_world(test, node_lifecycle=lifecycle).violations == []
+
+
+def test_a_kubelet_that_slept_hears_late_and_ends_what_it_then_hears_of() -> None:
+    async def test(world: World) -> None:
+        await asyncio.sleep(70)
+        found, _ = lost(world, 2)
+        heal = begin(world, "kubelet_sleeps_through_a_deletion")
+        await asyncio.sleep(60)
+        assert runs(world, found)
+        assert heal is not None
+        heal()
+        await world.until(lambda: not runs(world, found), 60, "it is reaped")
+        await world.until(lambda: told(world, "rolls") == 2, 120, "newer pods come")
+
+    assert in_world(test, asks_runtime=True, reap_margin_s=10.0).violations == []
+
+
+@pytest.mark.parametrize("asks_runtime", [False, True])
+def test_a_kill_that_hangs_closes_nothing_until_it_is_through(asks_runtime: bool) -> None:
+    """The runtime still lists the pod where it is asked; where not, its deletion was seen to be overdue."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(70)
+        found, node = lost(world, 2)
+        heal = begin(world, "kill_hangs", seed=2)
+        await world.until(lambda: world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") is None, 100, "the object is gone")
+        await asyncio.sleep(250)
+        assert runs(world, found)
+        assert told(world, "kill hangs") > 0
+        assert uid_of(found) in {uid for _, _, uid in node.running_pods()}
+        assert not closed(world)
+        assert heal is not None
+        heal()
+        await world.until(lambda: not runs(world, found), 60, "it has ended")
+
+    assert in_world(test, asks_runtime=asks_runtime, reap_margin_s=10.0).violations == []
+
+
+def test_a_node_that_joined_after_the_backup_runs_on_and_nobody_knows_of_it() -> None:
+    async def test(world: World) -> None:
+        heal = begin(world, "node_joined_after_the_backup", seed=2)
+        node = world.kubernetes.nodes["n5"]
+        await world.until(lambda: told(world, "restored"), 150, "etcd is set back")
+        assert world.server.get(NODES, "", "n5") is None
+        assert [p.node for p in world.processes.running() if p.node == "n5"] == ["n5"]
+        await asyncio.sleep(100)
+        assert [p.node for p in world.processes.running() if p.node == "n5"] == ["n5"]
+        assert heal is not None
+        heal()
+        await world.until(lambda: not [p for p in world.processes.running() if p.node == "n5"], 60, "it has heard")
+        assert not node.is_cut
+
+    assert in_world(test).violations == []

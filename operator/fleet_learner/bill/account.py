@@ -62,7 +62,7 @@ def bills(
     *,
     end_offsets: DataFrame | None = None,
     from_ms: int = 0,
-    is_whole: bool = False,
+    known_from: DataFrame | None = None,
 ) -> DataFrame:
     """Draw up the bill of every group of a cluster.
 
@@ -72,7 +72,8 @@ def bills(
     causes: of that time and all before it: a group that rests is what its last record says, however long ago.
     standstills: of the time that counts.
     from_ms: when that time begins.
-    is_whole: it is known otherwise that no record of a group is missing since then.
+    known_from: `log_partition`, `covered_from_ms`, for a log whose records of groups were kept: since then none of them is missing
+        there; in a partition that it does not name, none since `from_ms`. None: nothing was kept, the log itself has to tell.
     end_offsets: `topic`, `partition`, `end_offset`, `sampled_ms`: where each topic ended at one moment; None leaves
         `records_delayed` null.
 
@@ -85,13 +86,15 @@ def bills(
     covered = _covered(commits, causes.where(F.col("at_ms") >= from_ms - CONTEXT_MS)).withColumn(
         "covered_from_ms", F.greatest("covered_from_ms", F.lit(from_ms))
     )
-    commits = commits.where(F.col("timestamp_ms") >= from_ms)
-    if is_whole:
+    commits, counted_ms = commits.where(F.col("timestamp_ms") >= from_ms), F.lit(from_ms).cast("bigint")
+    if known_from is not None:
         ends = commits.groupBy("log_partition").agg(F.max("timestamp_ms").alias("covered_to_ms"))
-        beginning = {"covered_offset": F.lit(0).cast("bigint"), "covered_from_ms": F.lit(from_ms).cast("bigint")}
-        covered = ends.withColumns(beginning)
+        counted_ms = F.coalesce("covered_from_ms", counted_ms)
+        covered = ends.join(known_from, ["log_partition"], "left").withColumns(
+            {"covered_offset": F.lit(0).cast("bigint"), "covered_from_ms": counted_ms}
+        )
     delayed = None if end_offsets is None else _delayed(commits, standstills, end_offsets)
-    groups = _of_commits(commits).join(_of_causes(causes, covered, from_ms), [*GROUP], "full")
+    groups = _of_commits(commits).join(_of_causes(causes, covered, counted_ms), [*GROUP], "full")
     cost = _of_standstills(standstills, covered)
     interrupted = _interrupted(causes, standstills)
     joined = groups.join(covered, ["log_partition"], "left")
@@ -152,12 +155,12 @@ def _of_commits(commits: DataFrame) -> DataFrame:
     return each.groupBy(*GROUP).agg(F.count("*").alias("partitions"), F.sum("commits").alias("commits"))
 
 
-def _of_causes(causes: DataFrame, covered: DataFrame, from_ms: int) -> DataFrame:
+def _of_causes(causes: DataFrame, covered: DataFrame, counted_ms: Column) -> DataFrame:
     """Count what happened in the covered time, and say what each group is by its last record."""
     from pyspark.sql import functions as F
 
     last = ("group_type", "protocol_type", "protocol_name", "members", "static_members")
-    in_time = (F.col("log_offset") >= F.col("covered_offset")) & (F.col("at_ms") >= from_ms)
+    in_time = (F.col("log_offset") >= F.col("covered_offset")) & (F.col("at_ms") >= counted_ms)
     of_kind = {name: F.count_if(in_time & (F.col("kind") == kind.value)).alias(name) for name, kind in _COUNTED.items()}
     is_restart = F.col("kind").isin(CauseKind.RESTART.value, CauseKind.STARTED.value) & (F.col("returned") > 0)
     halves = F.when(is_restart, F.col("rebalances") + F.col("halves_before"))

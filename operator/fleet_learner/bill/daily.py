@@ -24,6 +24,7 @@ from .cause_rows import causes
 from .commits import COMMIT, group_of_key, offset_commits
 from .job import keeping
 from .schemas import BILL_SLICES, GROUP_RECORDS, STANDSTILLS
+from .silences import GROUP
 from .standstills import KNOWN, standstills
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def _write(
     on_step(f"{STANDSTILLS.name}: {written[STANDSTILLS].rows} rows")
 
     measured = keep(lake.read(STANDSTILLS, written[STANDSTILLS].version, since_ms=since_ms))
-    slices = _slices(commits, caused, measured, plan)
+    earlier = None if before is None else lake.published(BILL_SLICES, before, since_ms=since_ms)
+    slices = _slices(commits, caused, measured, plan, earlier)
     written[BILL_SLICES] = lake.replace_since(BILL_SLICES, slices, since_ms=since_ms, run=number)
     on_step(f"{BILL_SLICES.name}: {written[BILL_SLICES].rows} rows")
     bad = every.where(F.col("kind") != COMMIT).count()
@@ -217,11 +219,14 @@ def _best_of(new: DataFrame, old: DataFrame) -> DataFrame:
     return new.join(kept.select(*key), key, "left_anti").unionByName(kept).select(*STANDSTILLS.names)
 
 
-def _slices(commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan) -> DataFrame:
-    """Draw up a bill for the days that are over, and one for the day that is not."""
+def _slices(
+    commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan, earlier: DataFrame | None
+) -> DataFrame:
+    """Draw up a bill for the days that are over, and one for the day that is not; `earlier`: those of the run before."""
     from pyspark.sql import functions as F
 
     cluster = plan.settings["kafka_cluster_id"]
+    groups = commits.select(*GROUP).union(caused.select(*GROUP)).distinct()
     made = None
     for from_ms, to_ms in _bounds(commits, plan):
         each = bills(
@@ -230,15 +235,34 @@ def _slices(commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan)
             stood.where(F.col("from_ms").between(from_ms, to_ms - 1)),
             cluster,
             from_ms=from_ms,
-            # Records of groups are kept from the first run on, so of what came later none is missing.
-            is_whole=plan.number > 0,
+            # Records of groups are kept from the first run on, so none is missing since that one's log was whole.
+            known_from=None if earlier is None else _known_from(earlier, groups, from_ms),
         )
         slice_ = each.withColumn("slice_from_ms", F.lit(from_ms).cast("bigint")).withColumn(
             "slice_to_ms", F.lit(to_ms).cast("bigint")
         )
         made = slice_ if made is None else made.unionByName(slice_)
     assert made is not None
-    return made.select(*BILL_SLICES.names)
+    return (made if earlier is None else _with_most_commits(made, earlier)).select(*BILL_SLICES.names)
+
+
+def _known_from(earlier: DataFrame, groups: DataFrame, from_ms: int) -> DataFrame:
+    """Return (log_partition, covered_from_ms) of a slice as the run before had it: a later look makes no record come back."""
+    from pyspark.sql import functions as F
+
+    same = earlier.where(F.col("slice_from_ms") == from_ms).select("group_id", "covered_from_ms")
+    return same.join(groups, ["group_id"], "inner").groupBy("log_partition").agg(
+        F.min("covered_from_ms").alias("covered_from_ms")
+    )  # fmt: skip
+
+
+def _with_most_commits(slices: DataFrame, earlier: DataFrame) -> DataFrame:
+    """Count the commits of a slice as the run did that saw the most of them: compaction only ever takes some away."""
+    from pyspark.sql import functions as F
+
+    key = list(BILL_SLICES.key)
+    before = earlier.select(*key, F.col("commits").alias("commits_before"))
+    return slices.join(before, key, "left").withColumn("commits", F.greatest("commits", "commits_before"))
 
 
 def _bounds(commits: DataFrame, plan: Plan) -> Iterator[tuple[int, int]]:

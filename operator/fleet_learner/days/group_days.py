@@ -118,6 +118,7 @@ def busy_days(
             *(F.max_by(F.col(name), F.when(F.col(name).isNotNull(), latest)).alias(name) for name in sizes),
             F.max_by(F.struct(*_NAMES), latest).alias("name"),
             F.max("k8s_cluster_uid").alias("k8s_cluster_uid"),
+            F.collect_set("k8s_cluster_uid").alias("k8s_cluster_uids"),
             # Without the condition, no instance id at all would count as one: xxhash64(NULL) is not NULL.
             F.collect_set(F.when(F.col("instance_id").isNotNull(), F.xxhash64("instance_id"))).alias("instances"),
         )
@@ -154,12 +155,18 @@ def group_day(
     from pyspark.sql import functions as F
 
     days = _with_quiet_days(busy.where(F.col("day_ms").between(start_ms, as_of_ms - 1)), as_of_ms)
-    clusters = days.select(F.col("uid").alias("k8s_cluster_uid"), "day_ms", "day_end_ms").distinct()
-    covered = covered_days(beats, blind_windows, clusters).withColumnRenamed("k8s_cluster_uid", "uid")
+    clusters = days.select(F.explode("uids").alias("k8s_cluster_uid"), "day_ms", "day_end_ms").distinct()
+    covered = (
+        covered_days(beats, blind_windows, clusters)
+        .groupBy("day_ms")
+        .agg(F.map_from_entries(F.collect_list(F.struct("k8s_cluster_uid", "covered_ms"))).alias("covered"))
+    )
+    # Of two operators that told of a group, the one that looked for longer: at least so much of it was seen.
+    longest = F.array_max(F.transform("uids", lambda uid: F.col("covered")[uid]))
     return (
         _with_dynamic(days, dynamic)
-        .join(covered, on=["uid", "day_ms"], how="left")
-        .withColumn("covered_ms", F.coalesce("covered_ms", F.lit(0)).cast("bigint"))
+        .join(F.broadcast(covered), on=["day_ms"], how="left")
+        .withColumn("covered_ms", F.coalesce(longest, F.lit(0)).cast("bigint"))
         .select("*", "known_name.*")
         .select(*GROUP_DAY.names)
     )
@@ -170,12 +177,13 @@ def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
+    uids = F.coalesce("k8s_cluster_uids", F.array_compact(F.array("k8s_cluster_uid")))
     spine = (
         days.groupBy("group_key")
         .agg(
             F.sequence(F.min("day_ms"), F.lit((as_of_ms - 1) // DAY_MS * DAY_MS), F.lit(DAY_MS)).alias("days"),
             F.max_by(F.struct(*_NAMES), "day_ms").alias("known_name"),
-            F.max("k8s_cluster_uid").alias("uid"),
+            F.array_distinct(F.flatten(F.collect_list(uids))).alias("uids"),
             F.size(F.array_distinct(F.flatten(F.collect_list("instances")))).alias("seen_members"),
         )
         .withColumn("day_ms", F.explode("days"))

@@ -14,7 +14,7 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from staticgroup.api.journal import SKEW_MS
+from staticgroup.api.journal import SKEW_MS, TEXT_MAX
 
 from ..lake.lake import day_column
 from ..schemas import BEATS, GROUP_EVENTS, MEMBER_EVENTS, QUARANTINE, QuarantineReason, Table
@@ -132,7 +132,7 @@ def _verdict() -> Column:
         (F.col("event.dataschema") != expected, bad(QuarantineReason.INVALID, "dataschema: not of this type")),
         (~F.col("event.time").rlike(_TIME), bad(QuarantineReason.INVALID, "time: not RFC 3339 in UTC")),
         (~F.col("event.source").rlike(_SOURCE), bad(QuarantineReason.INVALID, "source: no cluster")),
-        (_out_of_bounds(), bad(QuarantineReason.INVALID, "a number or a time is out of bounds")),
+        (_out_of_bounds(), bad(QuarantineReason.INVALID, "a number, a time or the length of a text is out of bounds")),
     )
     first, *rest = rules
     return reduce(lambda chain, rule: chain.when(*rule), rest, F.when(*first))
@@ -169,17 +169,7 @@ _NOT_TEXT: Final = {
     "session_timeout_ms_after",
     "static_groups",
 }
-_NOT_NEGATIVE: Final = (
-    "seq",
-    "observed_at_ms",
-    "source_time_ms",
-    "time_lo_ms",
-    "time_hi_ms",
-    "restart_count",
-    "session_timeout_ms",
-    "group_epoch",
-    "interval_ms",
-)
+_OF_TYPE: Final = {name: kind for name, kind in (field.split() for field in _DATA.split(","))}
 _TIMES: Final = ("observed_at_ms", "source_time_ms", "time_lo_ms", "time_hi_ms")
 _YEAR_10000_MS: Final = 253_402_300_800_000
 
@@ -187,9 +177,11 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 def _out_of_bounds() -> Column:
     from pyspark.sql import functions as F
 
-    fields = {name: F.col(f"event.data.{name}") for name in _NOT_NEGATIVE}
-    wrong = [field < 0 for field in fields.values()]
-    wrong += [fields[name] >= _YEAR_10000_MS for name in _TIMES]
+    def of(kind: str) -> list[Column]:
+        return [F.col(f"event.data.{name}") for name, each in _OF_TYPE.items() if each == kind]
+
+    late = [F.col(f"event.data.{name}") >= _YEAR_10000_MS for name in _TIMES]
+    wrong = [F.least(*of("BIGINT")) < 0, F.greatest(*map(F.length, of("STRING"))) > TEXT_MAX, *late]
     return reduce(lambda one, other: one | other, (F.coalesce(rule, F.lit(False)) for rule in wrong))
 
 

@@ -45,6 +45,7 @@ def group_state(group_events: DataFrame, member_events: DataFrame, outages: Data
     told = _by_day(group_events.where(changed | moves), "event_ms").agg(
         of_change(F.col("session_timeout_ms_after")).alias("set_timeout_ms"),
         of_change(F.col("timeout_source")).alias("timeout_source"),
+        of_change(F.col("protocol")).alias("set_protocol"),
         F.max(F.when(changed, F.col("event_ms"))).alias("set_ms"),
         F.max(F.when(changed & F.col("session_timeout_ms_before").isNotNull(), F.col("event_ms"))).alias("changed_ms"),
         F.sum(F.when(moves, F.col("partitions_moved"))).alias("moved"),
@@ -54,7 +55,10 @@ def group_state(group_events: DataFrame, member_events: DataFrame, outages: Data
         F.max_by("image_digest", latest).alias("image_digest"), F.max("event_ms").alias("up_ms")
     )
     seen = _by_day(outages.where(F.col("session_timeout_ms").isNotNull()), "down_ms").agg(
-        F.max_by("session_timeout_ms", F.struct("down_ms", "event_id")).alias("seen_timeout_ms")
+        *(
+            F.max_by(name, F.struct("down_ms", "event_id")).alias(seen)
+            for name, seen in (("session_timeout_ms", "seen_timeout_ms"), ("protocol", "seen_protocol"))
+        )
     )
     by = ["group_key", "day_ms"]
     return told.join(started, on=by, how="full").join(seen, on=by, how="full").select(*GROUP_STATE.names)
@@ -142,8 +146,10 @@ def _in_force(states: DataFrame) -> DataFrame:
 
     return states.groupBy("group_key").agg(
         last("seen_timeout_ms"),
+        last("seen_protocol", "seen_timeout_ms"),
         last("set_timeout_ms", "set_ms"),
         last("timeout_source", "set_ms"),
+        last("set_protocol", "set_ms"),
         last("image_digest", "up_ms"),
         F.max("changed_ms").alias("changed_ms"),
         F.sum("moved").alias("moved"),
@@ -153,7 +159,7 @@ def _in_force(states: DataFrame) -> DataFrame:
 
 def _earlier(recommended: DataFrame | None) -> DataFrame | None:
     """Keep of the run before what the journal's window may no longer hold, and what it said."""
-    names = ("session_timeout_ms", "timeout_source", "changed_ms", "recommended_ms", "advised_ms")
+    names = ("session_timeout_ms", "timeout_source", "changed_ms", "recommended_ms", "advised_ms", "protocol")
     return None if recommended is None else recommended.selectExpr("group_key", *(f"{n} AS earlier_{n}" for n in names))
 
 

@@ -192,7 +192,12 @@ def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy
 
     images = [s["image_digest"] for s in stops]
     changed_ms = known("changed_ms", "earlier_changed_ms")
-    current_ms = known("set_timeout_ms", "seen_timeout_ms", "earlier_session_timeout_ms")
+    # The timeout of a classic group says nothing of the KIP-848 group that it became: that one has the brokers' setting.
+    timeouts = (
+        ("set_timeout_ms", "set_protocol"), ("seen_timeout_ms", "seen_protocol"), ("earlier_session_timeout_ms", "earlier_protocol"),
+    )  # fmt: skip
+    now = row["protocol"]
+    current_ms = known(*(name for name, then in timeouts if now is None or row.get(then) in {None, now}))
     return policy.GroupState(
         # Brokers can be told to allow more than a recommendation has a number for.
         current_ms=None if current_ms is None else min(current_ms, TIMEOUT_MS_MAX),

@@ -15,7 +15,7 @@ from staticgroup.api.recommendation import Recommendation, Setting
 from staticgroup.api.recommendation import RecommendationReason as Reason
 
 from . import unknowns
-from .carrier import carried_out
+from .carrier import carried_out, is_followed
 from .model import Advice, GroupKey, Saving, Verdict
 from .units import SECOND_MS, WEEK_DAYS, amount, count, duration, partition_time, percent
 
@@ -120,7 +120,17 @@ def _kept(case: Case, *why: str) -> Advice:
 
 def _not_known(case: Case, *why: str, would_tell: tuple[str, ...]) -> Advice:
     action = f"Not enough is known of {case.key.group_id}: leave it."
-    return _made(case, Verdict.NOT_KNOWN, action, *why, would_tell=would_tell)
+    known, then_ms = case.recommendation, case.wanted_ms
+    if then_ms is None or not is_followed(known, case.source) or Reason.CANARY_ROLLED_BACK in known.reasons:
+        return _made(case, Verdict.NOT_KNOWN, action, *why, would_tell=would_tell)
+    # Auto goes by the restarts, this page by what surely saves: it must not call that left alone which is about to change.
+    action = (
+        f"Not enough is known of {case.key.group_id} to say what it saves: its operator goes to {duration(then_ms)} by itself."
+    )
+    rule = "It absorbs nearly all of the restarts." if Reason.ABSORBS_RESTARTS in known.reasons else ""
+    who, _ = carried_out(known, case.key, case.source, then_ms)
+    hold = "Mode Fixed keeps what is in force."
+    return _made(case, Verdict.NOT_KNOWN, action, *why, rule, who, hold, would_tell=would_tell)
 
 
 def _infeasible(case: Case) -> Advice | None:

@@ -24,6 +24,16 @@ _BROKERS: Final = '"$BOOTSTRAP"'
 _AT_BROKER: Final = (Setting.CONSUMER_SESSION_TIMEOUT, Setting.STREAMS_SESSION_TIMEOUT)
 
 
+def is_followed(recommendation: Recommendation, source: str | None) -> bool:
+    """Say whether an operator carries the recommendation out, whatever a person thinks of it.
+
+    Parameters
+    ----------
+    source: of the timeout in force, as the operator tells it; None: not known.
+    """
+    return recommendation.setting is Setting.SESSION_TIMEOUT and source in FOLLOWING_SOURCES
+
+
 def carried_out(recommendation: Recommendation, key: GroupKey, source: str | None, then_ms: int) -> tuple[str, str]:
     """Say who sets the timeout of a group, and how.
 
@@ -47,7 +57,7 @@ def carried_out(recommendation: Recommendation, key: GroupKey, source: str | Non
             "without a restart."
         )
         return _joined(who, wave), _group_config(key.group_id, setting.value, then_ms)
-    if source in FOLLOWING_SOURCES:
+    if is_followed(recommendation, source):
         when = (
             "the operator does it, and each pod gets it with its next restart."
             if recommendation.released

@@ -81,13 +81,15 @@ BUSY_DAY = Table(
         ghost_wanted_ms bigint!
         ghost_late_ms bigint!
         ghost_operator_ms bigint!
+        k8s_cluster_uids array<string>
         """
     ),
     ("group_key", "day_ms"),
     day_of="day_ms",
 )
 """One row per group and UTC day on which anything happened to it, of the facts of that day alone; `instances` are hashes of the
-instance ids that were heard of. gold/group_day is made of these rows.
+instance ids that were heard of, `k8s_cluster_uids` the clusters that told of it (null in rows of before they were kept).
+gold/group_day is made of these rows.
 """
 
 REPLAYED_DAY = Table(
@@ -122,14 +124,17 @@ GROUP_STATE = Table(
         image_digest string
         up_ms bigint
         seen_timeout_ms bigint
+        set_protocol string
+        seen_protocol string
         """
     ),
     ("group_key", "day_ms"),
     day_of="day_ms",
 )
 """One row per group and UTC day that told something: the last timeout set (`set_ms`: when; `changed_ms`: the last that replaced
-another), the last image started (`up_ms`: when), the last timeout that a stop was seen with, and the sums of partitions that
-moved. Each is null where the day told nothing of it.
+another), the last image started (`up_ms`: when), the last timeout that a stop was seen with, of which protocol the group was at
+either (null also in rows of before it was kept), and the sums of partitions that moved. Each is null where the day told nothing of
+it.
 """
 
 RECOMMENDATION = Table(

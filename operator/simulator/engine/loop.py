@@ -216,6 +216,19 @@ class SimulationLoop(asyncio.BaseEventLoop):
             coro, loop=self, number=self._task_count, name=None if name is None else str(name), context=context
         )
 
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+        """Put a callback among those that are due, as asyncio does, without its checks of threads and debugging."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
+        """Put a callback among those that will be due, likewise."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         """Refuse: a thread would bring real time and real order in."""
         raise SimulationError("threads do not exist in a simulation")
@@ -231,15 +244,10 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
-        self._drop_cancelled_timers(scheduled)
+        if scheduled and (scheduled[0]._cancelled or 200 < len(scheduled) < self._timer_cancelled_count * 2):
+            self._drop_cancelled_timers(scheduled)
         if not ready:
-            if not scheduled:
-                raise Deadlock(f"nothing can happen any more at {self._now_s:.3f} s")
-            if scheduled[0]._when > self.until_s:
-                raise OutOfTime(f"not done at {self.until_s:.3f} s")
-            if scheduled[0]._when > self._now_s:
-                self._now_s = scheduled[0]._when
-                self._batches_now = 0
+            self._go_on(scheduled)
         while scheduled and scheduled[0]._when <= self._now_s:
             handle = heapq.heappop(scheduled)
             handle._scheduled = False
@@ -259,6 +267,16 @@ class SimulationLoop(asyncio.BaseEventLoop):
                     handle._run()
         for hook in self.step_hooks:
             hook()
+
+    def _go_on(self, scheduled: list[Any]) -> None:
+        """Let time pass until the next timer is due."""
+        if not scheduled:
+            raise Deadlock(f"nothing can happen any more at {self._now_s:.3f} s")
+        if scheduled[0]._when > self.until_s:
+            raise OutOfTime(f"not done at {self.until_s:.3f} s")
+        if scheduled[0]._when > self._now_s:
+            self._now_s = scheduled[0]._when
+            self._batches_now = 0
 
     def _shuffle(self, batch: list[asyncio.Handle]) -> None:
         draw = self._order.random

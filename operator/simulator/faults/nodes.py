@@ -71,12 +71,17 @@ def node_is_out_of_service(world: World, rng: Random) -> Heal:
 
 @fault(lasts_s=(30, 150))
 def node_object_is_deleted(world: World, rng: Random) -> Heal:
-    """Somebody deletes the Node object of a machine that is cut off and goes on."""
+    """A Node object is deleted: of a machine that is cut off and goes on, or that is off where the operators count on that."""
     node = draw_node(world, rng)
-    node.cut()
+    if world.settings.nodes_outlive_machines:
+        node.power_off()
+    else:
+        node.cut()
     attempt(lambda: world.users.delete_node(node.name))
 
     def heal() -> None:
+        if not node.is_on:
+            node.power_on()
         node.heal()
         if world.server.get(NODES, "", node.name) is None:
             node.restart_kubelet()

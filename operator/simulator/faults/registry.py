@@ -31,23 +31,27 @@ class Fault:
     ----------
     weight: how often it is drawn, relative to the others.
     lasts_s: (least, most) seconds until it is healed.
+    is_beside: it is drawn beside the others, from a source of its own, so that what else a seed draws does not depend on it.
     """
 
     kind: str
     begin: Begin
     weight: float
     lasts_s: tuple[float, float]
+    is_beside: bool = False
 
 
 FAULTS: dict[str, Fault] = {}
 
 
-def fault(*, weight: float = 1.0, lasts_s: tuple[float, float] = (5.0, 60.0)) -> Callable[[Begin], Begin]:
+def fault(
+    *, weight: float = 1.0, lasts_s: tuple[float, float] = (5.0, 60.0), is_beside: bool = False
+) -> Callable[[Begin], Begin]:
     """Register a function as the fault of its name."""
 
     def register(begin: Begin) -> Begin:
         kind = begin.__name__
-        FAULTS[kind] = Fault(kind=kind, begin=begin, weight=weight, lasts_s=lasts_s)
+        FAULTS[kind] = Fault(kind=kind, begin=begin, weight=weight, lasts_s=lasts_s, is_beside=is_beside)
         return begin
 
     return register

@@ -81,6 +81,7 @@ class ApiServer:
     ----------
     denied: (user, verb, resource with subresource) answered 403.
     observers: called with (resource, event) after each committed write.
+    running_pods: passes on, for a node, what its kubelet says that its runtime runs.
     webhook_answers: whether it does, of the pod that is being created; else that one comes as it is.
     """
 
@@ -93,6 +94,7 @@ class ApiServer:
         self.subscriptions: dict[str, list[Subscription]] = {}
         self.observers: list[Callable[[str, Event], None]] = []
         self.webhook_answers: Callable[[], bool] = lambda: True
+        self.running_pods: Callable[[str], Json] = _no_kubelet
         self._objects: dict[str, dict[Key, Json]] = {}
         self._logs: dict[str, EventLog] = {}
         self._uid_count = 0
@@ -505,3 +507,8 @@ def _grace_of(pod: Json, asked_s: int | None) -> int:
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         return 0
     return int(grace)
+
+
+def _no_kubelet(node_name: str) -> Json:
+    """Answer where nobody has wired kubelets."""
+    raise ApiError(503, f"no kubelet of node {node_name}")

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from ..engine.loop import SimulationLoop
 from ..engine.trace import Trace
 from .admission import webhook_configuration
-from .api_server import ApiServer, Backup
+from .api_server import ApiError, ApiServer, Backup
 from .controllers.garbage_collector import GarbageCollector
 from .controllers.node_controller import NodeController, PodGarbageCollector
 from .controllers.scheduler import Scheduler
@@ -19,7 +19,7 @@ from .node.kubelet import Kubelet
 from .node.machine import LEASE_NAMESPACE
 from .node.processes import Processes
 from .node.timings import NodeTimings
-from .objects import MUTATING_POLICIES, MUTATING_WEBHOOKS, NAMESPACES, PODS, Json
+from .objects import MUTATING_POLICIES, MUTATING_WEBHOOKS, NAMESPACES, NODES, PODS, Json
 from .users import Users
 
 SLIPS_THROUGH = 0.02
@@ -61,6 +61,7 @@ class Kubernetes:
         self.trace = trace
         self.processes = processes
         self.server = ApiServer(now_s=loop.time)
+        self.server.running_pods = self.running_pods
         self.users = Users(self.server, loop, trace=trace)
         self.timings = timings or NodeTimings()
         if isinstance(processes, TellsReadiness):
@@ -80,6 +81,7 @@ class Kubernetes:
         self.pod_gc = PodGarbageCollector(self.server, loop, trace=trace)
         self.garbage_collector = GarbageCollector(self.server, loop, rng=self.rng("gc"), trace=trace)
         self.nodes: dict[str, Kubelet] = {}
+        self.machines: list[Kubelet] = []
         processes.on_exit = self._container_exited
         if isinstance(processes, TellsReadiness):
             processes.on_ready = self._container_ready
@@ -90,19 +92,47 @@ class Kubernetes:
         """Make a source of randomness that depends on the seed and a name only."""
         return Random(f"{self._seed}/kubernetes/{name}")
 
-    def add_node(self, name: str, *, version: str = "v1.36.3") -> Kubelet:
-        """Boot a machine."""
+    def add_node(self, name: str, *, version: str = "v1.36.3", host: str = "") -> Kubelet:
+        """Boot a machine; `host` tells it from others that had the name before."""
         self.nodes[name] = Kubelet(
             self.server,
             self.loop,
             self.processes,
             name=name,
-            rng=self.rng(f"node/{name}"),
+            rng=self.rng(f"node/{host or name}"),
             trace=self.trace,
             timings=self.timings,
             version=version,
+            host=host,
         )
+        self.machines.append(self.nodes[name])
         return self.nodes[name]
+
+    def replace_machine(self, name: str) -> Kubelet:
+        """Boot another machine under a node's name; that which had it is heard no more, and runs on."""
+        self.nodes[name].replaced()
+        return self.add_node(name, host=f"{name}-spare{len(self.machines)}")
+
+    def give_back(self, former: Kubelet) -> None:
+        """Switch off the machine that has a node's name, and give that back to a former one."""
+        present = self.nodes[former.name]
+        present.power_off()
+        present.replaced()
+        self.nodes[former.name] = former
+        former.takes_back()
+
+    def running_pods(self, name: str) -> Json:
+        """Answer for the kubelet of a node what its runtime runs.
+
+        Raises
+        ------
+        ApiError: it is not reached, or there is none.
+        """
+        kubelet = self.nodes.get(name)
+        if kubelet is None or self.server.get(NODES, "", name) is None or not kubelet.is_connected:
+            raise ApiError(503, f"no kubelet of node {name}")
+        items = [{"metadata": {"namespace": place, "name": pod, "uid": uid}} for place, pod, uid in kubelet.running_pods()]
+        return {"kind": "PodList", "items": items}
 
     def pod(self, namespace: str, name: str) -> Json | None:
         """Return a pod's object; None when there is none of that name."""
@@ -132,10 +162,10 @@ class Kubernetes:
             node.resync_soon()
 
     def _container_exited(self, pod_uid: str, container: str, exit_code: int) -> None:
-        for node in self.nodes.values():
+        for node in self.machines:
             if node.owns(pod_uid):
                 node.container_exited(pod_uid, container, exit_code)
 
     def _container_ready(self, pod_uid: str, container: str) -> None:
-        for node in self.nodes.values():
+        for node in self.machines:
             node.container_ready(pod_uid, container)

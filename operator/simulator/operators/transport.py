@@ -9,6 +9,7 @@ Source: staticgroup.kube.transport (problems as values, exceptions of a watch).
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ class ModelStream(WatchStream):
 
 
 _Act = Callable[[], Json]
+_RUNNING_PODS: Final = re.compile(r"/api/v1/nodes/([^/]+)/proxy/runningpods/")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +95,7 @@ class ModelTransport(Transport):
         self, server: ApiServer, loop: SimulationLoop, *, user: str, rng: Random, process: Process | None = None
     ) -> None:
         self.outage = Outage(clock_s=loop.time)
+        self.clock_ahead_s = 0.0  # all of a model world have one clock
         self.link = Link(server, loop, user=user, rng=rng, process=process)
 
     @property
@@ -141,7 +144,8 @@ class ModelTransport(Transport):
         """Send one request to a path that is not a resource."""
 
         def act() -> Json:
-            return _discovery(path)
+            asked = _RUNNING_PODS.fullmatch(path)
+            return self.link.server.running_pods(asked[1]) if asked else _discovery(path)
 
         return await self._exchange(verb, label, namespace, act)
 

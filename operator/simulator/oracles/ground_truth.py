@@ -12,11 +12,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
+from staticgroup.api.names import OUT_OF_SERVICE_TAINT
+
 from ..clients.processes import ProcessTable
 from ..engine.loop import SimulationLoop
 from ..kubernetes.api_server import ApiServer
 from ..kubernetes.node.container_status import environment
-from ..kubernetes.objects import LEASES, PODS, STATEFULSETS, STATIC_GROUPS, Json
+from ..kubernetes.objects import LEASES, NODES, PODS, STATEFULSETS, STATIC_GROUPS, Json
 from ..kubernetes.watch_log import Event
 from .issued_ids import GroupLife, Issue, scope_of
 from .promises import ROUND_MAX_S
@@ -46,6 +48,7 @@ class PodLife:
     node: where it was bound, as the how many-th event; gone_at: its object's end, likewise.
     reaped_s: since when its node's kubelet must have ended it, because it has started a pod that was bound after the object had gone, and
         the grace period is over.
+    has_word: whoever owns the cluster has sworn that nothing runs on its node.
     """
 
     uid: str
@@ -64,6 +67,7 @@ class PodLife:
     gone_at: int = 0
     grace_s: float = 30.0
     reaped_s: float = math.inf
+    has_word: bool = False
 
     @property
     def is_certified(self) -> bool:
@@ -75,7 +79,7 @@ class PodLife:
         (`staticgroup restored`), who is not there here. Of those that showed no container no proof is asked; whether a
         process of theirs lives is asked of all (S1).
         """
-        return self.has_proof or (
+        return self.has_proof or self.has_word or (
             not self.shown and (self.has_end or self.is_forgotten or (self.is_gone and not self.was_bound))
         )
 
@@ -88,6 +92,7 @@ class GroundTruth:
     cluster_uid: of the cluster, which every scope depends on.
     stopped_since_s: (operator, group id) → when the operator was told to stop writing; None: it was not.
     reporting_since_s: likewise when it was told not to release anybody.
+    is_deletion_sworn, is_taint_sworn: a Node object is deleted, or tainted out-of-service, only when its machine is off.
     """
 
     def __init__(
@@ -98,6 +103,9 @@ class GroundTruth:
         cluster_uid: str,
         stopped_since_s: Callable[[str, str], float | None],
         reporting_since_s: Callable[[str, str], float | None],
+        *,
+        is_deletion_sworn: bool = False,
+        is_taint_sworn: bool = False,
     ) -> None:
         self._loop = loop
         self._processes = processes
@@ -107,6 +115,10 @@ class GroundTruth:
         self.pods: dict[str, PodLife] = {}
         self.groups: dict[str, GroupLife] = {}
         self.renewals: dict[str, float] = {}
+        self._is_deletion_sworn = is_deletion_sworn
+        self._is_taint_sworn = is_taint_sworn
+        self._hosts: dict[str, str] = {}
+        self._hosts_read = 0
         self._events = 0
         self._replicas: dict[Workload, list[tuple[float, range]]] = {}
         self._takers: Mapping[str, Callable[[Event], None]] = {
@@ -114,6 +126,7 @@ class GroundTruth:
             STATIC_GROUPS: self._group,
             STATEFULSETS: self._workload,
             LEASES: self._lease,
+            NODES: self._node,
         }
         observers.append(self._observe)
 
@@ -272,8 +285,28 @@ class GroundTruth:
             return
         if any((s.get("state") or {}).get("running") for s in _statuses(body.get("status") or {})):
             for other in self.pods.values():
-                if other.is_gone and other.node == life.node and other.gone_at < life.bound_at:
+                is_earlier = other.is_gone and other.node == life.node and other.gone_at < life.bound_at
+                if is_earlier and self._host(other.uid) in ("", self._host(life.uid)):
                     other.reaped_s = min(other.reaped_s, self._loop.time() + other.grace_s)
+
+    def _host(self, uid: str) -> str:
+        """Return the machine that a pod ran on last; "" where it never ran."""
+        for process in self._processes.history[self._hosts_read :]:
+            self._hosts[process.pod_uid] = process.node
+        self._hosts_read = len(self._processes.history)
+        return self._hosts.get(uid, "")
+
+    def _node(self, event: Event) -> None:
+        """Take the word of whoever deletes a Node, or taints it, where that is given only of machines that are off."""
+        body = event.current if event.current is not None else event.previous
+        assert body is not None
+        taints = (body.get("spec") or {}).get("taints") or ()
+        is_sworn = self._is_deletion_sworn if event.current is None else self._is_taint_sworn and any(
+            t["key"] == OUT_OF_SERVICE_TAINT for t in taints
+        )
+        if is_sworn:
+            for pod in self.pods.values():
+                pod.has_word = pod.has_word or pod.node == body["metadata"]["name"]
 
     def _group(self, event: Event) -> None:
         body = event.current if event.current is not None else event.previous

@@ -17,6 +17,7 @@ from staticgroup.api.protocols import ProtocolChoice
 from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, AgentSource, InjectionMethod, Preset
 from staticgroup.api.resources.staticgroup import SUFFIXES_OF_STREAMS, CrashRelease, Mode, RemovalPolicy, TimeoutMode
 from staticgroup.api.roles import RoleChoice
+from staticgroup.core.evidence.nodes import NodeLifecycle
 
 from ..kubernetes.objects import Json
 from ..world.teams import GROUP, WORKLOAD, Team
@@ -47,6 +48,7 @@ SUFFIXES = {
 PROTOCOLS = {ProtocolChoice.AUTO: 1.0, ProtocolChoice.CLASSIC: 2.0, ProtocolChoice.CONSUMER: 1.0, ProtocolChoice.STREAMS: 1.0}
 TIMEOUTS = {TimeoutMode.FIXED: 3.0, TimeoutMode.AUTO: 1.0}
 CRASH_RELEASES = {CrashRelease.RELEASE: 6.0, CrashRelease.REPORT: 2.0, CrashRelease.OFF: 1.0}
+LIFECYCLES = {NodeLifecycle.UNTRUSTED: 2.0, NodeLifecycle.CLOUD: 1.0, NodeLifecycle.FIXED: 1.0}
 POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
 SCOPED = (
     "{podName}.{scope}",
@@ -168,6 +170,7 @@ def draw_world(rng: Random) -> Drawn:
         has_failure_recovery=rng.random() < 0.35,
         watched=25 if rng.random() < 0.04 else 0,
         is_observing=rng.random() < 0.01,
+        **_about_nodes(rng),
     )
     is_stopped = team.spec["mode"] == Mode.OBSERVE or team.spec["suspend"]
     return Drawn(
@@ -178,6 +181,17 @@ def draw_world(rng: Random) -> Drawn:
         manages_after_s=rng.uniform(60, 360) if is_stopped and rng.random() < 0.9 else None,
         changes=changes,
     )
+
+
+def _about_nodes(rng: Random) -> dict[str, Any]:
+    """Draw what the operators are told of nodes, from a source of its own."""
+    source = Random(f"about nodes/{rng.getstate()[1][:4]}")
+    return {
+        "node_lifecycle": pick(source, LIFECYCLES).value,
+        "trusts_taint": source.random() < 0.4,
+        "asks_runtime": source.random() < 0.5,
+        "reap_margin_s": source.choice((10.0, 60.0)),
+    }
 
 
 def draw_team(rng: Random, *, protocol: str, session_s: int, is_given: bool, has_label: bool) -> Team:

@@ -14,6 +14,7 @@ from random import Random
 from ..engine.log_capture import captured_logs
 from ..engine.loop import run as run_simulation
 from ..faults import FAULTS, Fault, carry_out
+from ..kubernetes.objects import EVENTS
 from ..oracles.promises import Violation
 from ..world.world import World
 from .drawing import ChangeKind, draw_world
@@ -22,6 +23,7 @@ from .repository import APPLIED_AGAIN, repository_source
 
 BUSY_S = 600.0
 FAULTS_MIN, FAULTS_MAX, KINDS_MIN = 8, 14, 4
+BESIDE_SHARE = 0.4
 SETTLE_S = 150.0
 """After the last healing: node controllers, back-off and re-elections come to rest."""
 QUIET_S = 60.0
@@ -120,13 +122,22 @@ def draw_faults(rng: Random, start_s: float) -> list[tuple[float, Fault]]:
     ----------
     start_s: of the busy time, in virtual seconds.
     """
+    beside = _beside(Random(f"faults beside/{rng.getstate()[1][:4]}"), start_s)
     count = rng.randint(FAULTS_MIN, FAULTS_MAX)
-    names = sorted(FAULTS)
+    names = sorted(name for name in FAULTS if not FAULTS[name].is_beside)
     weights = [FAULTS[n].weight for n in names]
     drawn = rng.choices(names, weights, k=count)
     while len(set(drawn)) < KINDS_MIN:
         drawn[rng.randrange(count)] = rng.choice(names)
-    return [(start_s + rng.uniform(0, BUSY_S), FAULTS[name]) for name in drawn]
+    return [(start_s + rng.uniform(0, BUSY_S), FAULTS[name]) for name in drawn] + beside
+
+
+def _beside(rng: Random, start_s: float) -> list[tuple[float, Fault]]:
+    """Draw what happens beside all that to machines in some of the schedules, early enough for something to come of it."""
+    faults = sorted((f for f in FAULTS.values() if f.is_beside), key=lambda f: f.kind)
+    count = rng.choice((1, 2)) if rng.random() < BESIDE_SHARE else 0
+    drawn = rng.choices(faults, [f.weight for f in faults], k=count)
+    return [(start_s + rng.uniform(80, BUSY_S / 2), f) for f in drawn]
 
 
 def kinds(seed: int) -> set[str]:
@@ -168,6 +179,7 @@ def _met(world: World) -> Counter[str]:
     met["operator process ended by itself"] = sum(1 for _ in world.trace.select(what="operator ends"))
     met["library gave its membership up"] = sum(1 for _ in world.trace.select(what="fatal error"))
     met[APPLIED_AGAIN] = sum(1 for _ in world.trace.select(what=APPLIED_AGAIN))
+    met["suspect closed by its node"] = sum(e.get("reason") == "SuspectClosedByNode" for e in world.server.list(EVENTS))
     met |= {kind.value: sum(1 for _ in world.trace.select(what=kind.value)) for kind in ChangeKind}
     return +met
 

@@ -31,6 +31,7 @@ class WorldSettings:
     has_failure_recovery: a controller of somebody else fails the pods of unreachable nodes.
     watched: so many namespaces are named in the operators' settings, one watch each; 0: all in one watch.
     is_observing: the operators are started with force_observe.
+    node_lifecycle, trusts_taint, asks_runtime, reap_margin_s: settings of the operators; what they say of nodes is kept to.
     """
 
     protocol: str = "classic"
@@ -54,6 +55,15 @@ class WorldSettings:
     has_failure_recovery: bool = False
     watched: int = 0
     is_observing: bool = False
+    node_lifecycle: str = "Untrusted"
+    trusts_taint: bool = False
+    asks_runtime: bool = False
+    reap_margin_s: float = 60.0
+
+    @property
+    def nodes_outlive_machines(self) -> bool:
+        """True when a Node object is deleted only after its machine was switched off."""
+        return self.node_lifecycle != "Untrusted"
 
 
 def plain_team(settings: WorldSettings) -> Team:

@@ -131,6 +131,8 @@ class World:
             uid_of(cluster),
             self._stopped_since_s,
             self._reporting_since_s,
+            is_deletion_sworn=settings.nodes_outlive_machines,
+            is_taint_sworn=settings.trusts_taint,
         )
         self.failure_recovery = FailureRecovery(self.server, self.loop, trace=self.trace)
         self.failure_recovery.switch(settings.has_failure_recovery)
@@ -198,6 +200,10 @@ class World:
             namespace=SYSTEM,
             watch_namespaces=self.namespaces if self.settings.watched else (),
             force_observe=self.settings.is_observing,
+            node_lifecycle=self.settings.node_lifecycle,
+            trust_out_of_service_taint=self.settings.trusts_taint,
+            ask_runtime=self.settings.asks_runtime,
+            reap_margin_s=self.settings.reap_margin_s,
         )
         running = make_operator(
             settings,

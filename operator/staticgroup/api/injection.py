@@ -10,6 +10,7 @@ Source: `$(VAR)` in EnvVar.Value of core/v1.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from . import names
@@ -35,6 +36,7 @@ class EnvNames:
 
 
 _POD_NAME: Final = "{podName}"
+ENTRIES_KEPT: Final = 64
 _DEBEZIUM_HOST: Final = "ADVERTISED_HOST_NAME"
 """Of which the entry point of Debezium's image makes rest.advertised.host.name; without it, it takes the pod's address."""
 _CONSTANT: Final = re.compile(r"[a-zA-Z0-9._-]*")
@@ -104,16 +106,18 @@ def env_entries(identity: Identity) -> tuple[EnvEntry, ...]:
     ------
     ValueError: When preset is Custom and env is empty, which the API server refuses too.
     """
-    if identity.env:
-        return tuple(identity.env)
-    preset_names = env_names(identity.preset)
+    return tuple(identity.env) if identity.env else _entries_of(identity.preset, identity.container)
+
+
+@lru_cache(maxsize=ENTRIES_KEPT)
+def _entries_of(preset: Preset, container: str | None) -> tuple[EnvEntry, ...]:
+    """Return the one consumer that a preset names."""
+    preset_names = env_names(preset)
     if preset_names is None:
         raise ValueError("spec.identity.env must name the variables when preset is Custom")
     return (
         EnvEntry(
-            container=identity.container,
-            instance_id_name=preset_names.instance_id,
-            session_timeout_name=preset_names.session_timeout,
+            container=container, instance_id_name=preset_names.instance_id, session_timeout_name=preset_names.session_timeout
         ),
     )
 

@@ -89,8 +89,11 @@ def test_an_option_without_name_or_value_is_refused(option: str, capsys: pytest.
     assert "is not KEY=VALUE" in capsys.readouterr().err
 
 
-def test_a_bill_without_brokers_says_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bill"]) == 1
+@pytest.mark.parametrize("words", [["bill"], ["audit", "--cluster", "k", "--root", "/nowhere"]])
+def test_without_brokers_it_is_wrong_usage_and_says_what_to_give(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
     assert capsys.readouterr().err == "fleet-learner: name the brokers whose log is to be read: --bootstrap\n"
 
 

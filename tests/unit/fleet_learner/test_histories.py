@@ -160,6 +160,18 @@ def test_terms_survive_a_plan() -> None:
     assert Terms.of_settings(json.loads(json.dumps(terms.to_settings()))) == terms
 
 
+def test_the_timeout_of_a_classic_group_is_not_that_of_the_kip_848_group_it_became() -> None:
+    """KIP-848: the session timeout is the brokers', consumer.session.timeout.ms, and no longer the clients' own."""
+    told = {"set_timeout_ms": 45_000, "set_protocol": "Classic", "protocol": "Consumer"}
+    assert made(**told).state.current_ms is None
+    assert made(**told, seen_timeout_ms=60_000, seen_protocol="Consumer").state.current_ms == 60_000
+    assert made(**told, seen_timeout_ms=60_000, seen_protocol="Classic").state.current_ms is None
+    assert made(**told | {"set_protocol": "Consumer"}).state.current_ms == 45_000
+    before = {"earlier_session_timeout_ms": 50_000, "earlier_protocol": "Consumer"}
+    assert made(**told, **before).state.current_ms == 50_000
+    assert made(**told, **before | {"earlier_protocol": "Classic"}).state.current_ms is None
+
+
 def test_a_price_is_measured_or_stated_or_assumed_and_says_so() -> None:
     terms = Terms(durations=StopDurations(), bounds={}, valid_ms=1, prices={("kafka-1", "orders"): MEASURED})
     assert terms.price_of("kafka-1", "orders", "Classic") == MEASURED

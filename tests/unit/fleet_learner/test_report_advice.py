@@ -142,6 +142,27 @@ def test_an_assumed_price_advises_nothing_and_says_how_to_measure_it() -> None:
     assert "READ on the topic __consumer_offsets" in advice.would_tell[0]
 
 
+@pytest.mark.parametrize(
+    ("changes", "when"),
+    [
+        ({"reasons": (Reason.ABSORBS_RESTARTS,), "price_source": PriceSource.ASSUMED}, "the operator does it, and each pod"),
+        ({"reasons": (Reason.ABSORBS_RESTARTS,), "price_source": PriceSource.ASSUMED, "released": False}, "when its wave is released"),
+        ({"reasons": (Reason.USE_DYNAMIC,)}, "the operator does it"),
+        ({"saved_partition_seconds_per_day": Difference(value=1, lower=-90, upper=99)}, "the operator does it"),
+    ],
+)  # fmt: skip
+def test_nothing_is_called_left_alone_that_an_operator_is_about_to_change(changes: dict[str, Any], when: str) -> None:
+    """Auto goes by the restarts, whether or not anybody knows what a rebalance costs."""
+    nothing = {"saved_partition_seconds_per_day": None, "source": "Fleet"}
+    advice = told(**nothing | changes)
+    assert advice.verdict is Verdict.NOT_KNOWN
+    assert advice.action == "Not enough is known of orders to say what it saves: its operator goes to 1 min 30 s by itself."
+    assert when in advice.why
+    assert advice.why.endswith("Mode Fixed keeps what is in force.")
+    for who in ("Fixed", "Broker"):
+        assert told(**nothing | changes | {"source": who}).action.endswith("leave it.")
+
+
 def test_a_saving_that_may_be_a_loss_advises_nothing_and_says_how_many_restarts_would_tell() -> None:
     """The interval narrows with the root of the number: 2 times as wide as needed takes 4 times the restarts."""
     advice = told(saved_partition_seconds_per_day=Difference(value=100.0, lower=-100.0, upper=300.0))
@@ -341,6 +362,13 @@ def test_no_advice_contradicts_itself(
     if not advice.is_action:
         assert (advice.command, advice.who, advice.later_ms, advice.goal_ms) == ("", "", None, None)
         assert re.search(r"\b(Raise|Lower|Set|Widen|Use)\b", advice.action.replace("lower-raise", "")) is None
+    is_auto = record.setting is Setting.SESSION_TIMEOUT and source in FOLLOWING_SOURCES
+    if "leave it" in advice.action and is_auto and Reason.CANARY_ROLLED_BACK not in record.reasons:
+        low_ms, high_ms = record.bounds_minimum_ms or 0, record.bounds_maximum_ms
+        is_refused = record.recommended_ms is not None and not (
+            low_ms <= record.recommended_ms <= (high_ms if high_ms is not None else record.recommended_ms)
+        )
+        assert record.recommended_ms in {None, record.current_ms} or is_refused
     if advice.saving is not None:
         assert record.price_source in {PriceSource.MEASURED, PriceSource.STATED}
         assert 0 < advice.saving.low_partition_ms <= advice.saving.best_partition_ms <= advice.saving.high_partition_ms

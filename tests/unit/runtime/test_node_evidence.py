@@ -41,6 +41,8 @@ __all__ = ["cluster"]
 REAPED = Certificate(kind=CertificateKind.REAPED, resource_version=1, statement="node n1 worked on")
 SPAN = BlindSpan(ordinals=Ordinals.of(range(2, 5)), since_s=NOW_S - 100, until_s=NOW_S - 50, reason=SpanReason.WATCH_GAP.value)
 RUNNING_PODS = "/api/v1/nodes/n1/proxy/runningpods/"
+LATER = {"metadata": {"namespace": "shop", "name": "web-1", "uid": "later"}}
+"""A pod that runs on the node, by which its runtime's list is known."""
 
 
 # what a certificate does ------------------------------------------------------------------------------------------
@@ -312,13 +314,13 @@ async def test_without_a_right_to_configmaps_evidence_comes_all_the_same() -> No
 async def test_a_runtime_that_still_lists_the_pod_keeps_it_a_suspect() -> None:
     async with scene(NodeRules(asks_runtime=True)) as s:
         listed = {"metadata": {"namespace": "shop", "name": "web-2", "uid": "u2"}}
-        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [listed]}
+        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [listed, LATER]}
         s.vanish()
         await s.pass_s(30)
         s.bind()
         await s.pass_s(300)
         assert s.owed().startswith("the container runtime of node n1 still lists the pod")
-        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": []}
+        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [LATER]}
         await s.pass_s(10)
         assert s.state() == "E3"
 
@@ -333,6 +335,21 @@ async def test_a_node_that_is_gone_closes_its_suspects_where_its_lifecycle_says_
             assert s.state() == state
 
 
+async def test_the_list_of_another_kubelet_proves_nothing() -> None:
+    """A Node's address may lead elsewhere; a list that lacks all that runs on this node is not its own."""
+    async with scene(NodeRules(asks_runtime=True)) as s:
+        other = {"metadata": {"namespace": "shop", "name": "web-7", "uid": "elsewhere"}}
+        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [other]}
+        s.vanish()
+        await s.pass_s(30)
+        s.bind()
+        await s.pass_s(300)
+        assert s.owed().startswith("the container runtime of node n1 was not asked")
+        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [other, LATER]}
+        await s.pass_s(10)
+        assert s.state() == "E3"
+
+
 # sweeps -------------------------------------------------------------------------------------------------------------
 
 
@@ -345,13 +362,13 @@ def blind(s: Scene, **changes: Any) -> None:
 async def test_a_blind_span_is_swept_when_every_node_has_shown_that_it_runs_no_stranger() -> None:
     async with scene(NodeRules(asks_runtime=True)) as s:
         stranger = {"metadata": {"namespace": "shop", "name": "web-3", "uid": "unseen"}}
-        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [stranger]}
+        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [stranger, LATER]}
         blind(s)
         await s.pass_s(30)
         s.bind()
         await s.pass_s(200)
         assert s.evidence.swept(KEY) == frozenset()
-        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": []}
+        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [LATER]}
         await s.pass_s(10)
         assert s.evidence.swept(KEY) == {SPAN}
         assert s.looked_again == [KEY]
@@ -373,7 +390,7 @@ async def test_what_a_sweep_cannot_tell_is_not_asked(changes: dict[str, Any]) ->
 
 async def test_one_node_that_is_gone_keeps_the_span_open() -> None:
     async with scene(NodeRules(asks_runtime=True)) as s:
-        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": []}
+        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [LATER]}
         s.ledger.take(NodeView(name="n2", uid="n2-uid", machine_id="m2", system_uuid="s2", boot_id="b2"))
         s.ledger.merge(())
         s.ledger._now_s = lambda: NOW_S

@@ -310,3 +310,40 @@ def test_evicted_pod_fails_with_its_reason_and_is_replaced() -> None:
         assert isinstance(judged(world, failed), Certificate)
 
     in_world(body)
+
+
+def test_what_a_rejected_pod_runs_is_ended_also_after_its_object_is_gone_and_is_not_started_twice() -> None:
+    """The runtime knows what it runs: not even a restored object makes the kubelet start a second one beside it."""
+
+    async def body(world: PlainWorld) -> None:
+        pod = world.pods[2]
+        world.processes.ignores_term.add("app")
+        node = world.cluster.nodes[pod["spec"]["nodeName"]]
+        backup = world.server.backup()
+        node.rejections = 1
+        node.restart_kubelet()
+        await world.until(lambda: uid_of(pod) not in map(uid_of, world.pods), 5)
+        assert world.processes.is_running(uid_of(pod), "app")
+        world.cluster.restore_etcd(backup)
+        await asyncio.sleep(1)
+        assert uid_of(pod) in map(uid_of, world.pods)
+        await world.until(lambda: is_up(world, 3), 60)
+
+    in_world(body)
+
+
+def test_what_a_rejected_pod_runs_is_ended_though_its_object_went_first() -> None:
+    """Housekeeping finds it: HandlePodCleanups goes by the runtime, not by what the kubelet has admitted."""
+
+    async def body(world: PlainWorld) -> None:
+        pod = world.pods[2]
+        world.processes.ignores_term.add("app")
+        node = world.cluster.nodes[pod["spec"]["nodeName"]]
+        node.rejections = 1
+        node.restart_kubelet()
+        world.users.scale("shop", "web", 2)
+        await world.until(lambda: uid_of(pod) not in map(uid_of, world.pods), 5)
+        assert world.processes.is_running(uid_of(pod), "app")
+        await world.until(lambda: not world.processes.is_running(uid_of(pod), "app"), 30)
+
+    in_world(body)

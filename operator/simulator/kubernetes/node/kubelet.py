@@ -26,6 +26,7 @@ from ..objects import (
 )
 from ..watch_log import Event, Selector
 from .container_status import REBOOT_EXIT_CODE, ContainerRecord, environment, records_of
+from .kills import Kills
 from .machine import Machine
 from .pod_worker import PodWorker, Stage
 from .processes import Processes
@@ -44,12 +45,15 @@ class Kubelet(Machine):
     ----------
     rejections: so many next pods are refused admission, without any container status.
     missing_images: images that cannot be pulled; containers that need them wait for the rest of their pod's life.
+    kills: what it tells its runtime to end.
     clock_off_s: the node's clock is ahead by so much; it dates the beginnings and ends of containers.
     """
 
     def __init__(self, server: ApiServer, loop: SimulationLoop, processes: Processes, **parts: Any) -> None:
         super().__init__(server, loop, processes, **parts)
         self.rejections = 0
+        self.kills = Kills(processes, self._note)
+        self._places: dict[str, tuple[str, str]] = {}
         self.clock_off_s = 0.0
         self.missing_images: set[str] = set()
         self._workers: dict[str, PodWorker] = {}
@@ -64,6 +68,7 @@ class Kubelet(Machine):
         return self._loop.time() + self.clock_off_s
 
     def _lose_processes(self) -> None:
+        self.kills.let_through()
         now_s = self._clock_s()
         for records in self._runtime.values():
             for record in records:
@@ -146,19 +151,35 @@ class Kubelet(Machine):
             return
         self._note("orphan found", uid=uid[:8])
         for name in names:
-            self._processes.signal(uid, name, "TERM")
+            self.kills.send(uid, name, "TERM")
         self._later(ORPHAN_GRACE_S, self._kill, uid)
 
     def _kill(self, uid: str) -> None:
         for record in self._runtime.get(uid, ()):
             if self._processes.is_running(uid, record.name):
                 self._note("container killed", uid=uid[:8], container=record.name)
-                self._processes.signal(uid, record.name, "KILL")
+                self.kills.send(uid, record.name, "KILL")
+
+    def let_kills_through(self) -> None:
+        """Carry out the kills that hang."""
+        for uid in self.kills.let_through():
+            self._later(self._draw(self.timings.reaction_s), self._kill, uid)
+
+    def running_pods(self) -> list[tuple[str, str, str]]:
+        """Return what the runtime says that it runs: namespace, name and uid of each pod."""
+        return [
+            (*self._places[uid], uid)
+            for uid, records in self._runtime.items()
+            if any(self._processes.is_running(uid, record.name) for record in records)
+        ]
 
     def _forget(self, uid: str) -> None:
         worker = self._workers.pop(uid, None)
         if worker is not None and worker.kill_timer is not None:
             worker.kill_timer.cancel()
+        if any(self._processes.is_running(uid, record.name) for record in self._runtime.get(uid, ())):
+            return  # the runtime knows what it runs, whoever else forgets it
+        self._places.pop(uid, None)
         for record in self._runtime.pop(uid, ()):
             self._exits.pop((uid, record.name), None)
 
@@ -166,6 +187,7 @@ class Kubelet(Machine):
 
     def _admit(self, pod: Json) -> None:
         uid = uid_of(pod)
+        self._places[uid] = (namespace_of(pod), name_of(pod))
         worker = PodWorker(pod=pod, records=self._runtime.setdefault(uid, records_of(pod)))
         self._workers[uid] = worker
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
@@ -234,7 +256,7 @@ class Kubelet(Machine):
         self._exits.pop((worker.uid, record.name), None)
         self._note("container started", pod=worker.name, uid=worker.uid[:8], container=record.name, run=record.run)
         self._processes.start(
-            node=self.name,
+            node=self.host,
             namespace=worker.namespace,
             pod_name=worker.name,
             pod_uid=worker.uid,
@@ -340,7 +362,7 @@ class Kubelet(Machine):
             if record.is_oneshot and record.is_running:
                 record.end(self._clock_s(), 143, "Error")
             elif record.kind == "containerStatuses":
-                self._processes.signal(worker.uid, record.name, "TERM")
+                self.kills.send(worker.uid, record.name, "TERM")
         self._later(self._draw(self.timings.notice_s), self._relist, worker)
 
     def _go_on_ending(self, worker: PodWorker) -> None:
@@ -350,7 +372,7 @@ class Kubelet(Machine):
             # Sidecars are told only when the others have ended.
             for record in worker.records:
                 if record.is_running:
-                    self._processes.signal(worker.uid, record.name, "TERM")
+                    self.kills.send(worker.uid, record.name, "TERM")
             return
         worker.stage = Stage.ENDED
         if worker.kill_timer is not None:

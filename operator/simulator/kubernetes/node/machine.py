@@ -31,6 +31,8 @@ class Machine(ABC):
     is_on: the machine has power and has booted.
     is_frozen: the kubelet process is stopped (SIGSTOP); processes of pods are not.
     is_cut: no connection to the API server.
+    is_replaced: another machine has its name, and the API server listens to that one.
+    host: what its processes run on; the name of its Node, unless another machine had that before.
     """
 
     def __init__(
@@ -44,13 +46,16 @@ class Machine(ABC):
         trace: Trace,
         timings: NodeTimings,
         version: str = "v1.36.3",
+        host: str = "",
     ) -> None:
         self.name = name
+        self.host = host or name
         self.version = version
         self.boot_count = 1
         self.is_on = True
         self.is_frozen = False
         self.is_cut = False
+        self.is_replaced = False
         self.timings = timings
         self._server = server
         self._loop = loop
@@ -83,7 +88,7 @@ class Machine(ABC):
     @property
     def is_connected(self) -> bool:
         """True while the kubelet runs and reaches the API server."""
-        return self.is_working and not self.is_cut
+        return self.is_working and not self.is_cut and not self.is_replaced
 
     def freeze_kubelet(self) -> None:
         """Stop the kubelet process where it is; the pods' processes run on."""
@@ -101,12 +106,12 @@ class Machine(ABC):
 
     def freeze(self) -> None:
         """Stop the whole machine: kubelet and processes are silent, but alive."""
-        self._processes.freeze(self.name)
+        self._processes.freeze(self.host)
         self.freeze_kubelet()
 
     def thaw(self) -> None:
         """Let the machine go on."""
-        self._processes.thaw(self.name)
+        self._processes.thaw(self.host)
         self.thaw_kubelet()
 
     def cut(self) -> None:
@@ -120,6 +125,18 @@ class Machine(ABC):
         self.is_cut = False
         self._later(self._draw(self.timings.reaction_s), self._resync)
 
+    def replaced(self) -> None:
+        """Lose the node's name to another machine; pods that run here run on, and nobody is told."""
+        self._note("name taken over")
+        self.is_replaced = True
+
+    def takes_back(self) -> None:
+        """Get the node's name back, as the same machine in the same boot."""
+        self._note("name taken back")
+        self.is_replaced = False
+        self.heal()
+        self._later(self._draw(self.timings.reaction_s), self._register)
+
     def restart_kubelet(self, down_s: float = 1.0) -> None:
         """End the kubelet process and start another; processes of pods are not touched."""
         self._note("kubelet restarts")
@@ -130,7 +147,7 @@ class Machine(ABC):
     def power_off(self) -> None:
         """Cut the power: every process ends, and nobody writes that down."""
         self._note("power off")
-        self._processes.kill_node(self.name)
+        self._processes.kill_node(self.host)
         self._lose_processes()
         self._stop_kubelet()
         self.is_on = self.is_frozen = False
@@ -180,7 +197,7 @@ class Machine(ABC):
         return low + (high - low) * self._rng.random()
 
     def _note(self, what: str, **facts: object) -> None:
-        self._trace.add(self._loop.time(), f"kubelet/{self.name}", what, **facts)
+        self._trace.add(self._loop.time(), f"kubelet/{self.host}", what, **facts)
 
     # -- Node and Lease
 
@@ -207,9 +224,9 @@ class Machine(ABC):
             message="kubelet is posting ready status",
         )
         info = {
-            "machineID": f"machine-{self.name}",
-            "systemUUID": f"system-{self.name}",
-            "bootID": f"boot-{self.name}-{self.boot_count}",
+            "machineID": f"machine-{self.host}",
+            "systemUUID": f"system-{self.host}",
+            "bootID": f"boot-{self.host}-{self.boot_count}",
             "kubeletVersion": self.version,
         }
         self._server.patch_status(NODES, node, {"conditions": conditions, "nodeInfo": info})

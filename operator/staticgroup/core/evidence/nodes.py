@@ -34,6 +34,8 @@ LEASE_STILL_MAX_S: Final = 40.0
 """A kubelet renews its Lease every 10 s, and the node controllers give up on it after this time."""
 LOOKS_APART_MAX_S: Final = 40.0
 """What happened between two looks that lie further apart is not known."""
+RENEWAL_CREDIT_MAX_S: Final = 15.0
+"""Most that one renewal of a Lease says of the time before it: a kubelet that works renews it every 10 s, one that stands still does not."""
 STATEMENT_MAX: Final = 300
 RunningPod = tuple[str, str, str]
 """(namespace, name, uid) as a container runtime lists it."""
@@ -98,7 +100,8 @@ class Vigil:
     ----------
     uid, machine: of the node at each look.
     bound_before: uids of the pods that were bound to it at the first look; what is bound later is newer than what is owed.
-    steady_since_s: since when it is Ready, renews its Lease, and its kubelet had caught up; None while one of that lacks.
+    steady_since_s: since when it is Ready, renews its Lease, and its kubelet had caught up, and later by the time that no renewal
+        vouches for; None while one of that lacks.
     moved_s: when its Lease was last seen to have moved.
     has_caught_up: a container of a pod that was bound later has been started.
     began_s: when its first look at this boot began.
@@ -144,7 +147,12 @@ def watched_over(vigil: Vigil | None, look: Look) -> Vigil | None:
     has_caught_up = vigil.has_caught_up or _starts_later_pods(vigil, look)
     is_followed = look.at_s - vigil.looked_s <= LOOKS_APART_MAX_S and look.at_s - moved_s <= LEASE_STILL_MAX_S
     is_steady = has_caught_up and view.is_ready
-    steady_since_s = vigil.steady_since_s if is_followed and vigil.steady_since_s is not None else look.at_s
+    steady_since_s = look.at_s
+    if is_followed and vigil.steady_since_s is not None:
+        steady_since_s = vigil.steady_since_s
+        if has_moved:
+            unseen_s = look.at_s - max(vigil.moved_s, steady_since_s)
+            steady_since_s += max(0.0, unseen_s - RENEWAL_CREDIT_MAX_S)
     return replace(
         vigil, looked_s=look.at_s, lease=look.lease, moved_s=moved_s, has_caught_up=has_caught_up,
         steady_since_s=steady_since_s if is_steady else None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
 
 from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
 from ...api.injection import env_suffixes, follows_annotation, identity_of, suffix_in_force
@@ -14,6 +16,8 @@ from ..evidence.chain import Incarnation
 from ..snapshot import History
 
 ORDINAL_DIGITS_MAX = 10
+SCHEMES_KEPT: Final = 512
+"""A scheme of which the next round of the same StaticGroup asks again; more of them are made anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,12 +243,13 @@ def scheme_of(spec: StaticGroupSpec, template: str, suffix_follows_preset: bool 
     suffixes = client_suffixes(
         suffix_in_force(identity, suffix_follows_preset), identity.members_per_pod, tuple(identity.custom_suffixes or ())
     )
-    return IdScheme(
-        template=template,
-        workload_name=spec.workload_ref.name,
-        env_suffixes=env_suffixes(identity),
-        suffixes=suffixes,
-    )
+    return _scheme(template, spec.workload_ref.name, env_suffixes(identity), suffixes)
+
+
+@lru_cache(maxsize=SCHEMES_KEPT)
+def _scheme(template: str, workload_name: str, env_suffixes: tuple[str, ...], suffixes: tuple[str, ...]) -> IdScheme:
+    """Make a scheme, or take the one that was made of the same texts: each round asks for it a dozen times, and it compiles patterns."""
+    return IdScheme(template=template, workload_name=workload_name, env_suffixes=env_suffixes, suffixes=suffixes)
 
 
 def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:

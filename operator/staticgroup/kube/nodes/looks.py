@@ -1,14 +1,15 @@
 """Look at one node: its Node, its Lease, the pods that are bound to it, and on request what its container runtime runs.
 
 Asked only of nodes that owe something, by name, so an operator to whom nothing is owed asks nothing. Every read is consistent. What
-cannot be read makes no look: that is never taken for a sign.
+cannot be read makes no look: that is never taken for a sign. A look costs three reads, one list of pods per served namespace, and
+takes no longer than `LOOK_LIMIT_S`, whatever does not answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from ...core.evidence.nodes import Look, RunningPod
@@ -21,6 +22,9 @@ from ..transport import LEASES, NODES, PODS, Json, Transport
 _log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
+LOOK_LIMIT_S: Final = 6.0
+RUNTIME_LIMIT_S: Final = 4.0
+"""The API server waits long for a kubelet that is dead; what else the look has read counts all the same."""
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 """A kubelet makes the object of a static pod itself, so such a pod runs without that it has heard of anything."""
 _STATUS_LISTS: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
@@ -43,25 +47,38 @@ class NodeLooks:
 
     async def look(self, name: str, *, asks_runtime: bool = False) -> Look | None:
         """Look at a node once; None where something of it cannot be read now."""
+        try:
+            async with asyncio.timeout(LOOK_LIMIT_S):
+                return await self._look(name, asks_runtime=asks_runtime)
+        except TimeoutError:
+            return None
+
+    async def _look(self, name: str, *, asks_runtime: bool) -> Look | None:
         at_s = self._clock_s()
         view = await self._node(name)
         if view is None:
             return Look(at_s=at_s, view=None)
-        lease = await self._lease(name)
-        pods = await asyncio.gather(*(self._pods(name, scope) for scope in self._scopes))
-        problem = next((found for found in (view, lease, *pods) if isinstance(found, KubeProblem)), None)
-        if isinstance(view, KubeProblem) or isinstance(lease, KubeProblem) or problem is not None:
-            if problem is not None:
-                self._tell(problem)
+        lease, pods, listed = await asyncio.gather(
+            self._lease(name), self._pods_of(name), self._listed(name) if asks_runtime else _nothing()
+        )
+        if isinstance(view, KubeProblem) or isinstance(lease, KubeProblem) or isinstance(pods, KubeProblem):
+            self._tell(next(found for found in (view, lease, pods) if isinstance(found, KubeProblem)))
             return None
+        bound, running = pods
+        if listed is not None and not _is_of_this_node(listed, running):
+            listed = None
+        return Look(at_s=at_s, view=view, lease=lease, bound=frozenset(bound), running=frozenset(running), listed=listed)
+
+    async def _pods_of(self, name: str) -> tuple[set[str], set[str]] | KubeProblem:
+        """Return uids of the pods that are bound to a node, and of those that run, in all scopes."""
         bound: set[str] = set()
         running: set[str] = set()
-        for found in pods:
-            if not isinstance(found, KubeProblem):
-                bound |= found[0]
-                running |= found[1]
-        listed = await self._listed(name) if asks_runtime else None
-        return Look(at_s=at_s, view=view, lease=lease, bound=frozenset(bound), running=frozenset(running), listed=listed)
+        for found in await asyncio.gather(*(self._pods(name, scope) for scope in self._scopes)):
+            if isinstance(found, KubeProblem):
+                return found
+            bound |= found[0]
+            running |= found[1]
+        return bound, running
 
     async def _node(self, name: str) -> NodeView | KubeProblem | None:
         raw = await self._transport.call("get", NODES, name=name)
@@ -88,7 +105,11 @@ class NodeLooks:
 
     async def _listed(self, name: str) -> frozenset[RunningPod] | None:
         """Return what the runtime of a node runs, as its kubelet passes it on; None where that cannot be asked."""
-        page = await self._transport.call_path("get", f"/api/v1/nodes/{name}/proxy/runningpods/", "nodes/proxy")
+        try:
+            async with asyncio.timeout(RUNTIME_LIMIT_S):
+                page = await self._transport.call_path("get", f"/api/v1/nodes/{name}/proxy/runningpods/", "nodes/proxy")
+        except TimeoutError:
+            return None
         if isinstance(page, KubeProblem):
             self._tell(page)
             return None
@@ -105,6 +126,20 @@ class NodeLooks:
         if problem.kind is not KubeProblemKind.UNAVAILABLE and problem.message not in self._told:
             self._told.add(problem.message)
             _log.warning("a node cannot be looked at, so suspects on it stay", extra={"problem": problem.message})
+
+
+async def _nothing() -> None:
+    """Ask nothing."""
+
+
+def _is_of_this_node(listed: Iterable[RunningPod], running: Collection[str]) -> bool:
+    """True for a list that shows one of the pods which run on this node: the address of a Node may lead to another's kubelet.
+
+    Notes
+    -----
+    The answer itself names no node. Where nothing is known to run there, nothing tells whose it is.
+    """
+    return any(uid in running for _, _, uid in listed)
 
 
 def _bound_and_running(pods: Iterable[Json]) -> tuple[set[str], set[str]]:

@@ -36,15 +36,13 @@ from ...kube.pods.store import PodStore
 from ..memories import Memories
 from ..stores import Stores
 from ..work_queue import Key
+from .queue import LOOKS_AT_ONCE, TICK_S, LookQueue
 
 log = logging.getLogger(__name__)
 
-TICK_S: Final = 5.0
-WAIT_S: Final = 20.0
-"""Between two looks at a node that has not caught up; one that has is looked at in each tick."""
-NODES_AT_ONCE: Final = 20
-"""Most nodes that are looked at in one tick: three reads each, so 12 a second at the most."""
-
+WAITS: Final = "waits for its turn to be looked at"
+PAUSE_MIN_S: Final = 1.0
+"""Between two rounds of looks, after one that took long."""
 RETRY_S: Final = 60.0
 """A right to ConfigMaps that is missing was hardly taken by mistake."""
 
@@ -89,11 +87,12 @@ class NodeEvidence:
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     _vigils: dict[tuple[str, Debt], Vigil] = field(default_factory=dict)
-    _next_s: dict[str, float] = field(default_factory=dict)
+    _queue: LookQueue = field(default_factory=LookQueue)
     _owed: dict[str, tuple[str, str]] = field(default_factory=dict)
     _clean: dict[tuple[Key, BlindSpan], set[str]] = field(default_factory=dict)
     _swept: dict[Key, frozenset[BlindSpan]] = field(default_factory=dict)
     _timeline: str = ""
+    _beginnings: int = 0
     _retry_s: float = float("-inf")
 
     def swept(self, key: Key) -> frozenset[BlindSpan]:
@@ -102,18 +101,21 @@ class NodeEvidence:
 
     def forget_all(self) -> None:
         """Begin everything again: another replica may have worked meanwhile."""
-        for known in (self._vigils, self._next_s, self._owed, self._clean, self._swept):
+        for known in (self._vigils, self._queue, self._owed, self._clean, self._swept):
             known.clear()
+        self._beginnings += 1
         self.records.forget()
 
     async def follow(self) -> None:
         """Go round until cancelled."""
         while True:
+            began_s = self.monotonic_s()
             try:
                 await self.tick()
             except Exception:  # evidence that fails to come holds nothing else up
                 log.exception("the nodes could not be looked at")
-            await asyncio.sleep(TICK_S)
+            late_s = max(0.0, self.monotonic_s() - began_s - PAUSE_MIN_S)
+            await asyncio.sleep(max(PAUSE_MIN_S, TICK_S - late_s))
 
     async def tick(self) -> None:
         """Go round once: keep what is remembered of nodes, look where something is owed, close what is proven."""
@@ -128,15 +130,27 @@ class NodeEvidence:
             await self._keep_records()
         self._forget_settled(suspects, spans)
         asked = self._asked(suspects, spans)
-        self._next_s = {name: at_s for name, at_s in self._next_s.items() if name in asked}
-        due = sorted((self._next_s.get(name, 0.0), name) for name in asked)
-        for next_s, name in due[:NODES_AT_ONCE]:
-            if next_s <= self.monotonic_s():
-                await self._visit(name, *asked[name])
+        needed_s = {name: self._needed_s(name, *owing) for name, owing in asked.items()}
+        places = asyncio.Semaphore(LOOKS_AT_ONCE)
+        visits = [self._visit_in_turn(places, name, *asked[name]) for name in self._queue.next(needed_s, self.monotonic_s())]
+        await asyncio.gather(*visits)
+        for name, before in self._queue.before(needed_s):
+            for suspect in asked[name][0]:
+                self._owe(suspect, f"node {name} {WAITS}, {_at_most(before)} before it")
         visited = {s.uid for owing, _ in asked.values() for s in owing}
         for suspect in suspects:
             if suspect.uid not in visited:  # its node may be looked at for others all the same
                 self._judge(suspect, None)
+
+    def _needed_s(self, name: str, suspects: list[Incarnation], spans: list[OwedSpan]) -> float | None:
+        """Return for how long a node has to work on for what it owes; None while it has not caught up."""
+        graces = [s.grace_s or 0 for s in suspects if self._has_caught_up(name, (s.uid, ""))]
+        graces += [0 for o in spans if self._has_caught_up(name, o.debt)]
+        return max(graces) + self.rules.reap_margin_s if graces else None
+
+    def _has_caught_up(self, name: str, debt: Debt) -> bool:
+        vigil = self._vigils.get((name, debt))
+        return vigil is not None and vigil.has_caught_up
 
     async def _keep_records(self) -> None:
         """Read and write what is remembered of nodes; what cannot be read is done without, for it would only prove more."""
@@ -175,20 +189,34 @@ class NodeEvidence:
                 if may_be_swept(span):
                     yield OwedSpan(key=key, workload_name=group.spec.workload_ref.name, span=span)
 
+    async def _visit_in_turn(
+        self, places: asyncio.Semaphore, name: str, suspects: list[Incarnation], spans: list[OwedSpan]
+    ) -> None:
+        async with places:
+            try:
+                await self._visit(name, suspects, spans)
+            except Exception:  # one node that is odd holds no other up
+                log.exception("a node could not be looked at", extra={"node": name})
+
     async def _visit(self, name: str, suspects: list[Incarnation], spans: list[OwedSpan]) -> None:
         """Look at one node, and judge what it owes."""
         debts: list[Debt] = [*((s.uid, "") for s in suspects), *(o.debt for o in spans)]
         before = [self._vigils.get((name, debt)) for debt in debts]
         is_near = any(v is not None and v.has_caught_up for v in before)
+        beginning, timeline = self._beginnings, self._timeline
         look = await self.looks.look(name, asks_runtime=self.rules.asks_runtime and is_near)
-        self._next_s[name] = self.monotonic_s() + (TICK_S if is_near else WAIT_S) - 0.5
+        if (self._beginnings, self.pods.timeline) != (beginning, timeline):
+            return  # everything has begun again meanwhile
         if look is None:
+            self._queue.looked(name, self.monotonic_s(), is_steady=False)
             for suspect in suspects:
-                if suspect.uid not in self._owed:
+                told, _ = self._owed.get(suspect.uid, ("", ""))
+                if not told or WAITS in told:  # what an earlier look has shown is more worth telling
                     self._judge(suspect, None)
             return
-        for debt, known in zip(debts, before, strict=True):
-            vigil = watched_over(known, look)
+        after = [watched_over(known, look) for known in before]
+        self._queue.looked(name, look.at_s, is_steady=any(v is not None and v.steady_since_s is not None for v in after))
+        for debt, vigil in zip(debts, after, strict=True):
             if vigil is None:
                 self._vigils.pop((name, debt), None)
             else:
@@ -203,12 +231,16 @@ class NodeEvidence:
         found = judged(suspect, self.ledger.fleet(), look, vigil, self.rules)
         if isinstance(found, Certificate):
             self.pods.close(suspect.uid, found)
-            return
+        else:
+            self._owe(suspect, found.sentence)
+
+    def _owe(self, suspect: Incarnation, owed: str) -> None:
+        """Tell what is owed, and since when that is so."""
         sentence, since = self._owed.get(suspect.uid, ("", ""))
-        if sentence != found.sentence:
+        if sentence != owed:
             since = datetime.fromtimestamp(int(self.now_s()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._owed[suspect.uid] = (found.sentence, since)
-        self.pods.owe(suspect.uid, f"{found.sentence} (since {since})")
+            self._owed[suspect.uid] = (owed, since)
+        self.pods.owe(suspect.uid, f"{owed} (since {since})")
 
     def _sweep(self, owed: OwedSpan, name: str, look: Look) -> None:
         fleet = self.ledger.fleet()
@@ -241,3 +273,11 @@ class NodeEvidence:
         self._clean = {at: nodes for at, nodes in self._clean.items() if at in present}
         open_spans = {key: frozenset(s for k, s in present if k == key) for key in self._swept}
         self._swept = {key: kept for key, known in self._swept.items() if (kept := known & open_spans[key])}
+
+
+def _at_most(count: int) -> str:
+    """Say how many there are in steps of 1, 2, 5, 10, 20…: whatever changes is a status that is written."""
+    if count == 0:
+        return "none"
+    step = next(d * 10**n for n in range(len(str(count)) + 1) for d in (1, 2, 5) if d * 10**n >= count)
+    return f"at most {step}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from staticgroup.kube.nodes import looks as node_looks
 from staticgroup.kube.nodes.looks import NodeLooks
-from staticgroup.kube.transport import Transport
+from staticgroup.kube.transport import PODS, Resource, Transport
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from unit.kube.nodes.test_node_records import raw
@@ -74,7 +76,9 @@ def listed(*pods: dict[str, Any], kind: str = "PodList") -> dict[str, Any]:
     ("body", "found"),
     [
         (listed({"namespace": "shop", "name": "web-0", "uid": "u0"}), {("shop", "web-0", "u0")}),
-        (listed(), set()),
+        (listed({"namespace": "shop", "name": "web-0", "uid": "u0"}, {"namespace": "x", "name": "y", "uid": "z"}), {("shop", "web-0", "u0"), ("x", "y", "z")}),
+        (listed(), None),
+        (listed({"namespace": "shop", "name": "web-1", "uid": "u1"}, {"namespace": "x", "name": "y", "uid": "z"}), None),
         (listed({"namespace": "shop", "name": "web-0"}), None),
         (listed(kind="Status"), None),
         ({"kind": "PodList", "items": [7]}, None),
@@ -84,7 +88,7 @@ def listed(*pods: dict[str, Any], kind: str = "PodList") -> dict[str, Any]:
 async def test_a_runtime_lists_what_it_runs_or_was_not_asked(
     server: FakeApiServer, looks: NodeLooks, body: Any, found: Any
 ) -> None:
-    """An answer that cannot be read is never an empty one."""
+    """An answer that cannot be read is never an empty one, and one that lacks all that runs on the node is another kubelet's."""
     server.served[RUNNING_PODS] = body
     look = await looks.look("n1", asks_runtime=True)
     assert look is not None
@@ -96,3 +100,32 @@ async def test_a_runtime_that_does_not_answer_was_not_asked(server: FakeApiServe
     look = await looks.look("n1", asks_runtime=True)
     assert look is not None
     assert look.listed is None
+
+
+async def test_what_does_not_answer_makes_no_look_and_a_runtime_alone_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server passes a question on to a dead kubelet for longer than a look may take."""
+    transport = Hanging()
+    looks = NodeLooks(transport, scopes=("",), clock_s=Clock())  # type: ignore[arg-type]  # the same calls
+    monkeypatch.setattr(node_looks, "RUNTIME_LIMIT_S", 0.01)
+    look = await looks.look("n1", asks_runtime=True)
+    assert look is not None
+    assert look.listed is None
+    assert look.running == {"u0"}
+    monkeypatch.setattr(node_looks, "LOOK_LIMIT_S", 0.01)
+    transport.hangs = True
+    assert await looks.look("n1") is None
+
+
+class Hanging:
+    """An API server that never gets an answer of the kubelet, and on request never gives one itself."""
+
+    hangs = False
+
+    async def call(self, verb: str, resource: Resource, **_: Any) -> dict[str, Any]:
+        if self.hangs:
+            await asyncio.get_running_loop().create_future()
+        return {"items": [pod("web-0", uid="u0", node="n1")]} if resource is PODS else raw()
+
+    async def call_path(self, *_: Any) -> dict[str, Any]:
+        never: dict[str, Any] = await asyncio.get_running_loop().create_future()
+        return never

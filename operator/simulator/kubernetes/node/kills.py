@@ -1,0 +1,38 @@
+"""How a container runtime ends what it is told to end, and how that hangs (containerd#13416): the kubelet and all else go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .processes import Processes
+
+
+class Kills:
+    """The signals that go from a kubelet to processes.
+
+    Parameters
+    ----------
+    note: tells what happened.
+    """
+
+    def __init__(self, processes: Processes, note: Callable[..., None]) -> None:
+        self._processes = processes
+        self._note = note
+        self._hung: set[str] = set()
+
+    def hold(self, pod_uid: str) -> None:
+        """Let the kills of one pod hang from now on, until `let_through` or a boot."""
+        self._hung.add(pod_uid)
+
+    def send(self, pod_uid: str, container: str, signal: str) -> None:
+        """Have a container ended, unless the kills of its pod hang."""
+        if pod_uid in self._hung:
+            self._note("kill hangs", uid=pod_uid[:8], container=container, signal=signal)
+        else:
+            self._processes.signal(pod_uid, container, signal)
+
+    def let_through(self) -> list[str]:
+        """Let kills be carried out again, and return the pods whose kills hang."""
+        hung = sorted(self._hung)
+        self._hung.clear()
+        return hung
