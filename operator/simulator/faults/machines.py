@@ -124,14 +124,14 @@ def kubelet_sleeps_through_a_deletion(world: World, rng: Random) -> Heal:
 def kill_hangs(world: World, rng: Random) -> Heal | None:
     """A runtime does not end one pod that it is told to end, on a node that looks well and does all else.
 
-    Where operators do not ask runtimes, they count on that a deletion which hangs is seen to be overdue.
+    Where somebody has said that kubelets end what they were told to end, it is one whose deletion is seen to be overdue.
     """
     name, node = _last_seat(world, rng)
     found = world.server.get(PODS, NAMESPACE, name)
     if found is None:
         return None
     node.kills.hold(uid_of(found))
-    is_seen = not world.settings.asks_runtime or rng.random() < 0.3
+    is_seen = world.settings.trusts_kubelet or rng.random() < 0.3
     _unwant(world)
 
     async def act() -> None:

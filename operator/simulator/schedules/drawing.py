@@ -191,6 +191,7 @@ def _about_nodes(rng: Random) -> dict[str, Any]:
         "trusts_taint": source.random() < 0.4,
         "asks_runtime": source.random() < 0.5,
         "reap_margin_s": source.choice((10.0, 60.0)),
+        "trusts_kubelet": source.random() < 0.4,
     }
 
 

@@ -31,7 +31,7 @@ class WorldSettings:
     has_failure_recovery: a controller of somebody else fails the pods of unreachable nodes.
     watched: so many namespaces are named in the operators' settings, one watch each; 0: all in one watch.
     is_observing: the operators are started with force_observe.
-    node_lifecycle, trusts_taint, asks_runtime, reap_margin_s: settings of the operators; what they say of nodes is kept to.
+    node_lifecycle, trusts_taint, asks_runtime, trusts_kubelet, reap_margin_s: settings of the operators; what they say of nodes is kept to.
     """
 
     protocol: str = "classic"
@@ -58,6 +58,7 @@ class WorldSettings:
     node_lifecycle: str = "Untrusted"
     trusts_taint: bool = False
     asks_runtime: bool = False
+    trusts_kubelet: bool = False
     reap_margin_s: float = 60.0
 
     @property

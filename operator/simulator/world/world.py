@@ -203,6 +203,7 @@ class World:
             node_lifecycle=self.settings.node_lifecycle,
             trust_out_of_service_taint=self.settings.trusts_taint,
             ask_runtime=self.settings.asks_runtime,
+            trust_kubelet=self.settings.trusts_kubelet,
             reap_margin_s=self.settings.reap_margin_s,
         )
         running = make_operator(
