@@ -216,7 +216,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="node drills",
             command=pytest(*(f"tests/e2e/{f}.py" for f in NODE_DRILLS), "--timeout=900", "--durations=10"),
-            budget_s=by_length(short=300, long=14_400),
+            budget_s=by_length(short=330, long=9_000),
         ),
         Suite(name="ground down", command=(PYTHON, "-m", "support.scene", "down", E2E_CLUSTER), budget_s=20),
         Suite(

@@ -20,6 +20,7 @@ from support.drills.api import Api
 from support.drills.lives import PodLives
 from support.scene.play import Play
 from support.scene.stage import WORKLOAD_IMAGE
+from support.scene.witnesses import instance_ids
 from support.waiting import until
 
 SESSION_S = 280
@@ -49,7 +50,7 @@ class Case:
     Parameters
     ----------
     leaving: how many of the replicas go, the highest ordinals.
-    joined: member id of each ordinal at the start. uids: of its pod then.
+    joined: member id of each ordinal at the start. uids: of its pod then. joined_at_ms: when that was.
     gone_at_ms: when the last of the leaving pods' objects was gone.
     """
 
@@ -60,6 +61,7 @@ class Case:
     grace_s: int = 10
     joined: dict[int, str] = field(default_factory=dict)
     uids: dict[int, str] = field(default_factory=dict)
+    joined_at_ms: int = 0
     gone_at_ms: int = 0
 
     @property
@@ -76,11 +78,6 @@ class Case:
     def ordinals(self) -> range:
         """The ordinals that go."""
         return range(self.replicas - self.leaving, self.replicas)
-
-    @property
-    def departed(self) -> dict[int, str]:
-        """Member id of each ordinal that goes."""
-        return {o: self.joined[o] for o in self.ordinals}
 
     @property
     def gone_uids(self) -> set[str]:
@@ -117,6 +114,7 @@ class Case:
         self.game.await_joined(self.replicas, deadline_s=240)
         self.joined = {_ordinal(i): m for i, m in self.game.member_ids().items()}
         self.uids = {_ordinal(m["name"]): uid for uid, m in self.shown().items()}
+        self.joined_at_ms = now_ms()
 
     # acts ---------------------------------------------------------------------------------------------------------
 
@@ -190,10 +188,18 @@ class Case:
         found: dict[str, Any] = self.api.get("StaticGroup", self.name, self.name).get("status") or {}
         return found
 
+    def removals(self) -> dict[int, int]:
+        """Return when the operator removed the member of each ordinal since the start, by the brokers' log.
+
+        Whoever was booted again with its machine has joined under the same instance id as another member.
+        """
+        ids = instance_ids(self.game.events())
+        removals = self.game.removals(since_ms=self.joined_at_ms)
+        return {_ordinal(ids[e.member_id]): e.at_ms for e in removals if e.member_id in ids}
+
     def removed_at_ms(self) -> dict[int, int]:
-        """Return when the operator removed each departed member, by the brokers' log."""
-        at_ms = {e.member_id: e.at_ms for e in self.game.removals()}
-        return {o: at_ms[m] for o, m in self.departed.items() if m in at_ms}
+        """Return when the operator removed each departed member."""
+        return {o: at_ms for o, at_ms in self.removals().items() if o in self.ordinals}
 
     def held(self) -> dict[str, str]:
         """Return what the status says of the departed members that are held back: pod name to reason."""

@@ -149,7 +149,7 @@ class Ground:
         for case in cases:
             assert self.lives.accusations(case.game.events()) == []
             assert case.expired() == [], f"{case.name}: nobody may leave but by a removal, or the drill shows nothing"
-            strangers = {e.member_id for e in case.game.removals()} - set(case.departed.values())
+            strangers = case.removals().keys() - set(case.ordinals)
             assert strangers == set(), f"{case.name}: only who departed may be removed"
 
     def mend(self) -> None:
