@@ -18,7 +18,7 @@ from support.drills.cases import Act, Case
 from support.drills.ground import Ground
 from support.drills.lives import PodLives
 from support.drills.restores import back_up, restore
-from support.drills.troubles import Evidence, Trouble
+from support.drills.troubles import Evidence, Trouble, repair
 from support.scene.figures import record
 from support.scene.play import Play
 from support.scene.stage import Stage
@@ -81,6 +81,8 @@ def rejoin_after_restore(ground: Ground, cases: list[Case], copy: Path, *, opera
     before = {uid for c in cases for uid in c.gone_uids}
     restored_ms = now_ms()
     restore(cluster, copy)
+    ground.node.process("kubelet").stop(grace_s=0)  # one that has seen a uid end starts it never again, but a new one does
+    repair(ground.node)
     ground.active(since_ms=restored_ms)
     for case in cases:
         uid = case.uids[1]
