@@ -102,7 +102,7 @@ class PodLives:
             f"lived from {life.seen_at_ms} to {life.ended_at_ms}"
             for event in filter(is_operators, events)
             for life in lives
-            if life.instance_id == ids.get(event.member_id or "") and life.seen_at_ms < event.at_ms
+            if life.instance_id == ids.get(event.member_id or "") and life.seen_at_ms <= event.at_ms
             and (life.ended_at_ms is None or event.at_ms < life.ended_at_ms)
         ]  # fmt: skip
 
