@@ -48,6 +48,7 @@ def test_a_removal_is_judged_by_the_very_moment_at_which_the_process_ended(pod_g
         until(lambda: lives.is_alive(uid), deadline_s=20, what="the process followed")
         alive_ms = now_ms()
         assert lives.accusations([removal(alive_ms)])
+        until(lambda: now_ms() > alive_ms, deadline_s=5, what="the next millisecond", poll_s=0.002)
         process.kill()
         process.wait()
         killed_ms = now_ms()
