@@ -96,8 +96,13 @@ mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by
 	$(BIN)/python tests/mutants/run.py
 
 .PHONY: bench
-bench: $(STAMP) ## Benchmarks with a budget, as ratios within one run
+bench: $(STAMP) ## Benchmarks with a budget: as ratios within one run, then the operator with 1,000 StaticGroups
 	PYTHONPATH=operator:tests $(BIN)/python tests/bench/run.py
+	$(MAKE) bench-scale
+
+.PHONY: bench-scale
+bench-scale: $(STAMP) ## The operator with 1,000 StaticGroups of 10 pods on a real API server: make bench-scale SCALE="--groups 10000"
+	PYTHONPATH=operator:tests $(BIN)/python -m bench.scale $(or $(SCALE),--groups 1000)
 
 .PHONY: bench-pipeline
 bench-pipeline: $(PIPELINE) ## Spark and DuckDB at the same work: make bench-pipeline BENCH="--events 1000000"
@@ -109,6 +114,7 @@ full: $(PIPELINE) ## test with every drill in its long form, mutants, the large 
 	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers connect e2e ground pods
 	$(BIN)/python -m simulator.evidence --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
+	$(MAKE) bench-scale SCALE="--groups 10000"
 	$(MAKE) docs release
 
 ##@ Release

@@ -25,7 +25,7 @@ from support.waiting import until
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "operator"))
 
-from test_chart_rbac import ALL_NAMESPACES, POLICY_OF_NAMESPACED, in_namespaces, once_per_cluster, table  # noqa: E402
+from test_chart_rbac import ALL_NAMESPACES, CHUNKS, POLICY_OF_NAMESPACED, in_namespaces, once_per_cluster, table  # noqa: E402
 
 pytestmark = pytest.mark.e2e
 
@@ -40,6 +40,11 @@ LEASE_RIGHT = """
     * | coordination.k8s.io | leases |                      | create
     * | coordination.k8s.io | leases | staticgroup-operator | get patch update
 """
+NODE_LEDGER_RIGHT = "\n".join(
+    ("* | core | configmaps | | create", *(f"* | core | configmaps | {name} | get update" for name in CHUNKS.split()))
+)
+OWN_RIGHTS = LEASE_RIGHT + NODE_LEDGER_RIGHT
+"""What the operator may do in its own namespace beside what it may do in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +203,7 @@ def test_rights_in_all_namespaces_are_exactly_the_table(cluster: Cluster, helm: 
     everywhere = table(in_namespaces("*"), ALL_NAMESPACES, NODES_RIGHT, once_per_cluster())
     assert rights_of_operator(cluster, "team-a") == without_spaces(everywhere)
     assert rights_of_operator(cluster, "kube-system") == without_spaces(everywhere)
-    assert rights_of_operator(cluster, SYSTEM) == without_spaces(everywhere | table(LEASE_RIGHT))
+    assert rights_of_operator(cluster, SYSTEM) == without_spaces(everywhere | table(OWN_RIGHTS))
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -208,7 +213,7 @@ def test_rights_in_some_namespaces_are_exactly_the_table(cluster: Cluster, helm:
     once = table(NODES_RIGHT, once_per_cluster(POLICY_OF_NAMESPACED))
     assert rights_of_operator(cluster, "team-a") == without_spaces(once | table(in_namespaces("*")))
     assert rights_of_operator(cluster, "team-b") == without_spaces(once)
-    assert rights_of_operator(cluster, SYSTEM) == without_spaces(once | table(LEASE_RIGHT))
+    assert rights_of_operator(cluster, SYSTEM) == without_spaces(once | table(OWN_RIGHTS))
 
 
 @pytest.mark.usefixtures("namespaces")

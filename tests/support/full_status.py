@@ -124,6 +124,8 @@ def _incarnation(number: int, instance_id: str) -> durable.Incarnation:
         confirmed_by="b" * 256 if is_suspect else None,
         node_certificate=durable.NodeCertificate.NODE_GONE if is_suspect else None,
         created=T0 if is_suspect else None,
+        bound=T0 if is_suspect else None,
+        node_uid=f"4f2b0a52-8f5e-4b0e-9d07-{number:012d}" if is_suspect else None,
         grace_seconds=86_400 if is_suspect else None,
         reap_doubt=durable.ReapDoubt.STUCK if is_suspect else None,
         owed="o" * 300 if is_suspect else None,

@@ -1,8 +1,8 @@
 """Who carries a change out, and what there is to type.
 
 The one idea: where a timeout lives depends on the protocol (docs/guide/timeouts.md). A classic group of mode Auto is the
-operator's: nothing is typed. The setting of a KIP-848 or Streams group is the broker's and no operator writes it; a
-Connect cluster has it in its workers' configuration.
+operator's: nothing is typed. The setting of a KIP-848 or Streams group is the broker's: an operator writes it only where
+`spec.sessionTimeout.writeGroupConfig` says so. A Connect cluster has it in its workers' configuration.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def carried_out(recommendation: Recommendation, key: GroupKey, source: str | Non
         return _joined(who, wave), f"{setting.value}={then_ms}"
     if setting in _AT_BROKER:
         who = (
-            f"Whoever may alter the group's configuration on Kafka cluster {key.kafka_cluster_id}; it holds at once, "
-            "without a restart."
+            f"Whoever may alter the group's configuration on Kafka cluster {key.kafka_cluster_id}, or the operator, with "
+            "spec.sessionTimeout.writeGroupConfig; it holds at once, without a restart."
         )
         return _joined(who, wave), _group_config(key.group_id, setting.value, then_ms)
     if is_followed(recommendation, source):

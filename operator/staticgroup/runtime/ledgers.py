@@ -8,7 +8,6 @@ position of the watch may pass it, only when every StaticGroup of its workload h
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -26,6 +25,7 @@ from ..core.status.memory import to_remember, unwritten, without_room
 from ..kube.pods.continuity import Workload
 from ..kube.pods.store import PodStore
 from .memories import Carried, Memories, Memory
+from .scopes import SCOPE, Scopes, Sight
 from .stores import Stores
 from .work_queue import Key
 
@@ -37,7 +37,6 @@ OF_NOBODY_S: Final = 30.0
 OF_NOBODY_MAX: Final = 20_000
 LOOK_S: Final = 5.0
 """How often a StaticGroup looks through all ids that pods carry while new ones come: 100,000 cost some milliseconds."""
-_SCOPE: Final = re.compile("(?=([0-9a-f]{8}))")
 LIVING_S: Final = 3600.0
 """A pod that lives and finds no room in the ledger makes the seats blind up to the next full hour: a status written in each round
 would tell nothing more."""
@@ -62,6 +61,10 @@ class Ledgers:
     _namings: dict[Key, tuple[StaticGroupSpec, object, Naming | None]] = field(default_factory=dict)
     _by_scope: dict[str, list[Key]] = field(default_factory=dict)
     _read_at_s: list[float] = field(default_factory=list)
+    _scopes: Scopes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_scopes", Scopes(pods=self.pods, stores=self.stores, monotonic_s=self.monotonic_s))
 
     def count_on(self, decided: Plan, memory: Memory) -> None:
         """Remember which ids, as pods carry them, are wanted or held by the reading of a round, if there was one.
@@ -153,9 +156,13 @@ class Ledgers:
         is_same = last is not None and (last.naming, last.epoch) == (naming, self.pods.epoch)
         if last is not None and is_same and (last.of_new_ids == self.pods.new_ids or now_s - last.at_s < LOOK_S):
             return last.ids
+        oldest_s = now_s - LOOK_S if is_same else math.inf
+        seen = self._scopes.sight(naming.scope, not_before_s=oldest_s) if naming.is_told_by_scope else None
+        if seen is None:
+            own = frozenset((place, i) for place, i in self.pods.ids() if naming.is_own(i))
+            seen = Sight(ids=own, of_new_ids=self.pods.new_ids, at_s=now_s)
         memory.carried = Carried(
-            ids=frozenset((place, i) for place, i in self.pods.ids() if naming.is_own(i)),
-            naming=naming, epoch=self.pods.epoch, of_new_ids=self.pods.new_ids, at_s=now_s,
+            ids=seen.ids, naming=naming, epoch=self.pods.epoch, of_new_ids=seen.of_new_ids, at_s=seen.at_s
         )
         return memory.carried.ids
 
@@ -280,7 +287,7 @@ class Ledgers:
                 memory = self.memories.known(key)
                 if memory is not None and memory.history.injected is not None:
                     self._by_scope.setdefault(_scope_of(memory.history), []).append(key)
-        shown = {found[1] for i in pod.instance_ids for found in _SCOPE.finditer(i)} & self._by_scope.keys()
+        shown = {found[1] for i in pod.instance_ids for found in SCOPE.finditer(i)} & self._by_scope.keys()
         for scope in ("", *shown):
             for key in self._by_scope.get(scope, ()):
                 if key[0] != pod.namespace and (group := self.stores.groups.get(key)) is not None:

@@ -76,6 +76,7 @@ class Memory:
     premise: what each round has found of the names that ids can be under.
     refusal: why the status cannot be written; None once it was.
     turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
+    lost_races: True when each try of the latest write met an edit that was newer, and nothing else stood against it.
     clock_ahead_s: of the monotonic one, the clock when the last round began; None before the first.
     """
 
@@ -98,6 +99,7 @@ class Memory:
     premise: Premise = field(default_factory=Premise)
     refusal: Refusal | None = None
     turn_s: float = float("-inf")
+    lost_races: bool = False
     clock_ahead_s: float | None = None
 
     def compare_clocks(self, ahead_s: float) -> None:
@@ -195,10 +197,13 @@ class Memories:
         if memory is None or group is None or memory.uid != group.metadata.uid:
             return False
         if not _is_newer(group.metadata.resource_version, memory.resource_version):
+            if group.metadata.resource_version == memory.resource_version and group.status is not memory.shown:
+                _share(memory, group.status)
             return False
         if group.status != memory.shown:
             return True
         memory.resource_version = group.metadata.resource_version  # only spec or metadata changed
+        _share(memory, group.status)
         return False
 
     async def _catch_up(self, key: Key, memory: Memory, body: dict[str, Any]) -> bool:
@@ -248,6 +253,7 @@ class Memories:
         One that was refused is not sent again before its time (`Memory.refusal`), however many rounds there are, and one
         that tells only how far things are waits for its turn (`Memory.turn_s`).
         """
+        memory.lost_races = False
         if self._is_held_up(key, memory, status):
             return False
         for _ in range(ATTEMPTS_MAX):
@@ -280,6 +286,7 @@ class Memories:
                 return False
             if not await self._catch_up(key, memory, body):
                 return False
+        memory.lost_races = True
         return False
 
     def _is_held_up(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
@@ -316,6 +323,14 @@ class Memories:
         """Drop all memories: another replica has written meanwhile, so every status is read again."""
         self._by_key.clear()
         self.estates.forget_all()
+
+
+def _share(memory: Memory, status: StaticGroupStatus | None) -> None:
+    """Keep one object of a status that is known three times: as it was written, as it was answered, and as the watch shows it."""
+    if status == memory.shown:
+        memory.shown = status
+    if status == memory.status:
+        memory.status = status
 
 
 def _is_put_back(body: dict[str, Any]) -> bool:

@@ -6,9 +6,66 @@ secret can get in.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
+from sys import intern
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from .work_queue import Key
+
+OF_GROUP: Final = ("namespace", "staticgroup")
+
+
+class GroupGauge(Collector):
+    """A gauge with the labels `namespace` and `staticgroup`, and perhaps more.
+
+    The client library keeps an object of 800 bytes for each series, and finds those of one StaticGroup by looking at all: with 10,000
+    StaticGroups 47 ms in every round, and 150 MB. Here the series of a StaticGroup are one small mapping, and their text is made when
+    it is read.
+
+    Parameters
+    ----------
+    labels: those beside the two.
+    """
+
+    def __init__(self, name: str, documentation: str, labels: tuple[str, ...] = (), *, registry: CollectorRegistry) -> None:
+        self._name, self._documentation = name, documentation
+        self._labelnames = (*OF_GROUP, *labels)  # called as the client library's own metrics call it
+        self._values: dict[Key, dict[tuple[str, ...], float]] = {}
+        self._shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+        registry.register(self)
+
+    def show(self, key: Key, values: Mapping[tuple[str, ...], float]) -> None:
+        """Let a StaticGroup have these series, by their further labels, and no others."""
+        if values:
+            self._values[key] = {self._one(labels): value for labels, value in values.items()}
+        else:
+            self._values.pop(key, None)
+
+    def _one(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the same object for the same labels, of which there are few: kinds and reasons."""
+        assert len(labels) == len(self._labelnames) - len(OF_GROUP)
+        return self._shared.setdefault(labels, tuple(intern(str(label)) for label in labels))
+
+    def clear(self) -> None:
+        """Let no StaticGroup have any."""
+        self._values.clear()
+
+    def describe(self) -> Iterator[Metric]:
+        """Yield the gauge without series, so that two of one name are refused."""
+        yield GaugeMetricFamily(self._name, self._documentation, labels=self._labelnames)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauge with all series."""
+        family = GaugeMetricFamily(self._name, self._documentation, labels=self._labelnames)
+        for key, values in self._values.items():
+            for labels, value in values.items():
+                family.add_metric((*key, *labels), value)
+        yield family
 
 
 class Metrics:
@@ -18,8 +75,9 @@ class Metrics:
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
+        of_groups = partial(GroupGauge, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry)
-        group = ("namespace", "staticgroup")
+        group = OF_GROUP
         # rounds
         self.rounds = counter("staticgroup_rounds_total", "Rounds by result.", ("result",))
         self.round_seconds = histogram(
@@ -53,17 +111,14 @@ class Metrics:
             "Wanted ids that were seen under a new member without a rebalance since the one before.",
             group,
         )
-        self.members = gauge("staticgroup_members", "Members by class.", (*group, "class"))
-        self.held = gauge("staticgroup_removals_held", "Departed members that a guard holds back.", (*group, "guard"))
-        self.blind = gauge(
-            "staticgroup_blind_seats",
-            "Seats whose removal would wait, because a pod may have come and gone unseen.",
-            group,
+        self.members = of_groups("staticgroup_members", "Members by class.", ("class",))
+        self.held = of_groups("staticgroup_removals_held", "Departed members that a guard holds back.", ("guard",))
+        self.blind = of_groups(
+            "staticgroup_blind_seats", "Seats whose removal would wait, because a pod may have come and gone unseen."
         )
-        self.ready = gauge("staticgroup_ready", "1 when the Ready condition is True.", group)
-        self.condition = gauge(
-            "staticgroup_condition", "1 for the status and the reason that each condition has now.",
-            (*group, "type", "status", "reason"),
+        self.ready = of_groups("staticgroup_ready", "1 when the Ready condition is True.")
+        self.condition = of_groups(
+            "staticgroup_condition", "1 for the status and the reason that each condition has now.", ("type", "status", "reason")
         )  # fmt: skip
         # Kafka and the API server
         self.kafka_problems = counter(
@@ -105,6 +160,17 @@ class Metrics:
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a StaticGroup that is gone."""
-        of_group = (self.members, self.held, self.blind, self.ready, self.condition)
-        for metric in (*of_group, self.removed, self.released, self.static_rejoins):
-            metric.remove_by_labels({"namespace": namespace, "staticgroup": name})
+        for gauge in self._gauges_of_groups():
+            gauge.show((namespace, name), {})
+        for counter in (self.removed, self.released, self.static_rejoins):
+            counter.remove(namespace, name)
+
+    def forget_all(self) -> None:
+        """Drop the series of every StaticGroup."""
+        for gauge in self._gauges_of_groups():
+            gauge.clear()
+        for counter in (self.removed, self.released, self.static_rejoins):
+            counter.clear()
+
+    def _gauges_of_groups(self) -> tuple[GroupGauge, ...]:
+        return (self.members, self.held, self.blind, self.ready, self.condition)

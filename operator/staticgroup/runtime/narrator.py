@@ -290,28 +290,23 @@ class Narrator:
         """Set the gauges of one StaticGroup."""
         key = (group.metadata.namespace, group.metadata.name)
         if status.members is not None:
-            for kind, value in status.members.model_dump(by_alias=False).items():
-                self.metrics.members.labels(*key, kind).set(value)
+            self.metrics.members.show(key, {(kind,): count for kind, count in status.members.model_dump(by_alias=False).items()})
         ready = _ready(status)
-        self.metrics.ready.labels(*key).set(1 if ready is not None and ready.status.value == "True" else 0)
-        self.metrics.held.remove_by_labels({"namespace": key[0], "staticgroup": key[1]})
-        for guard, count in Counter(h.reason for h in decided.held).items():
-            self.metrics.held.labels(*key, guard).set(count)
-        self.metrics.blind.labels(*key).set(_blind_seats(decided))
+        self.metrics.ready.show(key, {(): 1 if ready is not None and ready.status.value == "True" else 0})
+        self.metrics.held.show(key, {(guard,): count for guard, count in Counter(h.reason for h in decided.held).items()})
+        self.metrics.blind.show(key, {(): _blind_seats(decided)})
         self._condition_gauges(key, status)
 
     def suspended(self, group: StaticGroup, status: StaticGroupStatus) -> None:
         """Take the gauges of a suspended StaticGroup away, whose figures nobody reads any more, but for its conditions."""
         key = (group.metadata.namespace, group.metadata.name)
         for gauge in (self.metrics.members, self.metrics.held, self.metrics.blind):
-            gauge.remove_by_labels({"namespace": key[0], "staticgroup": key[1]})
-        self.metrics.ready.labels(*key).set(0)
+            gauge.show(key, {})
+        self.metrics.ready.show(key, {(): 0})
         self._condition_gauges(key, status)
 
     def _condition_gauges(self, key: Key, status: StaticGroupStatus) -> None:
-        self.metrics.condition.remove_by_labels({"namespace": key[0], "staticgroup": key[1]})
-        for condition in status.conditions:
-            self.metrics.condition.labels(*key, condition.type, condition.status.value, condition.reason).set(1)
+        self.metrics.condition.show(key, {(c.type, c.status.value, c.reason): 1 for c in status.conditions})
 
     def forget(self, key: Key) -> None:
         """Drop what was told about a StaticGroup that is gone."""

@@ -359,8 +359,7 @@ class Operator:
                 self.is_active = False
                 await self.queue.stop()
                 await self.connection_queue.stop()
-                for key in self.stores.groups:
-                    self.metrics.forget(*key)
+                self.metrics.forget_all()
 
     async def _take_over(self) -> None:
         """Read again what the last holder wrote, then begin to work.

@@ -50,7 +50,8 @@ from .work_queue import Key, Result
 log = logging.getLogger(__name__)
 
 RACE_REQUEUE_S = 1.0
-"""After FENCED or a lost answer the group is described again, but two clients that duel for an id set no faster pace."""
+"""After FENCED or a lost answer the group is described again, but two clients that duel for an id set no faster pace. So it is after
+edits that came faster than the status could be written."""
 
 
 @dataclass(slots=True)
@@ -105,9 +106,14 @@ class Reconciler:
         Returns
         -------
         When to look again; no time when the StaticGroup is gone.
+
+        Notes
+        -----
+        Also where nothing may be written now: a renewal of the Lease that is only late begins no new term, which would look
+        at everything.
         """
         if not self.may_write():
-            return Result()
+            return Result(failed=True)
         started_s = self.monotonic_s()
         group = self.stores.groups.get(key)
         if group is None:
@@ -176,7 +182,9 @@ class Reconciler:
         return decided
 
     def _unwritten(self, memory: Memory, requeue_after_s: float) -> Result:
-        """Say when to look again after a status was not written: one that is held up has its time and spoils no round."""
+        """Say when to look again after a status was not written: one that is held up, or edited all the time, spoils no round."""
+        if memory.lost_races:
+            return Result(requeue_after_s=RACE_REQUEUE_S)
         now_s = self.monotonic_s()
         until_s = memory.waits_until_s(now_s)
         return Result(failed=True) if until_s is None else Result(requeue_after_s=min(requeue_after_s, until_s - now_s))

@@ -29,7 +29,7 @@ LIVING = (
         "core/ids/naming.py",
         CARRIED,
         ("        if self.scope and self.scope in instance_id:\n            return True\n", ""),
-        ("return not is_everywhere and bool(", "return bool("),
+        ("return not self.is_told_by_scope and bool(", "return bool("),
     ),
     mutant(
         "position passes the version that showed an id",

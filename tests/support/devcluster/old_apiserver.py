@@ -1,6 +1,6 @@
-"""The API server of Kubernetes 1.29 and an etcd on loopback: what an older cluster answers, without nodes or controllers.
+"""An API server and an etcd on loopback, without nodes or controllers: today's, or the one of Kubernetes 1.29.
 
-Its code is built from its own module, beside today's etcd; pods that are created there are looked at and never run.
+The older one is built from its own module, beside today's etcd; pods that are created there are looked at and never run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,19 @@ def program() -> Path:
 
 @contextmanager
 def old_api_server(directory: Path) -> Iterator[OldApiServer]:
-    """Have one run meanwhile, with its data in an empty directory."""
+    """Have one of 1.29 run meanwhile, with its data in an empty directory."""
+    with api_server(directory, program()) as server:
+        yield server
+
+
+@contextmanager
+def api_server(directory: Path, program: Path, *arguments: str) -> Iterator[OldApiServer]:
+    """Have an API server run meanwhile, with its data in an empty directory.
+
+    Parameters
+    ----------
+    program, arguments: which one, and what it is told beside the addresses and keys of this one.
+    """
     ports = [_free_port() for _ in range(3)]
     etcd, server = (Process(name=name, directory=directory) for name in ("etcd", "kube-apiserver"))
     pki, token = directory / "pki", secrets.token_hex(16)
@@ -73,10 +85,11 @@ def old_api_server(directory: Path) -> Iterator[OldApiServer]:
             f"--initial-cluster=default={urls[1]}", "--unsafe-no-fsync", "--log-level=warn",
         ])  # fmt: skip
         server.start([
-            program(), f"--etcd-servers={urls[0]}", "--bind-address=127.0.0.1", f"--secure-port={ports[2]}", f"--cert-dir={pki}",
+            program, f"--etcd-servers={urls[0]}", "--bind-address=127.0.0.1", f"--secure-port={ports[2]}", f"--cert-dir={pki}",
             "--service-cluster-ip-range=10.255.0.0/24", "--authorization-mode=RBAC", f"--token-auth-file={directory}/tokens.csv",
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={pki}/sa.pub",
             f"--service-account-signing-key-file={pki}/sa.key", "--endpoint-reconciler-type=none", "--profiling=false",
+            *arguments,
         ])  # fmt: skip
         client = ApiServerClient(url=f"https://127.0.0.1:{ports[2]}", token=token, ca_file=pki / "apiserver.crt")
 

@@ -99,7 +99,7 @@ async def test_held_removal_is_told_when_its_guard_is_new_and_not_every_round() 
 async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_theirs() -> None:
     world = await OperatorWorld().started()
     metrics = world.reconciler.metrics
-    metrics.held.labels("shop", "payments", "DeathNotProven").set(3)
+    metrics.held.show(("shop", "payments"), {("DeathNotProven",): 3})
 
     def held() -> dict[tuple[str, str], float]:
         (gauge,) = metrics.held.collect()

@@ -49,14 +49,14 @@ def test_a_frozen_kubelet_that_goes_on_reaps_and_the_member_is_removed(restarts:
 
     async def main() -> None:
         world = PlainWorld()
-        process, _, _ = world.start_operator()
+        process, _, _ = world.start_operator(trust_kubelet=True)
         node, pod = await lost(world, Kubelet.freeze_kubelet)
         departed = world.id_of(2)
         if restarts:
             await world.until(lambda: entry(world, uid_of(pod)))
             process.kill()
             await asyncio.sleep(20)
-            world.start_operator("two")
+            world.start_operator("two", trust_kubelet=True)
             await asyncio.sleep(40)
         node.thaw_kubelet()
         thawed_s = world.loop.time()
@@ -77,7 +77,7 @@ def test_a_frozen_kubelet_that_goes_on_reaps_and_the_member_is_removed(restarts:
 def test_a_machine_that_was_booted_again_proves_the_same() -> None:
     async def main() -> None:
         world = PlainWorld()
-        world.start_operator()
+        world.start_operator(trust_kubelet=True)
         node, pod = await lost(world, Kubelet.cut)
         await asyncio.sleep(60)
         node.reboot(30.0)
@@ -95,7 +95,7 @@ def test_a_machine_that_was_booted_again_proves_the_same() -> None:
 def test_a_node_that_stays_away_proves_nothing_and_neither_does_its_deletion() -> None:
     async def main() -> None:
         world = PlainWorld()
-        world.start_operator()
+        world.start_operator(trust_kubelet=True)
         node, pod = await lost(world, Kubelet.cut)
         later_pods(world)
         world.users.delete_node(node.name)

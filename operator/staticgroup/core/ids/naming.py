@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
 
 from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
 from ...api.injection import env_suffixes, follows_annotation, identity_of, suffix_in_force
@@ -16,8 +15,8 @@ from ..evidence.chain import Incarnation
 from ..snapshot import History
 
 ORDINAL_DIGITS_MAX = 10
-SCHEMES_KEPT: Final = 512
-"""A scheme of which the next round of the same StaticGroup asks again; more of them are made anew."""
+REMEMBERED_MAX = 1024
+"""Results that are kept for the rest of a round, of as many StaticGroups as may be worked on at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +107,16 @@ class Naming:
         """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
         return frozenset(i for i in pod.instance_ids if self.is_own(i))
 
+    @property
+    def is_told_by_scope(self) -> bool:
+        """True when each template holds the scope: whatever is without it is none of ours."""
+        return bool(self.scope) and all(self.scope in s.template for s in self.schemes)
+
     def is_own(self, instance_id: str) -> bool:
         """True for an id that begins with one that the StaticGroup issues or has issued, and for one that contains its scope."""
         if self.scope and self.scope in instance_id:
             return True
-        # Where each template holds the scope, whatever is without it is none of ours.
-        is_everywhere = bool(self.scope) and all(self.scope in s.template for s in self.schemes)
-        return not is_everywhere and bool(self.ordinals_of(instance_id))
+        return not self.is_told_by_scope and bool(self.ordinals_of(instance_id))
 
     def strange_ids(self, pod: Incarnation, namespace: str) -> frozenset[str]:
         """Return the ids of ours that a pod has carried and its own name does not explain.
@@ -246,9 +248,9 @@ def scheme_of(spec: StaticGroupSpec, template: str, suffix_follows_preset: bool 
     return _scheme(template, spec.workload_ref.name, env_suffixes(identity), suffixes)
 
 
-@lru_cache(maxsize=SCHEMES_KEPT)
+@lru_cache(maxsize=REMEMBERED_MAX)
 def _scheme(template: str, workload_name: str, env_suffixes: tuple[str, ...], suffixes: tuple[str, ...]) -> IdScheme:
-    """Make a scheme, or take the one that was made of the same texts: each round asks for it a dozen times, and it compiles patterns."""
+    """Make a scheme with its patterns; a round asks for the same one ten times."""
     return IdScheme(template=template, workload_name=workload_name, env_suffixes=env_suffixes, suffixes=suffixes)
 
 
@@ -261,6 +263,7 @@ def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
     return frozenset(bases)
 
 
+@lru_cache(maxsize=REMEMBERED_MAX)
 def ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
     """Return the ordinal in a StatefulSet pod's name; None when the name is not `<workload_name>-<ordinal>`."""
     text = pod_name.removeprefix(f"{workload_name}-")

@@ -39,8 +39,10 @@ class ConnectionReporter:
     async def reconcile(self, key: Key) -> Result:
         """Probe one connection and write its status when it changed."""
         connection = self.stores.connections.get(key)
-        if connection is None or not self.may_write():
+        if connection is None:
             return Result()
+        if not self.may_write():
+            return Result(failed=True)  # a renewal of the Lease may only be late
         uid = connection.metadata.uid
         settings = await self.connections.settings(key)
         facts = settings if isinstance(settings, KafkaProblem) else await self.kafka.probe(settings)
@@ -48,7 +50,9 @@ class ConnectionReporter:
             self.connections.distrust(key)
         before = self._written.get(uid) or connection.status or KafkaConnectionStatus()
         status = self._status(before, facts, connection)
-        if (status != before or uid in self._unsure) and self.may_write():
+        if status != before or uid in self._unsure:
+            if not self.may_write():
+                return Result(failed=True)
             self._unsure.add(uid)  # until the answer is there, the API server may hold either
             written = await self.kube.apply_status(plural_of(key), key[0], key[1], uid, status.to_wire())
             if isinstance(written, KubeProblem):

@@ -1,0 +1,90 @@
+"""What a run showed, as JSON and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .budgets import Verdict, budgets
+
+Json = dict[str, Any]
+_ALSO = (
+    ("pss_max_mib", "memory, peak PSS", "MiB"),
+    ("cold_start_first_s", "cold start: first status", "s"),
+    ("cold_start_cpu_s", "cold start: processor time", "s"),
+    ("edits_20_p50_s", "an edit is in the status, p50 at 20/s", "s"),
+    ("edits_50_p50_s", "an edit is in the status, p50 at 50/s", "s"),
+    ("edits_50_cpu_ms", "processor time of an edit at 50/s, rounds of others included", "ms"),
+    ("scale_down_p50_s", "scale-downs at once, p50", "s"),
+    ("idle_cpu_share", "processors used while idle", ""),
+)
+
+
+def verdicts(result: Json) -> list[tuple[str, str, str, Verdict]]:
+    """Return of one run what was bounded, the figure, the bound, and what became of it."""
+    figures = result["figures"]
+    return [
+        (b.what, _figure(figures.get(b.figure), b.unit), _figure(b.most, b.unit), b.verdict(figures))
+        for b in budgets(result["groups"])
+    ]
+
+
+def lines(result: Json) -> list[str]:
+    """Return one run for a terminal."""
+    told = [f"{what:58} {seen:>12}  budget {most:>10}  {verdict}" for what, seen, most, verdict in verdicts(result)]
+    told += [f"{what:58} {_figure(result['figures'].get(name), unit):>12}" for name, what, unit in _ALSO]
+    if ended := result["details"].get("ended"):
+        told.append(f"ended early: {ended}")
+    return told
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    text = f"{value:,.0f}" if value >= 100 or float(value).is_integer() else f"{value:.3g}"
+    return f"{text} {unit}".strip()
+
+
+def page(results: Sequence[Json]) -> str:
+    """Return the reference page of several runs."""
+    told = [
+        "# The operator at scale",
+        "",
+        "Written by `python -m bench.scale --write`. A real API server with etcd, the coordinator model behind Kafka's protocol, the",
+        "operator and this benchmark share one machine; nodes and controllers are not there, what they would write is written in",
+        "their name. *plain* is the same work by a straightforward kopf operator (`tests/bench/scale/plain.py`), which takes a pod that",
+        "is gone for a process that is dead, and so promises less. Bold: over the budget.",
+        "",
+        "Where the load of the machine was above the number of its processors (two, as a rule), waits tell of the others that worked there;",
+        "counts, memory and processor time are the operator's own.",
+        "",
+    ]
+    for size in sorted({(r["groups"], r["pods_per_group"]) for r in results}):
+        same = [r for r in results if (r["groups"], r["pods_per_group"]) == size]
+        told += _table(*size, same)
+    return "\n".join(told)
+
+
+def _table(groups: int, pods_per_group: int, results: Sequence[Json]) -> list[str]:
+    told = [
+        f"## {groups:,} StaticGroups of {pods_per_group} pods",
+        "",
+        "| | budget | " + " | ".join(r["subject"] for r in results) + " |",
+        "|---|---|" + "---|" * len(results),
+    ]
+    for budget in budgets(groups):
+        cells = []
+        for result in results:
+            seen = _figure(result["figures"].get(budget.figure), budget.unit)
+            is_broken = budget.verdict(result["figures"]) is not Verdict.KEPT
+            cells.append(f"**{seen}**" if is_broken else seen)
+        told.append(f"| {budget.what} | {_figure(budget.most, budget.unit)} | " + " | ".join(cells) + " |")
+    for name, what, unit in _ALSO:
+        told.append(f"| {what} | | " + " | ".join(_figure(r["figures"].get(name), unit) for r in results) + " |")
+    told.append("| load of the machine, begin and end | | " + " | ".join(_loads(r) for r in results) + " |")
+    told += ["", *(f"{r['subject']}: {r['details']['ended']}, so it was ended there." for r in results if "ended" in r["details"]), ""]
+    return told
+
+
+def _loads(result: Json) -> str:
+    return " and ".join(f"{load:.1f}" for load in result["load_average"])

@@ -1,0 +1,52 @@
+"""Edits that come faster than a status can be written: each write meets a newer version of the object, which is no failure."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from staticgroup.runtime.memories import ATTEMPTS_MAX
+from staticgroup.runtime.reconciler import RACE_REQUEUE_S
+from staticgroup.runtime.work_queue import WorkQueue
+
+from .operator_world import KEY, OperatorWorld, static_group
+
+pytestmark = pytest.mark.looptime
+ROUNDS = 10
+
+
+async def test_status_says_the_last_edit_a_moment_after_the_storm() -> None:
+    """As failures they would be tried again after 1, 2, 4 … 60 s, also when the storm is over."""
+    world = await OperatorWorld().started()
+    left = ROUNDS * ATTEMPTS_MAX
+
+    def edit() -> None:
+        nonlocal left
+        if left > 0:
+            left -= 1
+            world.declare(static_group(generation=2 + ROUNDS * ATTEMPTS_MAX - left))
+            world.kube.before["apply_status"] = edit
+
+    world.kube.before["apply_status"] = edit
+    queue = WorkQueue(world.reconciler.reconcile)
+    queue.start()
+    world.declare(static_group(generation=2))
+    queue.add(KEY)
+    await asyncio.sleep((ROUNDS + 1) * RACE_REQUEUE_S)
+    await queue.stop()
+    assert left == 0
+    assert world.status.observed_generation == 2 + ROUNDS * ATTEMPTS_MAX
+
+
+async def test_somebody_who_writes_the_status_itself_is_no_such_storm() -> None:
+    """Two writers of one status must not set each other's pace."""
+    world = await OperatorWorld().started()
+    world.declare(static_group(generation=2))
+
+    def overwrite() -> None:
+        body = world.kube.objects["staticgroups", *KEY]
+        world.kube.put_object("staticgroups", body | {"status": body["status"] | {"groupState": "Empty"}})
+
+    world.kube.before["apply_status"] = overwrite
+    assert (await world.round()).failed
