@@ -25,7 +25,7 @@ from .recommendations.advised import recommendations
 from .recommendations.histories import history
 from .recommendations.what_if import weekly_evictions
 from .report import build
-from .report.advice import advise
+from .report.advice.groups import advise
 from .report.units import amount, count, partition_time
 from .stages import learn_and_tell, read_logs, silver_of, take_in, tell, tidy_up
 

@@ -24,8 +24,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 from py4j.java_gateway import JavaGateway
 
 from staticgroup.core.group import GroupType, GroupView, LeaveEntry, LeaveOutcome, LeaveResult
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from support.devcluster.kafka_jars import class_path, ensure_jars
 from support.devcluster.kafka_member import Member
 from support.waiting import until

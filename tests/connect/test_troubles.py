@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from staticgroup.core.group import GroupView, KafkaProblem, LeaveEntry, LeaveOutcome
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from support.connect import ticks
 from support.connect.rolls import CONNECTORS, NAMES, TASK_COUNT, TASKS, assert_quiet, roll, running, tell
 from support.connect.workers import ConnectGroup, GroupSettings, Worker

@@ -17,8 +17,8 @@ import pytest
 
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import BrokerBounds, GroupType, KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.kafka.rights import GroupRights
 from support.devcluster import kafka_broker
 from support.devcluster.kafka_admin import BrokerAdmin

@@ -13,7 +13,7 @@ import pytest
 
 from staticgroup.api.journal import MemberFenced, group_record, read, write
 from staticgroup.api.resources.sasl import SaslMechanism
-from staticgroup.kafka.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
+from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.runtime.journal.kafka import KafkaSink, librdkafka
 from support.devcluster import kafka_broker
 from support.devcluster.kafka_admin import BrokerAdmin

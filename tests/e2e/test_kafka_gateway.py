@@ -32,10 +32,10 @@ from staticgroup.core.group import (
     MemberView,
     SessionBounds,
 )
-from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
+from staticgroup.kafka.login.tokens import BearerToken
 from staticgroup.kafka.rights import GroupRights
-from staticgroup.kafka.tokens import BearerToken
 from support.bounds import broker_bounds
 from support.devcluster import kafka_broker, kafka_tls
 from support.devcluster.kafka_admin import BrokerAdmin

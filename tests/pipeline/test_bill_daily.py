@@ -82,7 +82,10 @@ def generation(group: str, epoch: int, *members: str) -> tuple[bytes, bytes | No
 
 
 def lived() -> Log:
-    """Two groups that commit every minute for three days; `busy` rebalances every six hours and then stands still, `calm` never."""
+    """Groups that commit every minute: `busy` rebalances every six hours and then stands still, `calm` never, both for three days.
+
+    `gone` has no members, as those that assign partitions by hand, commits for half a day, and is deleted on the next one.
+    """
     entries: list[tuple[int, bytes, bytes | None]] = []
     entries += [(T0_MS, *generation("busy", 1, "a", "b")), (T0_MS, *generation("calm", 1, "a", "b"))]
     rebalances = range(T0_MS + 6 * 60 * MINUTE_MS + 5_000, T0_MS + DAYS * DAY_MS, 6 * 60 * MINUTE_MS)
@@ -94,6 +97,11 @@ def lived() -> Log:
                 if not any(0 < at_ms - stop + 5_000 <= STOOD_MS for stop in stops):
                     value = commit_value(3, (at_ms - T0_MS) // 100, at_ms)
                     entries.append((at_ms, commit_key(1, group, "orders", partition), value))
+    for partition in range(2):
+        key = commit_key(1, "gone", "orders", partition)
+        for at_ms in range(T0_MS + 2_000 + partition, T0_MS + DAY_MS // 2, EVERY_MS):
+            entries.append((at_ms, key, commit_value(3, (at_ms - T0_MS) // 100, at_ms)))
+        entries.append((T0_MS + DAY_MS + 60 * MINUTE_MS + 500 + partition, key, None))
     log = Log()
     for at_ms, key, value in sorted(entries, key=lambda each: each[0]):
         log.add(at_ms, key, value)
@@ -179,6 +187,7 @@ def test_days_come_to_what_all_at_once_comes_to(spark: Any, tmp_path: Path) -> N
     assert run(by_day, log, END_MS).number == 2
     assert rows(by_day, STANDSTILLS) == rows(once, STANDSTILLS)
     assert summed(by_day) == summed(once)
+    assert summed(by_day)["gone"]["commits"] == DAY_MS // EVERY_MS
 
 
 def test_a_price_is_measured_once_ten_rebalances_were(kept: Kept) -> None:
@@ -209,7 +218,7 @@ def test_an_erased_group_is_gone_from_the_bill_and_the_others_stay(kept: Kept) -
     gone = erase_bill(kept.lake, [("kafka-1", "busy"), ("kafka-2", "calm")], subject)
     assert gone[STANDSTILLS.name] >= 2 * REBALANCES
     assert gone[GROUP_RECORDS.name] == REBALANCES + 1
-    assert {row[1] for row in rows(kept.lake, BILL_SLICES)} == {"calm"}
+    assert {row[1] for row in rows(kept.lake, BILL_SLICES)} == {"calm", "gone"}
     assert {row[3] for row in rows(kept.lake, GROUP_RECORDS)} == {"calm"}
     assert erase_bill(kept.lake, [("kafka-1", "busy")], subject) == dict.fromkeys(gone, 0)
     assert kept.lake.runs.latest().number == 1  # type: ignore[union-attr]

@@ -31,8 +31,8 @@ from staticgroup.core.group import (
     WorkerView,
 )
 from staticgroup.core.workload import WorkloadView
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.rights import GroupRights
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import PodRead

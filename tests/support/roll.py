@@ -25,8 +25,8 @@ from staticgroup.kube.pods.hooks import PodStoreHooks
 from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.runtime.connections.connections import Connections
-from staticgroup.runtime.histories import Histories
-from staticgroup.runtime.memories import Memories
+from staticgroup.runtime.memory.histories import Histories
+from staticgroup.runtime.memory.memories import Memories
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
 from staticgroup.runtime.reconciler import Reconciler

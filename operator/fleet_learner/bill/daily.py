@@ -243,7 +243,7 @@ def _slices(
         )
         made = slice_ if made is None else made.unionByName(slice_)
     assert made is not None
-    return (made if earlier is None else _with_most_commits(made, earlier)).select(*BILL_SLICES.names)
+    return (made if earlier is None else _as_full_as_before(made, earlier)).select(*BILL_SLICES.names)
 
 
 def _known_from(earlier: DataFrame, groups: DataFrame, from_ms: int) -> DataFrame:
@@ -256,13 +256,19 @@ def _known_from(earlier: DataFrame, groups: DataFrame, from_ms: int) -> DataFram
     )  # fmt: skip
 
 
-def _with_most_commits(slices: DataFrame, earlier: DataFrame) -> DataFrame:
-    """Count the commits of a slice as the run did that saw the most of them: compaction only ever takes some away."""
+def _as_full_as_before(slices: DataFrame, earlier: DataFrame) -> DataFrame:
+    """Count the commits of a slice as the run did that saw the most of them, and keep a group that is deleted since.
+
+    Compaction takes records away, the tombstones of a deleted group all of them, and never brings one back.
+    """
     from pyspark.sql import functions as F
 
     key = list(BILL_SLICES.key)
-    before = earlier.select(*key, F.col("commits").alias("commits_before"))
-    return slices.join(before, key, "left").withColumn("commits", F.greatest("commits", "commits_before"))
+    rest = [name for name in BILL_SLICES.names if name not in key]
+    now, before = (each.select(*key, F.struct(*rest).alias(name)) for each, name in ((slices, "now"), (earlier, "before")))
+    kept = now.join(before, key, "full").withColumn("kept", F.coalesce("now", "before"))
+    most = {name: F.greatest(f"now.{name}", f"before.{name}").alias(name) for name in ("commits", "partitions")}
+    return kept.select(*key, *(most.get(name, F.col(f"kept.{name}")) for name in rest))
 
 
 def _bounds(commits: DataFrame, plan: Plan) -> Iterator[tuple[int, int]]:

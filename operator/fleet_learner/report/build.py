@@ -23,8 +23,8 @@ from fleet_learner.estimates.cost import (
 from fleet_learner.estimates.kaplan_meier import SurvivalCurve, kaplan_meier, log_log_band
 from staticgroup.api.recommendation import PriceSource, Recommendation
 
-from .advice import advise
-from .cluster_advice import advise_clusters
+from .advice.clusters import advise_clusters
+from .advice.groups import advise
 from .curves import CostPoint, HazardPoint, SurvivalPoint, Timeline, WhatIf, Window
 from .methods import METHOD_NAMES, methods
 from .model import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .carrier import bill_command
+from .advice.carrier import bill_command
 from .model import BillRow, Counts, GroupKey, GroupRow, Money, Report, Saving, Verdict
 from .units import HOUR_MS, WEEK_DAYS, amount, count, day, duration, minute, partition_span, partition_time, percent
 

@@ -12,9 +12,9 @@ from random import Random
 from typing import Final
 
 from ..kubernetes.node.kubelet import Kubelet
-from ..kubernetes.objects import NODES, PODS, STATIC_GROUPS, name_of, namespace_of, uid_of
+from ..kubernetes.objects import PODS, STATIC_GROUPS, name_of, namespace_of, uid_of
 from ..world.world import NAMESPACE, WORKLOAD, World
-from .registry import Heal, attempt, draw_node, fault, wait_for
+from .registry import Heal, attempt, draw_node, fault, node_comes_back, wait_for
 
 MOVES_WITHIN_S: Final = 60.0
 OVERDUE_S: Final = 60.0
@@ -31,6 +31,13 @@ def _unwant(world: World) -> None:
     ordinals = world.truth.desired(WORKLOAD)
     if len(ordinals) > 1:
         attempt(lambda: world.users.scale(NAMESPACE, WORKLOAD, len(ordinals) - 1))
+
+
+def _lose(world: World, name: str) -> None:
+    """Want the last ordinal no more, and delete its pod by force; "" names none."""
+    _unwant(world)
+    if name:
+        attempt(lambda: world.users.delete_pod(NAMESPACE, name, grace_s=0))
 
 
 def _force_delete_all(world: World, node: Kubelet) -> None:
@@ -83,9 +90,7 @@ def node_is_deleted_after_its_pod(world: World, rng: Random) -> Heal:
     """A pod is lost with its node and unwanted; then the Node object goes, by whoever may do that here."""
     name, node = _last_seat(world, rng)
     node.cut()
-    _unwant(world)
-    if name:
-        attempt(lambda: world.users.delete_pod(NAMESPACE, name, grace_s=0))
+    _lose(world, name)
 
     def delete() -> None:
         if world.settings.nodes_outlive_machines:
@@ -93,15 +98,7 @@ def node_is_deleted_after_its_pod(world: World, rng: Random) -> Heal:
         attempt(lambda: world.users.delete_node(node.name))
 
     world.loop.world_call_later(rng.uniform(0, 50), delete)
-
-    def heal() -> None:
-        if not node.is_on:
-            node.power_on()
-        node.heal()
-        if world.server.get(NODES, "", node.name) is None:
-            node.restart_kubelet()
-
-    return heal
+    return node_comes_back(world, node)
 
 
 @fault(weight=3.0, lasts_s=(20, 150), is_beside=True)
@@ -109,9 +106,7 @@ def kubelet_sleeps_through_a_deletion(world: World, rng: Random) -> Heal:
     """A kubelet stands still while a pod of it is deleted by force and unwanted; it goes on, hears, and starts newer pods."""
     name, node = _last_seat(world, rng)
     node.freeze_kubelet()
-    _unwant(world)
-    if name:
-        attempt(lambda: world.users.delete_pod(NAMESPACE, name, grace_s=0))
+    _lose(world, name)
 
     def heal() -> None:
         node.thaw_kubelet()
@@ -173,13 +168,7 @@ def node_joined_after_the_backup(world: World, rng: Random) -> Heal:
         _unwant(world)
 
     world.loop.spawn(act(), name="node joined after the backup")
-
-    def heal() -> None:
-        node.heal()
-        if world.server.get(NODES, "", node.name) is None:
-            node.restart_kubelet()
-
-    return heal
+    return node_comes_back(world, node)
 
 
 def _is_bound(world: World, pod_name: str, node: Kubelet) -> Callable[[], bool]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from ..kubernetes.objects import NODES, PODS, uid_of
+from ..kubernetes.objects import PODS, uid_of
 from ..world.world import NAMESPACE, WORKLOAD, World
-from .registry import Heal, attempt, draw_node, draw_pod, fault, setting
+from .registry import Heal, attempt, draw_node, draw_pod, fault, node_comes_back, setting
 
 
 @fault(weight=1.5, lasts_s=(10, 120))
@@ -78,15 +78,7 @@ def node_object_is_deleted(world: World, rng: Random) -> Heal:
     else:
         node.cut()
     attempt(lambda: world.users.delete_node(node.name))
-
-    def heal() -> None:
-        if not node.is_on:
-            node.power_on()
-        node.heal()
-        if world.server.get(NODES, "", node.name) is None:
-            node.restart_kubelet()
-
-    return heal
+    return node_comes_back(world, node)
 
 
 @fault(lasts_s=(0, 0))

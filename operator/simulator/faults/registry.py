@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..kubernetes.api_server import ApiError
 from ..kubernetes.node.kubelet import Kubelet
-from ..kubernetes.objects import PODS
+from ..kubernetes.objects import NODES, PODS
 from ..world.world import NAMESPACE, RunningOperator, World
 
 Heal = Callable[[], None]
@@ -130,6 +130,19 @@ def draw_node(world: World, rng: Random) -> Kubelet:
     pod = draw_pod(world, rng)
     found = world.kubernetes.node_of(NAMESPACE, pod) if pod is not None else None
     return found or world.kubernetes.nodes[rng.choice(sorted(world.kubernetes.nodes))]
+
+
+def node_comes_back(world: World, node: Kubelet) -> Heal:
+    """Return what ends the loss of a machine whose Node object was deleted: it is on, reached, and registered again."""
+
+    def heal() -> None:
+        if not node.is_on:
+            node.power_on()
+        node.heal()
+        if world.server.get(NODES, "", node.name) is None:
+            node.restart_kubelet()
+
+    return heal
 
 
 def draw_operator(world: World, rng: Random) -> RunningOperator | None:

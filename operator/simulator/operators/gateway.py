@@ -33,10 +33,10 @@ from coordinator_model.streams.messages import StreamsGroupDescribeRequest, Stre
 from staticgroup.kafka.addresses import HostPort
 from staticgroup.kafka.answers import ClusterAnswer
 from staticgroup.kafka.connection import BrokerConnection, problem_of_failure, too_old
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.describe import GroupReader
 from staticgroup.kafka.errors import Code, Recovery, Refusal
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import (
     BROKER_RESOURCE,

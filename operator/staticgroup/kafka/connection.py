@@ -27,9 +27,9 @@ from kafka_frames import BadFrame, TooManyElements
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import HostPort
 from .answers import ClusterAnswer
-from .credentials import ConnectionSettings
 from .errors import Recovery, Refusal, refusal
-from .tokens import AiokafkaToken, TokenProvider
+from .login.credentials import ConnectionSettings
+from .login.tokens import AiokafkaToken, TokenProvider
 from .wire import ELEMENTS_MAX, Api, Call, VersionRanges, negotiate
 
 FRAME_MAX_MIB = 8

@@ -32,7 +32,6 @@ from .addresses import Resolver, SystemResolver
 from .answers import BrokerNode
 from .bounds import read_bounds, set_config
 from .connection import BrokerConnection, silence_library_loggers, too_old
-from .credentials import ConnectionSettings
 from .describe import GroupReader, back_off_s, may_retry
 from .errors import (
     ACTED_MAYBE,
@@ -45,6 +44,7 @@ from .errors import (
     verdict_of,
 )
 from .leaves import one_by_one, outcomes_of
+from .login.credentials import ConnectionSettings
 from .pool import ClusterPool, TokenProviderFactory
 from .rights import GroupRights, try_rights, with_topic_right
 from .wire import Api

@@ -20,12 +20,12 @@ from ..core.group import GroupType, KafkaProblem, KafkaProblemKind
 from .addresses import HostPort, Resolver, check, parse_host_port
 from .answers import BrokerNode, ClusterAnswer, CoordinatorAnswer
 from .connection import Access, BrokerConnection, open_connection, problem_of_failure
-from .credentials import ConnectionSettings, OAuthSettings, TlsSettings
 from .errors import Recovery, Refusal, problem_of, refusal, verdict_of
-from .msk_iam import MskIamToken
-from .oauth import ClientCredentials
-from .tls import TlsMaterial, client_context
-from .tokens import MountedToken, TokenProvider
+from .login.credentials import ConnectionSettings, OAuthSettings, TlsSettings
+from .login.msk_iam import MskIamToken
+from .login.oauth import ClientCredentials
+from .login.tls import TlsMaterial, client_context
+from .login.tokens import MountedToken, TokenProvider
 from .wire import Api, find_coordinators, metadata, negotiate
 
 IDLE_MAX_S = 9 * 60.0

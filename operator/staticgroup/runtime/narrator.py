@@ -27,8 +27,8 @@ from ..core.plan import Plan, Removal
 from ..core.releases import Release
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
+from .memory.refusals import Refusal
 from .metrics import Metrics
-from .refusals import Refusal
 from .work_queue import Key
 
 log = logging.getLogger(__name__)

@@ -22,15 +22,15 @@ from ..core.plan import crashed, departed, reads_needed
 from ..core.seats import Seat, is_departed
 from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.workload import WorkloadView
-from ..kafka.credentials import ConnectionSettings
 from ..kafka.gateway import KafkaGateway
+from ..kafka.login.credentials import ConnectionSettings
 from ..kube.gateway import KubeGateway
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.connections import Connections
-from .histories import Histories, Settled
-from .ledgers import Ledgers
-from .memories import Memory
+from .memory.histories import Histories, Settled
+from .memory.ledgers import Ledgers
+from .memory.memories import Memory
 from .recommendations import Recommendations
 from .stores import Stores
 from .work_queue import Key

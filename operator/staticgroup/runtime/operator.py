@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ..api.resources.status import Writer
 from ..core.status.memory import ledger_from
 from ..kafka.gateway import KafkaGateway, KioGateway
-from ..kafka.lent import Lent
+from ..kafka.login.lent import Lent
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.nodes.ledger import NodeLedger
@@ -32,11 +32,11 @@ from ..kube.problem import KubeProblem, KubeProblemKind
 from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
-from .histories import Histories
 from .journal import Journal, Sink
 from .journal.sinks import sinks_of
 from .listener import Listener
-from .memories import Memories
+from .memory.histories import Histories
+from .memory.memories import Memories
 from .metrics import Metrics
 from .narrator import Narrator
 from .nodes.evidence import NodeEvidence

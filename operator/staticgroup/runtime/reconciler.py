@@ -30,15 +30,15 @@ from ..core.status.checkpoints import sealed, wire_continuity
 from ..core.status.memory import history_from, wire_ledger
 from ..core.status.projection import project
 from ..core.status.statements import suspended_conditions
-from ..kafka.credentials import ConnectionSettings
 from ..kafka.gateway import KafkaGateway
+from ..kafka.login.credentials import ConnectionSettings
 from ..kube.gateway import KubeGateway
 from ..kube.pods.store import PodStore
 from .connections import Connections
-from .histories import Histories
 from .journal import Journal, RoundReport
-from .ledgers import Ledgers, remembered
-from .memories import Memories, Memory
+from .memory.histories import Histories
+from .memory.ledgers import Ledgers, remembered
+from .memory.memories import Memories, Memory
 from .metrics import Metrics
 from .narrator import Narrator
 from .observer import Observer

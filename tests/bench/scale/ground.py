@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from support import children
 from support.devcluster.apiserver_client import ApiServerClient
 from support.devcluster.old_apiserver import api_server
 from support.devcluster.process import run
@@ -147,12 +148,7 @@ class OperatorProcess:
         """End it as Kubernetes does."""
         if self._child is None:
             return
-        self._child.terminate()
-        try:
-            self._child.wait(STOP_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+        children.end(self._child, STOP_PATIENCE_S)
         self._child = None
 
     def must_live(self) -> None:

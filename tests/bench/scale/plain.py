@@ -17,8 +17,8 @@ from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, ApiException, Configuration, CustomObjectsApi
 
 from staticgroup.core.group import GroupView, LeaveEntry
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 
 GROUP, VERSION, PLURAL = "staticgroup.io", "v1alpha1", "staticgroups"
 POD_INDEX, INSTANCE_ID = "apps.kubernetes.io/pod-index", "staticgroup.io/instance-id"

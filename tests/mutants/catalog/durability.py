@@ -23,7 +23,7 @@ DURABLE = (
     ),
     mutant(
         "who has read nothing counts on nothing",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         OTHER_NAMES,
         ("is_counted = is_issued and (naming is None or bool(naming.strange_ids(pod, key[0])))", "is_counted = False"),
     ),
@@ -35,7 +35,7 @@ DURABLE = (
     ),
     mutant(
         "who cannot be read counts on nothing",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         OTHER_NAMES,
         (
             "        if group is None or memory is None or memory.uid",
@@ -44,19 +44,19 @@ DURABLE = (
     ),
     mutant(
         "suspect that nobody counted on is nobody's for ever",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         OTHER_NAMES,
         ("-math.inf) < OF_NOBODY_S:", "-math.inf) < math.inf:"),
     ),
     mutant(
         "word of a status about the Lease believed",
-        "runtime/memories.py",
+        "runtime/memory/memories.py",
         ODD,
         ("        if await self.still_holds():\n", "        if False:\n"),
     ),
     mutant(
         "Lease not asked when a status names a later holding",
-        "runtime/memories.py",
+        "runtime/memory/memories.py",
         ("tests/unit/runtime/test_premises.py",),
         ("        if await self.still_holds():\n", "        if True:\n"),
     ),
@@ -68,13 +68,13 @@ DURABLE = (
     ),
     mutant(
         "suspects of before the ids take room",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         FULL,
         ("to_remember((i for i in known if i.uid not in memory.predating), naming", "to_remember(known, naming"),
     ),
     mutant(
         "suspects of before the ids are waited for",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         FULL,
         ("left = (i for i in known if memory is None or i.uid not in memory.predating)", "left = known"),
     ),
@@ -98,19 +98,19 @@ DURABLE = (
     ),
     mutant(
         "suspects of a status that was put over ours forgotten",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         ODD,
         ("for s in (memory.status, memory.shown) if", "for s in (memory.status,) if"),
     ),
     mutant(
         "carrier of another name forgotten over a gap",
-        "runtime/histories.py",
+        "runtime/memory/histories.py",
         ELSEWHERE,
         ("        if elsewhere or (elsewhere is None and", "        if (elsewhere is None and"),
     ),
     mutant(
         "replay from below taken for a sight after the gap",
-        "runtime/histories.py",
+        "runtime/memory/histories.py",
         ODD,
         ("(pod.object_present or not is_behind) and ", ""),
     ),
@@ -128,7 +128,7 @@ DURABLE = (
     ),
     mutant(
         "who shares the digest has put it back",
-        "runtime/memories.py",
+        "runtime/memory/memories.py",
         ODD,
         ("    return bool(owners) and names.FIELD_MANAGER not in owners\n", "    return bool(owners - {names.FIELD_MANAGER})\n"),
     ),
@@ -164,14 +164,14 @@ DURABLE = (
     ),
     mutant(
         "what the ledger does not hold counts as durable",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         ROUNDS,
         ("if incarnation.uid not in waiting and", "if"),
     ),
 )
 
 REMEMBERED = tuple(
-    mutant(name, "runtime/memories.py", ROUNDS + CUT, *changes)
+    mutant(name, "runtime/memory/memories.py", ROUNDS + CUT, *changes)
     for name, *changes in (
         (
             "lease not checked before the status",

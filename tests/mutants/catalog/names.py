@@ -5,7 +5,7 @@ from __future__ import annotations
 from .mutant import mutant
 from .suites import BLIND_SINCE, BY_HAND, CARRIED_IDS, OTHER_BROKERS, SAME_IDS
 
-HISTORIES, NAMING, STORES = "runtime/histories.py", "core/ids/naming.py", "runtime/stores.py"
+HISTORIES, NAMING, STORES = "runtime/memory/histories.py", "core/ids/naming.py", "runtime/stores.py"
 
 NAMES = tuple(
     mutant(name, path, suite, change)

@@ -213,7 +213,7 @@ IN_FORCE = tuple(
             ("    return int(text) if 0 < int(text) <= TIMEOUT_MS_MAX else None\n", "    return int(text)\n"),
         ),
         (
-            "runtime/pace.py",
+            "runtime/memory/pace.py",
             ("tests/unit/runtime/test_pace.py",),
             "every pod's session timeout written at once",
             (

@@ -24,47 +24,47 @@ SCOPES = tuple(
             ("SpanReason.SCOPE_WRITTEN, since_s=SINCE_EVER_S,", "SpanReason.SCOPE_WRITTEN, since_s=snapshot.created_at_s,"),
         ),
         (
-            "runtime/histories.py",
+            "runtime/memory/histories.py",
             "lost status of a written scope blind only since its StaticGroup was made",
             ("        if spec.identity.scope is not None:  # as old as they like\n", "        if False:\n"),
         ),
         (
-            "runtime/estates.py",
+            "runtime/memory/estates.py",
             "history inherited over a gap of the watch",
             ("(known.epoch, known.timeline) == (self.pods.epoch, self.pods.timeline)", "True"),
         ),
         (
-            "runtime/estates.py",
+            "runtime/memory/estates.py",
             "history inherited though suspects were forgotten",
             ("return is_seen and left.forgotten == self.pods.forgotten_suspects", "return is_seen"),
         ),
         (
-            "runtime/estates.py",
+            "runtime/memory/estates.py",
             "history inherited twice",
             ("left = self._left.pop(_whose(group.metadata.namespace, group.spec, scope), None)", "left = self._left.get(_whose(group.metadata.namespace, group.spec, scope))"),
         ),
         (
-            "runtime/estates.py",
+            "runtime/memory/estates.py",
             "history of another StatefulSet inherited",
             ("    return namespace, spec.workload_ref.name,", '    return namespace, "",'),
         ),
         (
-            "runtime/estates.py",
+            "runtime/memory/estates.py",
             "history of another Kafka group inherited",
             ("(namespace)), spec.group_id, scope", '(namespace)), "", scope'),
         ),
         (
-            "runtime/estates.py",
+            "runtime/memory/estates.py",
             "ids of the time without a StaticGroup taken for injected",
             ("group_uid=group.metadata.uid, ids_by_hand=True)", "group_uid=group.metadata.uid)"),
         ),
         (
-            "runtime/memories.py",
+            "runtime/memory/memories.py",
             "standby goes on with what it remembered of deleted StaticGroups",
             ("        self.estates.forget_all()\n", ""),
         ),
         (
-            "runtime/memories.py",
+            "runtime/memory/memories.py",
             "history inherited that another replica has gone on from",
             (
                 "            del self._by_key[key]  # nobody inherits what somebody else has gone on from\n            self.pace.forget(key)\n",

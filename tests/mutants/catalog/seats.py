@@ -69,17 +69,17 @@ SEATS = tuple(
             ("min(self.until_s, self.said_at_s)", "self.until_s"),
         ),
         (
-            "runtime/histories.py",
+            "runtime/memory/histories.py",
             "facts of the StatefulSet without a barrier behind them",
             ("if is_passed and self.pods.epoch == epoch else None", "if self.pods.epoch == epoch else None"),
         ),
         (
-            "runtime/histories.py",
+            "runtime/memory/histories.py",
             "history that the status does not tell taken for innocence",
             ("return first if history.injected is None else self._forgotten(group, spec, first)", "return first"),
         ),
         (
-            "runtime/histories.py",
+            "runtime/memory/histories.py",
             "objects seen before the gap taken for seen",
             (" and self.pods.seen_under(pod.uid) in unbroken[o]", ""),
         ),

@@ -51,7 +51,7 @@ SHELL = (
     ),
     mutant(
         "suspects of ids that nobody wants forgotten",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         ROUNDS,
         (
             "            if not pod.object_present and pod.state is IncarnationState.DEAD\n",
@@ -60,13 +60,13 @@ SHELL = (
     ),
     mutant(
         "evidence forgotten that another StaticGroup of the workload needs",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         ("tests/unit/runtime/test_shared_workload.py",),
         (".intersection(*(self._needless_to(other) for other in others))", ""),
     ),
     mutant(
         "evidence forgotten before the removal is settled",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         ROUNDS,
         ("        needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}\n", ""),
     ),

@@ -107,7 +107,7 @@ TEMPLATES = (
     ),
     mutant(
         "evidence of a member whose suffix is wrong forgotten",
-        "runtime/ledgers.py",
+        "runtime/memory/ledgers.py",
         EARLIER_TEMPLATES,
         ("        needed |= {i for member in table.foreign for i in naming.nearly_carried_as(member.instance_id or \"\")}\n", ""),
     ),

@@ -74,7 +74,7 @@ WORKLOADS = tuple(
             (" if self.groups[k].spec.workload_ref.kind == mine.spec.workload_ref.kind)", ")"),
         ),
         (
-            "kafka/tokens.py",
+            "kafka/login/tokens.py",
             ("tests/unit/kafka/test_tokens.py",),
             "link to the token of another namespace followed",
             ("path.is_relative_to(folder))", "path.is_relative_to(root))"),

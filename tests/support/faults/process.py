@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support import children
 from support.fault_proxy.free_port import free_port
 
 OPERATOR = Path(__file__).parents[3] / "operator"
@@ -59,12 +59,7 @@ class OperatorProcess:
         """End it as Kubernetes does, and by force when it does not end."""
         if self._child is None:
             return
-        self._child.send_signal(signal.SIGTERM)
-        try:
-            self._child.wait(STOP_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+        children.end(self._child, STOP_PATIENCE_S)
         self._child = None
 
     def is_alive(self) -> bool:

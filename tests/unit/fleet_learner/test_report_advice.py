@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fleet_learner.recommendations.policy import CHANGE_MS_MIN, CHANGE_PERCENT_MIN
-from fleet_learner.report.advice import advise, is_small
-from fleet_learner.report.carrier import FIXED_MS_MAX, FOLLOWING_SOURCES
-from fleet_learner.report.cluster_advice import advise_clusters
+from fleet_learner.report.advice.carrier import FIXED_MS_MAX, FOLLOWING_SOURCES
+from fleet_learner.report.advice.clusters import advise_clusters
+from fleet_learner.report.advice.groups import advise, is_small
 from fleet_learner.report.model import Advice, GroupKey, Saving, Verdict
 from fleet_learner.report.units import duration
 from staticgroup.api.recommendation import (

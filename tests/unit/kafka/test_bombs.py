@@ -13,8 +13,8 @@ import pytest
 from kafka_frames import BadFrame, TooManyElements
 from staticgroup.core.group import GroupView, KafkaProblemKind
 from staticgroup.kafka.connection import FRAME_MAX_BYTES
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import ELEMENTS_MAX, Api
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group
 from unit.kafka.test_wire import CALLS

@@ -15,7 +15,8 @@ import pytest
 from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.credentials import (
+from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import (
     ConnectionSettings,
     OAuthSettings,
     SaslSettings,
@@ -24,9 +25,8 @@ from staticgroup.kafka.credentials import (
     resolve,
     secret_names,
 )
-from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.lent import TokenFile
-from staticgroup.kafka.msk_iam import AwsMskIamSettings
+from staticgroup.kafka.login.lent import TokenFile
+from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
 from support.devcluster import kafka_tls
 from unit.kafka.fake_broker import FakeBroker
 

@@ -11,9 +11,9 @@ import pytest
 
 from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
 from staticgroup.api.resources.sasl import SaslMechanism
-from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, resolve
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
-from staticgroup.kafka.tokens import BearerToken
+from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, resolve
+from staticgroup.kafka.login.tokens import BearerToken
 from unit.kafka.fake_broker import FakeBroker
 
 EXTENSIONS = {"logicalCluster": "lkc-1abc2d", "identityPoolId": "pool-x1 +/=,%~"}

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveOutcome, LeaveResult
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from support.fault_proxy.kafka_relay import KafkaFault, KafkaRelay
 from support.fault_proxy.tripwire import Passing, Peer, Tripwire

@@ -22,9 +22,9 @@ from staticgroup.core.group import GroupType, GroupView, KafkaProblem
 from staticgroup.kafka.addresses import HostPort
 from staticgroup.kafka.answers import BrokerNode
 from staticgroup.kafka.connection import BrokerConnection, open_connection
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.describe import GroupReader
 from staticgroup.kafka.errors import Refusal
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import PINNED, Api, Call
 from support.long_drills import by_length

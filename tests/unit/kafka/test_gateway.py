@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, MemberView
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import KAFKA_3_7, Cluster, FakeBroker, Group, element, respond
 

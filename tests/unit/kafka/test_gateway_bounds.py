@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from staticgroup.core.group import BrokerBounds, KafkaProblemKind
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.rights import GroupRights
 from staticgroup.kafka.wire import Api
 from support.bounds import broker_bounds

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from staticgroup.core.group import GroupView, KafkaProblemKind, LeaveResult
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import CLOSE, SILENT, Cluster, FakeBroker, Group, element, leave_answer, respond
 

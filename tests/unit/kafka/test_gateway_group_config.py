@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from staticgroup.core.group import BrokerBounds, GroupType, KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.rights import GroupRights
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import FakeBroker, altered

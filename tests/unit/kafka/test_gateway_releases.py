@@ -9,8 +9,8 @@ import pytest
 
 from staticgroup.core.group import KafkaProblemKind, ReleaseEntry, ReleaseOutcome, ReleaseResult
 from staticgroup.kafka import wire
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import CLOSE, SILENT, FakeBroker, released
 

@@ -8,9 +8,9 @@ import pytest
 
 from staticgroup.core.group import GroupView, KafkaProblemKind
 from staticgroup.kafka import connection
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.describe import BatchSizes
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import GROUPS_PER_REQUEST
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group

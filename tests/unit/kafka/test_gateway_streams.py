@@ -22,8 +22,8 @@ from staticgroup.core.group import (
     ReleaseResult,
 )
 from staticgroup.kafka import wire
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import CLOSE, SILENT, Cluster, FakeBroker, Group, respond, streams_left
 

@@ -21,12 +21,12 @@ import pytest
 from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.credentials import ConnectionSettings, SaslSettings, resolve
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
-from staticgroup.kafka.lent import Lent
-from staticgroup.kafka.msk_iam import AwsMskIamSettings, MskIamToken, vendor_signer
-from staticgroup.kafka.tokens import BearerToken
+from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, resolve
+from staticgroup.kafka.login.lent import Lent
+from staticgroup.kafka.login.msk_iam import AwsMskIamSettings, MskIamToken, vendor_signer
+from staticgroup.kafka.login.tokens import BearerToken
 from unit.kafka.fake_broker import FakeBroker
 
 ACCESS_KEY, SECRET_KEY, SESSION = "AKIDEXAMPLE", "canary-wJalrXUtnFEMI/K7MDENG", "canary-session"

@@ -17,11 +17,11 @@ from aiohttp import web
 
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
-from staticgroup.kafka.oauth import ANSWER_MAX_BYTES, ClientCredentials
-from staticgroup.kafka.tokens import BearerToken
+from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText
+from staticgroup.kafka.login.oauth import ANSWER_MAX_BYTES, ClientCredentials
+from staticgroup.kafka.login.tokens import BearerToken
 from support.devcluster import kafka_tls
 from unit.kafka.fake_broker import FakeBroker
 

@@ -19,9 +19,9 @@ from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind, Le
 from staticgroup.kafka.addresses import SystemResolver
 from staticgroup.kafka.answers import BrokerNode
 from staticgroup.kafka.connection import FRAME_MAX_BYTES
-from staticgroup.kafka.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import Api
 from support.devcluster import kafka_tls

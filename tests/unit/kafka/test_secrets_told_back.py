@@ -13,11 +13,11 @@ import pytest_asyncio
 
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText
 from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.lent import TokenFile
-from staticgroup.kafka.msk_iam import AwsMskIamSettings
-from staticgroup.kafka.tokens import BearerToken
+from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText
+from staticgroup.kafka.login.lent import TokenFile
+from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
+from staticgroup.kafka.login.tokens import BearerToken
 from unit.kafka.fake_broker import FakeBroker
 
 CANARY = "canary-5e1d-do-not-show"

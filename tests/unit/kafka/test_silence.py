@@ -15,8 +15,8 @@ import pytest_asyncio
 
 from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind, LeaveEntry
 from staticgroup.kafka.addresses import LOOK_UPS_OF_TENANT, SystemResolver
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import SILENCE_MAX_S, ClusterPool
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import SILENT, Cluster, FakeBroker, Group

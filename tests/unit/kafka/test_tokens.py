@@ -14,11 +14,11 @@ import pytest
 from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, resolve
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
-from staticgroup.kafka.lent import Lent, TokenFile
-from staticgroup.kafka.tokens import TOKEN_MAX_BYTES, BearerToken, MountedToken
+from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, resolve
+from staticgroup.kafka.login.lent import Lent, TokenFile
+from staticgroup.kafka.login.tokens import TOKEN_MAX_BYTES, BearerToken, MountedToken
 from unit.kafka.fake_broker import FakeBroker
 
 NOW_S = 1_800_000_000.0

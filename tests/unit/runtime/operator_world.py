@@ -13,8 +13,8 @@ from staticgroup.core.evidence.spans import GapWord
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.status.memory import ledger_from
 from staticgroup.runtime.connections.connections import Connections
-from staticgroup.runtime.histories import Histories
-from staticgroup.runtime.memories import Memories
+from staticgroup.runtime.memory.histories import Histories
+from staticgroup.runtime.memory.memories import Memories
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
 from staticgroup.runtime.reconciler import Reconciler

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from staticgroup.runtime.memories import ATTEMPTS_MAX
+from staticgroup.runtime.memory.memories import ATTEMPTS_MAX
 from staticgroup.runtime.reconciler import RACE_REQUEUE_S
 from staticgroup.runtime.work_queue import WorkQueue
 

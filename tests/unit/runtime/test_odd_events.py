@@ -18,7 +18,7 @@ from staticgroup.core.snapshot import History, Injected
 from staticgroup.kube.pods.behind import Lineage
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.problem import problem_of
-from staticgroup.runtime.histories import Histories, Premise
+from staticgroup.runtime.memory.histories import Histories, Premise
 from support.fake_apiserver import FakeApiServer
 from support.fake_gateways import FakeKafka, FakeKube
 from unit.core.builders import workload

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from staticgroup.api import names
 from staticgroup.api.identifiers import IdScheme
 from staticgroup.core.ids.naming import Naming
-from staticgroup.runtime.scopes import Scopes
+from staticgroup.runtime.memory.scopes import Scopes
 from staticgroup.runtime.stores import Stores
 
 from .operator_world import static_group

@@ -11,7 +11,7 @@ from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import BrokerBounds, GroupView, KafkaProblem, LeaveCall, LeaveEntry, LeaveResult
 from staticgroup.core.status.memory import ledger_from
-from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.runtime.stores import Stores
 from support.fake_gateways import FakeKafka
 from unit.core.builders import ended, workload

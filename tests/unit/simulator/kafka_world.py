@@ -18,7 +18,7 @@ from simulator.engine.trace import Trace
 from simulator.kafka.cluster import ModelKafkaCluster
 from simulator.operators.gateway import ModelKafkaGateway
 from staticgroup.core.group import GroupView
-from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.login.credentials import ConnectionSettings
 
 GROUP = "orders"
 CONNECTION = ConnectionSettings(bootstrap_servers=("kafka.example.com:9092",), name="shop/kafka")

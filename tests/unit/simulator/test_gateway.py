@@ -28,8 +28,8 @@ from staticgroup.core.group import (
     ReleaseOutcome,
     ReleaseResult,
 )
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.rights import GroupRights
 from support.bounds import broker_bounds
 

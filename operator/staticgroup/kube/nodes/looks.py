@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
+from ...api.names import MIRROR_ANNOTATION
 from ...core.evidence.nodes import Look, RunningPod
 from ...core.evidence.pod import NodeView
 from ..problem import KubeProblem, KubeProblemKind
@@ -25,8 +26,6 @@ LEASE_NAMESPACE: Final = "kube-node-lease"
 LOOK_LIMIT_S: Final = 6.0
 RUNTIME_LIMIT_S: Final = 4.0
 """The API server waits long for a kubelet that is dead; what else the look has read counts all the same."""
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-"""A kubelet makes the object of a static pod itself, so such a pod runs without that it has heard of anything."""
 _STATUS_LISTS: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
@@ -150,7 +149,7 @@ def _bound_and_running(pods: Iterable[Json]) -> tuple[set[str], set[str]]:
         uid = text_of(metadata, "uid", "metadata")
         bound.add(uid)
         if MIRROR_ANNOTATION in object_of(metadata, "annotations", "metadata"):
-            continue
+            continue  # its kubelet made the object itself, so such a pod runs without that anything was heard of
         entries = [entry for kind in _STATUS_LISTS for entry in objects_of(status, kind, "status")]
         if any(_runs(entry) for entry in entries):
             running.add(uid)

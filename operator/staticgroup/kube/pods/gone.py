@@ -92,7 +92,7 @@ class Gone:
         -----
         A suspect of nobody may be forgotten. A StaticGroup that is made later issues ids with a scope that was never
         carried, or its user swears that no process from before holds one of its ids (`identity.exclusive`), or all its seats are
-        blind (`runtime/estates.py`).
+        blind (`runtime/memory/estates.py`).
         """
         if len(self._uids) <= self._gone_limit:
             return

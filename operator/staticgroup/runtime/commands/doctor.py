@@ -13,7 +13,7 @@ from ...api.remedies import INSTALL_CRDS
 from ...api.resources.staticgroup import ConnectionKind, StaticGroup
 from ...api.served import UPGRADE_CRDS, lacking
 from ...core.group import KafkaProblem
-from ...kafka.credentials import ConnectionSettings
+from ...kafka.login.credentials import ConnectionSettings
 from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs

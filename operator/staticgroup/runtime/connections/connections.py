@@ -16,8 +16,8 @@ from ...api.resources.kafkaconnection import Connection
 from ...api.resources.staticgroup import ConnectionRef
 from ...core.allowance import is_allowed
 from ...core.group import KafkaProblem, KafkaProblemKind
-from ...kafka.credentials import ConnectionSettings, resolve, secret_names
-from ...kafka.lent import Lent
+from ...kafka.login.credentials import ConnectionSettings, resolve, secret_names
+from ...kafka.login.lent import Lent
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
 from ..stores import Stores

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from ...core.group import KafkaProblem
-from ...kafka.credentials import ConnectionSettings, OAuthSettings
+from ...kafka.login.credentials import ConnectionSettings, OAuthSettings
 from ..process.settings import SettingsError
 from ..work_queue import Key
 

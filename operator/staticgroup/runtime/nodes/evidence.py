@@ -33,7 +33,7 @@ from ...kube.nodes.ledger import NodeLedger
 from ...kube.nodes.looks import NodeLooks
 from ...kube.nodes.records import NodeRecords
 from ...kube.pods.store import PodStore
-from ..memories import Memories
+from ..memory.memories import Memories
 from ..stores import Stores
 from ..work_queue import Key
 from .queue import LOOKS_AT_ONCE, TICK_S, LookQueue

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticgroup.api.names import MIRROR_ANNOTATION
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.nodes.ledger import NodeLedger
-from staticgroup.kube.nodes.looks import MIRROR_ANNOTATION as LOOKED_FOR
 from staticgroup.kube.translate import node_view, pod_version
 from staticgroup.kube.transport import NAMESPACES, connect
 from support.fake_apiserver import FakeApiServer
@@ -26,7 +24,6 @@ def version(made: dict[str, Any]) -> PodVersion:
 def test_a_pod_tells_whether_it_mirrors_a_static_one() -> None:
     assert not version(pod()).is_mirror
     assert version(pod(annotations={"kubernetes.io/config.mirror": "8f3c"})).is_mirror
-    assert LOOKED_FOR == MIRROR_ANNOTATION
 
 
 def test_a_pod_tells_when_it_was_scheduled() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
@@ -227,16 +229,26 @@ def raw(name: str = "n1", **info: Any) -> dict[str, Any]:
     }
 
 
-async def test_the_watch_of_nodes_tells_births_replacements_and_ends(server: FakeApiServer, transport: Transport) -> None:
-    clock = Clock(1_800_000_000.0)
-    ledger = NodeLedger(now_s=clock)
-    server.put(raw(), "nodes")
+@asynccontextmanager
+async def watched(server: FakeApiServer, transport: Transport, ledger: NodeLedger) -> AsyncIterator[None]:
+    """Watch the nodes into a ledger."""
     store = NodeStore(
         transport, on_change=lambda name: None, rng=Random(1), clock_s=Clock(), retry_delay_s=0.002, ledger=ledger
     )
     task = asyncio.create_task(store.run())
     try:
         await eventually(lambda: server.watches)
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_watch_of_nodes_tells_births_replacements_and_ends(server: FakeApiServer, transport: Transport) -> None:
+    clock = Clock(1_800_000_000.0)
+    ledger = NodeLedger(now_s=clock)
+    server.put(raw(), "nodes")
+    async with watched(server, transport, ledger):
         listed = ledger.record_of("n1")
         assert listed is not None
         assert (listed.known_since_s, ledger.unbroken_since_s, ledger.is_listed) == (clock.now_s + 60, clock.now_s, True)
@@ -259,21 +271,13 @@ async def test_the_watch_of_nodes_tells_births_replacements_and_ends(server: Fak
         assert ledger.unbroken_since_s == clock.now_s
         server.put({"metadata": {"name": "odd"}, "status": {"nodeInfo": 7}}, "nodes")
         await eventually(lambda: not ledger.is_listed)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_nodes_are_listed_again_on_a_new_timeline_and_a_boot_is_followed(server: FakeApiServer, transport: Transport) -> None:
     clock, timeline = Clock(1_800_000_000.0), ["t1"]
     ledger = NodeLedger(now_s=clock, timeline=lambda: timeline[0])
     server.put(raw(), "nodes")
-    store = NodeStore(
-        transport, on_change=lambda name: None, rng=Random(1), clock_s=Clock(), retry_delay_s=0.002, ledger=ledger
-    )
-    task = asyncio.create_task(store.run())
-    try:
-        await eventually(lambda: server.watches)
+    async with watched(server, transport, ledger):
         clock.now_s += 100
         server.put(raw(bootID="b2"), "nodes")
         await eventually(lambda: (r := ledger.record_of("n1")) and r.machine.boot_id == "b2")
@@ -284,9 +288,6 @@ async def test_nodes_are_listed_again_on_a_new_timeline_and_a_boot_is_followed(s
         assert ledger.fleet().records == {}
         server.put(raw("n2", machineID="m2"), "nodes")
         await eventually(lambda: sorted(ledger.fleet().records) == ["n1", "n2"] and ledger.is_listed)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def test_a_boot_was_told_of_until_it_was_written_or_read_last() -> None:

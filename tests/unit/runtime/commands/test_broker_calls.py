@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from staticgroup.kafka.credentials import ConnectionSettings
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from staticgroup.runtime.commands.broker_calls import NEEDS, lacking
 from unit.kafka.fake_broker import KAFKA_2_3, KAFKA_3_7, MODERN, SASL, Cluster, FakeBroker

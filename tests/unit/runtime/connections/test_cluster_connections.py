@@ -8,8 +8,8 @@ import pytest
 
 from staticgroup.api.resources.staticgroup import ConnectionRef
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.credentials import ConnectionSettings
-from staticgroup.kafka.lent import Lent
+from staticgroup.kafka.login.credentials import ConnectionSettings
+from staticgroup.kafka.login.lent import Lent
 from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.stores import Stores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticgroup.kafka.credentials import ConnectionSettings
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.stores import Stores
 

@@ -14,7 +14,7 @@ import pytest
 
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
+from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.runtime.journal import kafka
 from staticgroup.runtime.journal.kafka import KafkaSink, MissingLibraryError, configuration_of, librdkafka
 from staticgroup.runtime.journal.sinks import sinks_of

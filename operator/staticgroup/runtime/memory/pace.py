@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..api.resources.status import StaticGroupStatus, TimeoutSource
-from .work_queue import Key
+from ...api.resources.status import StaticGroupStatus, TimeoutSource
+from ..work_queue import Key
 
 WRITES_PER_S: Final = 1.3
 """With a renewal of the Lease every 2 s fewer than two writes a second."""

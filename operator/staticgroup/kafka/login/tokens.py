@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 from aiokafka.abc import AbstractTokenProvider
 
-from ..core.group import KafkaProblemKind
-from .errors import Refusal, refusal
+from ...core.group import KafkaProblemKind
+from ..errors import Refusal, refusal
 from .lent import TokenFile
 
 TOKEN_MAX_BYTES = 64 * 1024

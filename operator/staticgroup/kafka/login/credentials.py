@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from ..api.resources.kafkaconnection import KafkaConnectionSpec, Tls
-from ..api.resources.sasl import AwsMskIam, CredentialsSecretRef, OAuth, Sasl, SaslMechanism
-from ..core.group import KafkaProblem, KafkaProblemKind
-from .addresses import parse_host_port
-from .errors import Refusal, refusal
+from ...api.resources.kafkaconnection import KafkaConnectionSpec, Tls
+from ...api.resources.sasl import AwsMskIam, CredentialsSecretRef, OAuth, Sasl, SaslMechanism
+from ...core.group import KafkaProblem, KafkaProblemKind
+from ..addresses import parse_host_port
+from ..errors import Refusal, refusal
 from .lent import Lent, TokenFile
 from .msk_iam import AwsMskIamSettings
 from .tls import InvalidTlsMaterial, TlsMaterial, client_context

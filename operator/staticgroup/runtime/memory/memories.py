@@ -13,25 +13,25 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..api import names
-from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
-from ..api.resources.status import StaticGroupStatus, Writer
-from ..core.evidence.continuity import with_spans_of
-from ..core.group import BrokerBounds
-from ..core.ids.naming import Naming
-from ..core.snapshot import History
-from ..core.status.memory import history_from, ledger_from
-from ..kube.gateway import KubeGateway
-from ..kube.lease import is_older
-from ..kube.pods.store import PodStore
-from ..kube.problem import KubeProblem, KubeProblemKind
+from ...api import names
+from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ...api.resources.status import StaticGroupStatus, Writer
+from ...core.evidence.continuity import with_spans_of
+from ...core.group import BrokerBounds
+from ...core.ids.naming import Naming
+from ...core.snapshot import History
+from ...core.status.memory import history_from, ledger_from
+from ...kube.gateway import KubeGateway
+from ...kube.lease import is_older
+from ...kube.pods.store import PodStore
+from ...kube.problem import KubeProblem, KubeProblemKind
+from ..metrics import Metrics
+from ..stores import Stores
+from ..work_queue import Key
 from .estates import Estates
 from .histories import Premise, Settled
-from .metrics import Metrics
 from .pace import Pace, can_wait
 from .refusals import Refusal, refused
-from .stores import Stores
-from .work_queue import Key
 
 log = logging.getLogger(__name__)
 

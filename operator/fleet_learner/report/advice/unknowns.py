@@ -7,8 +7,8 @@ import math
 from fleet_learner.recommendations.policy import PROBABILITY_MIN
 from staticgroup.api.recommendation import Difference, PriceSource, Recommendation
 
+from ..units import amount, count, percent
 from .carrier import bill_command
-from .units import amount, count, percent
 
 COVERAGE_MIN = 0.5
 """Of the window: with less nothing is recommended."""

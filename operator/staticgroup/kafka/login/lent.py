@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..core.group import KafkaProblemKind
-from .errors import refusal
+from ...core.group import KafkaProblemKind
+from ..errors import refusal
 
 ANY_NAMESPACE = "*"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from staticgroup.api.recommendation import Recommendation, Setting
 from staticgroup.api.recommendation import RecommendationReason as Reason
 
-from .model import Advice, ClusterAdvice, Verdict
-from .units import count, duration
+from ..model import Advice, ClusterAdvice, Verdict
+from ..units import count, duration
 from .unknowns import is_priced
 
 BROKER_MAXIMUM = {

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..kube.pods.store import PodStore
-from .stores import Stores
+from ...kube.pods.store import PodStore
+from ..stores import Stores
 
 SCOPE: Final = re.compile("(?=([0-9a-f]{8}))")
 """Whatever may be a scope in an id, also where two overlap."""

@@ -20,10 +20,10 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from ..core.group import KafkaProblem, KafkaProblemKind
-from .addresses import HostPort, Resolver, check
+from ...core.group import KafkaProblem, KafkaProblemKind
+from ..addresses import HostPort, Resolver, check
+from ..errors import Refusal, refusal
 from .credentials import OAuthSettings
-from .errors import Refusal, refusal
 from .tokens import BearerToken, TokenProvider
 
 ANSWER_MAX_BYTES = 64 * 1024

@@ -12,9 +12,9 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
-from ..core.snapshot import History, SeatMemory
-from ..kube.pods.store import PodStore
+from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ...core.snapshot import History, SeatMemory
+from ...kube.pods.store import PodStore
 
 if TYPE_CHECKING:
     from .memories import Memory

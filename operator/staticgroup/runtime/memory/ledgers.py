@@ -12,22 +12,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec
-from ..api.resources.status import StaticGroupStatus
-from ..core.evidence.chain import Incarnation, IncarnationState, predates
-from ..core.evidence.continuity import forgetting
-from ..core.evidence.spans import GapWord
-from ..core.group import GroupView
-from ..core.ids.naming import Naming, issued_since_s, naming_or_none, ordinal_of_pod
-from ..core.plan import Plan
-from ..core.snapshot import History, Snapshot
-from ..core.status.memory import to_remember, unwritten, without_room
-from ..kube.pods.continuity import Workload
-from ..kube.pods.store import PodStore
+from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ...api.resources.status import StaticGroupStatus
+from ...core.evidence.chain import Incarnation, IncarnationState, predates
+from ...core.evidence.continuity import forgetting
+from ...core.evidence.spans import GapWord
+from ...core.group import GroupView
+from ...core.ids.naming import Naming, issued_since_s, naming_or_none, ordinal_of_pod
+from ...core.plan import Plan
+from ...core.snapshot import History, Snapshot
+from ...core.status.memory import to_remember, unwritten, without_room
+from ...kube.pods.continuity import Workload
+from ...kube.pods.store import PodStore
+from ..stores import Stores
+from ..work_queue import Key
 from .memories import Carried, Memories, Memory
 from .scopes import SCOPE, Scopes, Sight
-from .stores import Stores
-from .work_queue import Key
 
 FORGET_AFTER_S: Final = 60.0
 """A coordinator that has only just taken a group over may show it without its members, or not at all; what a removal needs is

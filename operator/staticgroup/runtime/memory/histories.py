@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from ..api import names
-from ..api.injection import follows_annotation, identity_of, injector
-from ..api.resources.durable import InjectedMethod
-from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
-from ..api.resources.status import StaticGroupStatus
-from ..core.evidence.chain import Incarnation, IncarnationState
-from ..core.evidence.continuity import (
+from ...api import names
+from ...api.injection import follows_annotation, identity_of, injector
+from ...api.resources.durable import InjectedMethod
+from ...api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
+from ...api.resources.status import StaticGroupStatus
+from ...core.evidence.chain import Incarnation, IncarnationState
+from ...core.evidence.continuity import (
     Checkpoint,
     SeatedPod,
     SettledWorkload,
@@ -28,14 +28,14 @@ from ..core.evidence.continuity import (
     first_checkpoint,
     settled_workload,
 )
-from ..core.evidence.spans import SINCE_EVER_S, BlindSpan, EditablePod, GapWord, SpanReason
-from ..core.ids.naming import Naming, keep_ids_in_copies, naming_or_none, ordinal_of_pod
-from ..core.snapshot import History
-from ..core.workload import WorkloadView
-from ..kube.gateway import KubeGateway
-from ..kube.pods.store import PodStore
-from ..kube.problem import KubeProblem
-from .work_queue import Key
+from ...core.evidence.spans import SINCE_EVER_S, BlindSpan, EditablePod, GapWord, SpanReason
+from ...core.ids.naming import Naming, keep_ids_in_copies, naming_or_none, ordinal_of_pod
+from ...core.snapshot import History
+from ...core.workload import WorkloadView
+from ...kube.gateway import KubeGateway
+from ...kube.pods.store import PodStore
+from ...kube.problem import KubeProblem
+from ..work_queue import Key
 
 log = logging.getLogger(__name__)
 

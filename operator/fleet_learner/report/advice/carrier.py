@@ -13,8 +13,8 @@ from typing import Final
 
 from staticgroup.api.recommendation import Recommendation, Setting
 
-from .model import GroupKey
-from .units import percent
+from ..model import GroupKey
+from ..units import percent
 
 FOLLOWING_SOURCES: Final = frozenset({"Structural", "Fleet"})
 """Sources of a timeout in mode Auto, the only one in which an operator acts on a recommendation."""

@@ -14,10 +14,10 @@ from fleet_learner.recommendations.policy import CHANGE_MS_MIN, CHANGE_PERCENT_M
 from staticgroup.api.recommendation import Recommendation, Setting
 from staticgroup.api.recommendation import RecommendationReason as Reason
 
+from ..model import Advice, GroupKey, Saving, Verdict
+from ..units import SECOND_MS, WEEK_DAYS, amount, count, duration, partition_time, percent
 from . import unknowns
 from .carrier import carried_out, is_followed
-from .model import Advice, GroupKey, Saving, Verdict
-from .units import SECOND_MS, WEEK_DAYS, amount, count, duration, partition_time, percent
 
 _WAITS = {
     Reason.TOO_SOON: "It was changed a short while ago, and what came of that has to be seen first.",

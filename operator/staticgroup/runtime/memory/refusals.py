@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..api.served import UPGRADE_CRDS
-from ..kube.problem import KubeProblem, KubeProblemKind
+from ...api.served import UPGRADE_CRDS
+from ...kube.problem import KubeProblem, KubeProblemKind
 
 RETRY_FIRST_S: Final = 1.0
 RETRY_MAX_S: Final = 45.0

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from ..core.group import KafkaProblemKind
-from .errors import Refusal, refusal
+from ...core.group import KafkaProblemKind
+from ..errors import Refusal, refusal
 from .tokens import BearerToken
 
 LIBRARY = "aws-msk-iam-sasl-signer-python"
