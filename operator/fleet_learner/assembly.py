@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from staticgroup.api.journal import EndKind
+from staticgroup.api.journal import SKEW_MS, EndKind
 
 from . import gold, schemas
 from .days import increment
@@ -159,8 +159,8 @@ def _quality(journal: Lake, manifest: Published, tables: Silver, days: DataFrame
     source = journal.runs.read(manifest.plan.sources[increment.SOURCE]["end"])
     rows = {name: table.rows for name, table in source.tables.items()}
     lost = quality.lost_records(
-        *(journal.published(t, source)
-          for t in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS))
+        *(journal.published(t, source, since_ms=max(0, tables.start_ms - SKEW_MS))
+          for t in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)), since_ms=tables.start_ms,
     ).agg({"missing": "sum"}).collect()[0][0] or 0  # fmt: skip
     odd = quality.member_event_findings(tables.member_events)
     ends = quality.outage_findings(tables.outages)
@@ -176,7 +176,7 @@ def _quality(journal: Lake, manifest: Published, tables: Silver, days: DataFrame
               "Every record read is in the tables, in quarantine or a copy; a run that breaks this stops."),
         check("Quarantine", count(refused, "record"), refused / taken <= 0.001,
               "Records that are not of the journal's form, kept with the reason.", "bad"),
-        check("Lost records", f"{lost:,}", lost == 0, "Holes in the operators' own numbering: written and never read."),
+        check("Lost records", f"{lost:,}", lost == 0, "Holes in the operators' own numbering within the window: written and never read."),
         check("Blind outages", f"{percent(ends['blind'] / outages)} of {amount(outages)}", ends["blind"] <= 0.05 * outages,
               "Nobody was watching for part of these, so their length is not used."),
         check("Clocks", count(odd["clock_skew"], "record"), odd["clock_skew"] <= 0.01 * outages,

@@ -193,6 +193,17 @@ def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
     assert [(r["operator_id"], r["last_seq"], r["missing"]) for r in holes.collect()] == [("op-1", 4, 1)]
 
 
+def test_numbers_are_compared_with_other_records_of_the_window_only(spark: Any) -> None:
+    """What was observed before it, and lies on its first day or not, is looked at no more: a run never reads all of history."""
+    lines = [timelines.change("down", "g", n, 0, T0_MS + n * 1000, seq=n) for n in (0, 5, 70, 71, 200)]
+    parsed = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
+    tables = (silver.member_events(parsed), silver.group_events(parsed), silver.beats(parsed))
+    observed = {row["seq"]: row["observed_at_ms"] for row in tables[0].collect()}
+    for first, missing in ((0, 196), (70, 128), (200, 0)):
+        found = quality.lost_records(*tables, since_ms=observed[first]).collect()
+        assert [(r["first_seq"], r["last_seq"], r["missing"]) for r in found] == [(first, 200, missing)]
+
+
 def test_the_largest_numbers_that_the_journal_allows_stop_nothing(spark: Any) -> None:
     """Spark's errors are ANSI's: a sum that does not fit ends a run. A size that no group can have is none."""
     largest = {"members": INT64_MAX, "partitions_total": INT64_MAX, "partitions_moved": INT64_MAX}
