@@ -25,6 +25,7 @@ EXIT_USAGE = 2
 EXIT_CONFLICT = 3
 _CARE = ("tidy", "erase")
 _MEASURED = ("run", "backfill")
+_FULL = "No space left on device"
 _EXTRA = ("pyspark", "pyarrow", "numpy", "scipy", "confluent_kafka")
 _EXAMPLES = """\
 examples:
@@ -95,6 +96,14 @@ def _ended(options: argparse.Namespace, configuration: Configuration, **more: An
         return _failed(f"another run was faster: {error}", EXIT_CONFLICT)
     except (NothingIngestedError, JobError) as error:
         return _failed(str(error), EXIT_FINDING)
+    except Exception as error:
+        if _FULL not in str(error):
+            raise
+        return _failed(
+            f"{_FULL.lower()}, below the root or where Spark keeps what does not fit into memory (spark.local.dir, /tmp): make room and run "
+            "it again, it goes on from its plan",
+            EXIT_FINDING,
+        )
     return status
 
 

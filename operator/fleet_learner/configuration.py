@@ -194,6 +194,22 @@ class Configuration(_Section):
 _SECTIONS: Final = (
     Configuration, KafkaJournal, NamedJournal, OffsetsLogSettings, MetricsSettings, Stops, BrokerBounds, ReportSettings
 )  # fmt: skip
+_MEANT: Final = {
+    "dict_type": "takes settings of its own, each a key and a value",
+    "model_type": "takes settings of its own, each a key and a value",
+    "model_attributes_type": "takes settings of its own, each a key and a value",
+    "list_type": "takes a list",
+    "tuple_type": "takes a list",
+    "int_parsing": "takes a whole number",
+    "int_type": "takes a whole number",
+    "int_from_float": "takes a whole number",
+    "float_parsing": "takes a number",
+    "float_type": "takes a number",
+    "bool_parsing": "takes true or false",
+    "bool_type": "takes true or false",
+    "string_type": "takes a text, in quotes where it looks like a number",
+}
+"""What pydantic's errors of type mean to who wrote a file."""
 _KEYS: Final = sorted({name for section in _SECTIONS for name in section.model_fields})
 
 
@@ -219,7 +235,9 @@ def read_configuration(path: Path | None, flags: Mapping[str, Any]) -> Configura
     try:
         return Configuration.model_validate(settings)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
+        # A wrong name is why the right one is missing.
+        found = sorted(error.errors(include_input=False, include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+        first = found[0]
         raise ConfigurationError(_problem(first["loc"], first["type"], first["msg"])) from None
 
 
@@ -227,10 +245,12 @@ def _problem(place: tuple[int | str, ...], kind: str, text: str) -> str:
     """Say in one line which key is wrong, and how."""
     name = ".".join(str(part) for part in place)
     if kind == "missing":
-        return f"{name}: has to be given"
+        return f"{name}: has to be given" + (", in the file of --config or with --root" if name == "root" else "")
     if kind == "extra_forbidden":
         near = get_close_matches(str(place[-1]), _KEYS, 1)
         return f"{name}: there is no such key" + (f"; {near[0]}?" if near else "")
+    if kind in _MEANT:
+        return f"{name}: {_MEANT[kind]}"
     told = text.removeprefix("Value error, ")  # those are ours, and name their key
     return told if kind == "value_error" else f"{name}: {told}"
 
@@ -241,7 +261,13 @@ def _parsed(path: Path) -> Mapping[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         parsed = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read ({error.strerror})") from None
+    except yaml.MarkedYAMLError as error:
+        at = error.problem_mark
+        where = "" if at is None else f", line {at.line + 1}, column {at.column + 1}"
+        raise ConfigurationError(f"{path}{where}: {error.problem}") from None
+    except (ValueError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{path}: {str(error).splitlines()[0]}") from None
     if not isinstance(parsed, Mapping):
         raise ConfigurationError(f"{path}: not a table of settings")

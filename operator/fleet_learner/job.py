@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from . import gold, schemas
-from .configuration import Configuration
+from .configuration import Configuration, ConfigurationError
 from .days.facts import DAY_MS, StopDurations
-from .errors import EXIT_LEFT_OUT, JobError
+from .errors import EXIT_LEFT_OUT
 from .intake.ingest import LEFT_OUT, TABLES, Source
 from .lake import Lake, local_path
 from .lake.lock import only_writer
@@ -105,7 +105,7 @@ class Job:
 
         Raises
         ------
-        JobError
+        ConfigurationError
             When there is none.
         """
         from .sources.files import JournalFiles
@@ -119,7 +119,9 @@ class Job:
             options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": kafka.topic, **kafka.options}
             found.append(JournalTopic(options, kafka.records_per_run, label))
         if not found:
-            raise JobError("name a source: --journal-files or --bootstrap, or kafka_clusters in the configuration")
+            raise ConfigurationError(
+                "name a source: --journal-files or --bootstrap, or journal_files, kafka or kafka_clusters in the configuration"
+            )
         return found
 
 

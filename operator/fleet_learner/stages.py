@@ -20,6 +20,7 @@ from .gold import Silver
 from .intake.ingest import Horizon, ingest
 from .job import Job, say
 from .lake import Published
+from .lake.lake import day_of
 from .lake.upkeep import tidy as tidy_tables
 from .metrics import RunMetrics
 from .recommendations.advised import recommendations
@@ -51,12 +52,30 @@ def take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
     )
     for text in job.left_out:
         say(f"left out, and read again from where it was: {text}")
+    if told := beyond_window(counts.get("newest_ms", 0), gold.window_start_ms(end_ms, job.configuration.window_days)):
+        say(told)
     fates = {"quarantine": "bronze/quarantine_rows", "copy": "duplicates", "late": "late_rows"}
     for fate, name in fates.items():
         job.metrics.tell("fleet_learner_records", counts.get(name, 0), fate)
     good = sum(n for name, n in counts.items() if name.startswith("silver/") and name.endswith("_rows"))
     job.metrics.tell("fleet_learner_records", good, "silver")
     return state
+
+
+def beyond_window(newest_ms: int, start_ms: int) -> str:
+    """Say that all records lie before the window; "" when they do not, or there are none.
+
+    Parameters
+    ----------
+    newest_ms: of the newest record, Unix milliseconds; 0 when there is none.
+    start_ms: of the window.
+    """
+    if not 0 < newest_ms < start_ms:
+        return ""
+    return (
+        f"the newest record is of {day_of(newest_ms)}, before the window, which begins on {day_of(start_ms)}: nothing can be learned from it. "
+        "Name another end of the window (--as-of) or a longer one (--window-days)"
+    )
 
 
 def read_logs(job: Job) -> None:
@@ -130,7 +149,11 @@ def tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -
         created_ms=tables.as_of_ms,
         expires_ms=tables.as_of_ms + terms.valid_ms,
     )
-    say(f"recommended: {snapshot.records:,} groups in {len(snapshot.shards)} shards, run {snapshot.run_id}")
+    changed = sum(each.record.recommended_ms not in (None, each.record.current_ms) for each in advised)
+    say(
+        f"recommended: {snapshot.records:,} groups in {len(snapshot.shards)} shards, run {snapshot.run_id}; "
+        f"another timeout than now: {changed:,}"
+    )
     say(f"canary: {sum(each.record.released for each in advised):,} of {snapshot.records:,} groups may act now")
     aside = set_aside(days)
     if aside:

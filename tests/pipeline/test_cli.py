@@ -296,5 +296,5 @@ def test_an_unknown_group_and_an_empty_folder_are_findings(
 ) -> None:
     assert cli.main(["what-if", "--root", str(root), "--group", "nowhere/nothing"]) == cli.EXIT_FINDING
     assert cli.main(["report", "--root", str(tmp_path)]) == cli.EXIT_FINDING
-    assert cli.main(["run", "--root", str(tmp_path)]) == cli.EXIT_FINDING
+    assert cli.main(["run", "--root", str(tmp_path)]) == cli.EXIT_USAGE
     assert "name a source" in capsys.readouterr().err

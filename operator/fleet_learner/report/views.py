@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .advice.carrier import bill_command
+from .advice.carrier import bill_command, lasting_bill
 from .model import BillRow, Counts, GroupKey, GroupRow, Money, Report, Saving, Verdict
 from .units import HOUR_MS, WEEK_DAYS, amount, count, day, duration, minute, partition_span, partition_time, percent
 
@@ -261,7 +261,7 @@ def place(key: GroupKey) -> str:
 FUNCTIONS: Final = {
     each.__name__: each
     for each in (
-        amount, bill_command, cards, causes, chosen_range, count, day, detection, duration, lost_words, minute, money,
+        amount, bill_command, cards, causes, chosen_range, count, day, detection, duration, lasting_bill, lost_words, minute, money,
         money_delayed, money_saved, partition_span, partition_time, percent, place, price, saving, short_advice, silent, span, spark,
         timeouts, trend,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fleet_learner import cli
+from fleet_learner import cli, jobs, stages
 from fleet_learner.configuration import Configuration, ConfigurationError, read_configuration
 from fleet_learner.progress import Progress, line
 
@@ -134,7 +135,11 @@ def test_toml_and_yaml_say_the_same_and_flags_win(tmp_path: Path, name: str, tex
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        ({}, "root: has to be given"),
+        ({}, "root: has to be given, in the file of --config or with --root"),
+        ({"rooot": "x"}, "rooot: there is no such key; root?"),
+        ({"root": "x", "window_days": "many"}, "window_days: takes a whole number"),
+        ({"root": "x", "kafka": "b:9092"}, "kafka: takes settings of its own, each a key and a value"),
+        ({"root": "x", "is_replayed": "perhaps"}, "is_replayed: takes true or false"),
         ({"root": "x", "window_days": 0}, "window_days: Input should be greater than 0"),
         ({"root": "x", "kafka": {"topic": "t"}}, "kafka.bootstrap_servers: has to be given"),
         ({"root": "x", "kafka": {"topik": "t", "bootstrap_servers": "b"}}, "kafka.topik: there is no such key; topic?"),
@@ -153,6 +158,33 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: st
         (tmp_path / name).write_text(text)
     with pytest.raises(ConfigurationError, match=name):
         read_configuration(tmp_path / name, {})
+
+
+def test_a_mistake_in_yaml_is_found_by_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("root: /data\nstops: [1, 2\n")
+    with pytest.raises(ConfigurationError, match=r"a\.yaml, line 3, column 1: "):
+        read_configuration(file, {})
+
+
+def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark's own error is a hundred lines of Java, of which a pod's status shows the last."""
+
+    def full(*_: Any, **__: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(jobs, "report", full)
+    assert cli.main(["report", "--root", "/data"]) == cli.EXIT_FINDING
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("fleet-learner: no space left on device")
+    assert "spark.local.dir" in line
+
+
+def test_a_journal_that_ends_before_the_window_is_named() -> None:
+    told = stages.beyond_window(cli.instant_ms("2026-10-12T23:00:00Z"), cli.instant_ms("2026-10-28"))
+    assert told.startswith("the newest record is of 2026-10-12, before the window, which begins on 2026-10-28")
+    assert "--as-of" in told
+    assert stages.beyond_window(0, 1) == stages.beyond_window(5, 5) == ""
 
 
 def test_flags_become_a_configuration() -> None:

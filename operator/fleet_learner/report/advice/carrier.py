@@ -83,6 +83,11 @@ def bill_command(group_id: str | None = None) -> str:
     return f"fleet-learner bill --bootstrap {_BROKERS}" + (f" --group {shlex.quote(group_id)}" if group_id else "")
 
 
+def lasting_bill() -> str:
+    """Say how what the command shows comes to count: it keeps nothing."""
+    return "That is one look and keeps nothing: name the log under offsets_logs in the configuration, and each run measures and advises by it."
+
+
 def _wave(recommendation: Recommendation) -> str:
     return percent(recommendation.wave / 100)
 
