@@ -97,10 +97,10 @@ def dead_s(ground: Ground, cases: Sequence[Case]) -> dict[str, float]:
 
 
 def test_frozen_kubelet(new_case: NewCase, ground: Ground) -> None:
-    """Zombies of eight kinds outlive the acting operator too; the kubelet's later work frees four of them, a reboot two more."""
+    """Zombies of nine kinds outlive the acting operator too; the kubelet's later work frees five of them, a reboot two more."""
     ground.prepare(Evidence())
     reaped = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
-    reaped.append(new_case("two", Act.SCALED, replicas=3, leaving=2))
+    reaped += [new_case(f"two-{a.name.lower()}", a, replicas=3, leaving=2) for a in (Act.SCALED, Act.REPLACED)]
     # PodGC deletes the second one by force, as that of a node which is out of service.
     overdue = [new_case("overdue", Act.OVERDUE, grace_s=1), new_case("collected", Act.ENDED)]
     stripped, released = new_case("stripped", Act.STRIPPED), new_case("released", Act.RELEASED)
@@ -181,7 +181,7 @@ def boot(ground: Ground, overdue: list[Case], runtime: Case, gone_at_ms: int) ->
 def test_deleted_node_of_a_machine_that_is_off(new_case: NewCase, ground: Ground, lifecycle: str) -> None:
     """Off alone is no proof; that the Node was deleted is one, where only those of dead machines are."""
     ground.prepare(Evidence(node_lifecycle=lifecycle))
-    cases = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED)]
+    cases = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
     ground.start(cases)
     Trouble.OFF.begin(ground.node)
     ground.perform(cases)
