@@ -95,6 +95,12 @@ def new_play(
     assert accusations == []
 
 
+@pytest.fixture
+def has_failed(request: pytest.FixtureRequest) -> Callable[[], bool]:
+    """Say afterwards whether the test has failed."""
+    return lambda: bool(request.node.stash.get(HAS_FAILED, False))
+
+
 @pytest.fixture(scope="session")
 def three_brokers(stage: Stage) -> Iterator[Brokers]:
     """Three brokers beside the stage's own, for tests in which a coordinator dies."""

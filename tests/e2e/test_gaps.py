@@ -434,6 +434,7 @@ def budget(game: Play) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_flapping_autoscaler_never_costs_a_live_member(new_play: NewPlay, restored: Stage) -> None:
     """6 → 2 → 6 → 0 → 3 within a minute, by two groups at once; `new_play` asks whether anybody removed was alive."""
     rolling, on_delete = new_play("rolling"), new_play("on-delete")

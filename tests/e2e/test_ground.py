@@ -174,6 +174,7 @@ def test_nodes_are_ready_with_identities_of_their_own(cluster: Cluster) -> None:
     identities = {node["metadata"]["name"]: node["status"]["nodeInfo"] for node in nodes}
     assert sorted(identities) == ["ground-control-plane", "ground-worker"]
     assert len({identity["machineID"] for identity in identities.values()}) == 2
+    assert len({identity["systemUUID"] for identity in identities.values()}) == 2
     assert {name: identity["bootID"] for name, identity in identities.items()} == {
         node.name: node.boot_id for node in cluster.nodes
     }
@@ -289,7 +290,7 @@ def test_rebooted_node_kills_its_pods_and_reports_a_new_boot_id(cluster: Cluster
     worker.power_on()
     await_condition("the new boot id", lambda: identity()["bootID"] == worker.boot_id, 30.0)
     assert worker.boot_id != before["bootID"]
-    assert identity()["machineID"] == before["machineID"]
+    assert [identity()[key] for key in ("machineID", "systemUUID")] == [before[key] for key in ("machineID", "systemUUID")]
     # The same pod object gets a new process, on a network that works.
     await_condition("the pod's new process", lambda: set(cluster.pod_processes(uid)) - pids != set(), 60.0)
     assert read_pod(cluster, "rebooted")["metadata"]["uid"] == uid

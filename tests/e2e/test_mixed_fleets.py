@@ -118,7 +118,8 @@ def test_static_members_become_dynamic_ones_and_static_again(new_play: NewPlay, 
     record("dynamic and static again", protocol=protocol, pods=PODS)
 
 
-@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_nobody_is_removed(new_play: NewPlay, protocol: str) -> None:
     """In a classic group the two fence each other again and again, in a KIP-848 group the later one is refused."""
     game = new_play(protocol=protocol)

@@ -241,7 +241,8 @@ def tell(replicas: int, groups: Sequence[Departing], rebalances: Sequence[int], 
     assert max(took_s("during")) <= HANDED_OVER_S_MAX
 
 
-@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.long)], ids=["one-replica", "two-replicas"])
+@pytest.mark.long
+@pytest.mark.parametrize("replicas", [1, 2], ids=["one-replica", "two-replicas"])
 def test_upgrade_in_the_middle_of_a_scale_down_loses_nothing(new_play: NewPlay, earlier: Earlier, replicas: int) -> None:
     """With one replica nobody is at work for some seconds, in which pods end; with two there is always one that watches."""
     stage = earlier.stage

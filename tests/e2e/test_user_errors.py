@@ -63,6 +63,7 @@ def await_removal(play: Play, count: int, deadline_s: float = NOTICED_S) -> floa
     return round(time.monotonic() - began_s, 1)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("never_restarted")
 def test_wrong_password_and_missing_acl_are_named_and_harm_no_other_group(
     new_play: Callable[..., Play], secure_brokers: Brokers

@@ -45,6 +45,7 @@ def force_delete(play: Play, pod: str) -> None:
     play.stage.kubectl("delete", "pod", pod, "-n", play.name, "--force", "--grace-period=0", "--wait=false")
 
 
+@pytest.mark.long  # the short drills of nodes hold the same, many at a time
 def test_live_process_of_a_force_deleted_pod_is_never_removed(
     new_play: Callable[..., Play], worker: Node, process_table: ProcessTable
 ) -> None:

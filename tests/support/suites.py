@@ -85,6 +85,9 @@ SPARK_JOBS = tuple(f"tests/pipeline/test_{name}.py" for name in ("cli", "exactly
 BILL = "tests/pipeline/test_bill.py"
 """Consumers of a real broker keep time in it, so it has the machine to itself."""
 
+NODE_DRILLS = ("test_node_drills", "test_slow_rolls", "test_restore_drills")
+"""Nodes of the cluster fail in them, and its etcd goes back in time, so they come last."""
+
 SUITES: dict[str, tuple[Suite, ...]] = {
     "check": (
         Suite(name="lint", command=(str(BIN / "ruff"), "check", "."), budget_s=5, one_core=True),
@@ -110,6 +113,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             command=pytest(
                 "tests/unit",
                 "tests/support/scene/test_witnesses.py",
+                "tests/support/drills/test_drills.py",
                 "--ignore=tests/unit/fleet_learner",
                 f"--ignore={SHELL}",
                 "--timeout=120",
@@ -201,6 +205,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                     f"--ignore=tests/e2e/{f}.py"
                     for f in (
                         "test_kafka_gateway", "test_group_config", "test_journal", "test_brokers", "test_ground", "test_install",
+                        *NODE_DRILLS,
                     )
                 ),
                 "--ignore=tests/e2e/pipeline",
@@ -208,6 +213,11 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             budget_s=1370,
         ),
         Suite(name="audit", command=pytest("tests/e2e/pipeline/test_audit.py", "--timeout=900"), budget_s=240),
+        Suite(
+            name="node drills",
+            command=pytest(*(f"tests/e2e/{f}.py" for f in NODE_DRILLS), "--timeout=900", "--durations=10"),
+            budget_s=by_length(short=330, long=9_000),
+        ),
         Suite(name="ground down", command=(PYTHON, "-m", "support.scene", "down", E2E_CLUSTER), budget_s=20),
         Suite(
             name="resources and chart",

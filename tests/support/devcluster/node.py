@@ -7,7 +7,6 @@ pods are killed without a word and it comes back with another boot id; removed, 
 import shutil
 import signal
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from .layout import CONTROL_PLANE, ClusterState, NodeRecord
 from .leftovers import shim_sockets
 from .machine import unmount_below
 from .node_configuration import CONTAINERD_STATE, write_configuration
+from .node_identity import as_machine_of, write_identity
 from .process import Process, run, signal_each
 from .progress import await_condition, say
 
@@ -65,9 +65,10 @@ class Node:
             # Nothing of it lives: a new node, or one that went down with its machine. containerd would take what is
             # left in its state directory for running containers.
             self.power_off()
-            self._write_identity("boot-id")
-        if not (self.directory / "machine-id").exists():
-            self._write_identity("machine-id")
+            write_identity(self.directory, "boot-id")
+        for name in ("machine-id", "system-uuid"):
+            if not (self.directory / name).exists():
+                write_identity(self.directory, name)
         reference, archive = pause_archive()
         write_configuration(self.state, self.record, reference, None)
         self._start("containerd", [shutil.which("containerd") or "containerd", "--config", "containerd.toml"])
@@ -94,14 +95,15 @@ class Node:
         write_configuration(self.state, self.record, pause_archive()[0], client)
         programs = Path(self.state.bin_directory)
         labels = ",".join(f"{key}={value}" for key, value in sorted(self.record.labels.items()))
-        self._start("kubelet", [
+        root = self.directory / "kubelet"
+        self._start("kubelet", as_machine_of(self.directory, root, [
             programs / "kubelet", "--config=kubelet.json", "--kubeconfig=kubeconfig",
             f"--hostname-override={self.name}", f"--node-ip={self.record.address}",
-            f"--root-dir={self.directory}/kubelet", f"--cert-dir={self.directory}/kubelet/pki",
+            f"--root-dir={root}", f"--cert-dir={root}/pki",
             # cAdvisor's flags: without them all nodes would share the machine's identity.
             f"--boot-id-file={self.directory}/boot-id", f"--machine-id-file={self.directory}/machine-id",
             *([f"--node-labels={labels}"] if labels else []),
-        ])  # fmt: skip
+        ]))  # fmt: skip
         self._start("kube-proxy", [programs / "kube-proxy", "--config=kube-proxy.json"])
 
     def await_ready(self, since: str = "") -> None:
@@ -187,7 +189,7 @@ class Node:
         run(["ip", "link", "set", self.state.network.host_interface(self.record.index), "up"])
 
     def reboot(self) -> None:
-        """Power off and on: pods die without a word, the boot id changes, the machine id stays.
+        """Power off and on: pods die without a word, the boot id changes, machine id and system UUID stay.
 
         The boot id is the content of a file per node (`--boot-id-file`), because the kernel's is that of the machine.
         """
@@ -222,10 +224,6 @@ class Node:
             cgroup_files=cgroups.service_files(self.record.cgroup),
             network_namespace=self.record.network_namespace,
         )
-
-    def _write_identity(self, name: str) -> None:
-        identity = str(uuid.uuid4())
-        (self.directory / name).write_text((identity if name == "boot-id" else identity.replace("-", "")) + "\n")
 
 
 def now_rfc3339() -> str:

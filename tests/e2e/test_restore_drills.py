@@ -1,0 +1,91 @@
+"""etcd is restored from a backup: uids whose end was proven run again, and what was proven of them before says nothing.
+
+The one idea: between backup and restore every pod that matters ends with a proof, so an operator that believed its own memory would
+remove those who run under the same uids afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.conftest import tell_what_was_there
+from support.devcluster.kafka_log import now_ms
+from support.drills.cases import Act, Case
+from support.drills.ground import Ground
+from support.drills.lives import PodLives
+from support.drills.restores import back_up, restore
+from support.drills.troubles import Evidence, Trouble, repair
+from support.scene.figures import record
+from support.scene.play import Play
+from support.scene.stage import Stage
+from support.waiting import until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def ground(stage: Stage, has_failed: Callable[[], bool]) -> Iterator[Ground]:
+    """The ground; the operator is as ever afterwards, on a cluster that has gone back in time."""
+    with PodLives.of(stage.cluster) as lives:
+        made = Ground(stage=stage, node=stage.cluster.node("worker"), lives=lives)
+        yield made
+        made.mend()
+        stage.values = {}
+        stage.install()
+
+
+@pytest.mark.parametrize("operator_runs", [True, False], ids=["operator-runs", "operator-away"])
+def test_restored_uids_are_not_believed_to_be_dead(ground: Ground, has_failed: Callable[[], bool], operator_runs: bool) -> None:
+    """Both groups' pods 1 ended with a proof after the backup; restored, they run again, and become zombies on a frozen kubelet."""
+    ground.prepare(Evidence())
+    cases = [Case(game=Play(stage=ground.stage, name=f"restore-{which}-{os.urandom(2).hex()}"), act=Act.SCALED) for which in "ab"]
+    replaced, removed = cases
+    try:
+        ground.start(cases)
+        copy = back_up(ground.stage.cluster)
+        ground.api.delete("Pod", replaced.pod(1), replaced.name)
+        replaced.await_shown(lambda shown: replaced.uids[1] not in shown and len(shown) == 2, "pod 1 replaced")
+        removed.scale(1)
+        ground.await_removed([removed], 60)
+        rejoin_after_restore(ground, cases, copy, operator_runs=operator_runs)
+
+        Trouble.FROZEN.begin(ground.node)
+        ground.perform(cases)
+        ground.hold(cases)
+        Trouble.FROZEN.end(ground.node)
+        ground.send_heralds(replaced.name)
+        until(lambda: not any(ground.lives.is_alive(u) for c in cases for u in c.gone_uids), deadline_s=90, what="zombies ended")
+        ground.await_settled(cases)
+        told = {c.name: sorted(set(c.held().values())) or "removed" for c in cases}
+        accusations = [each for c in cases for each in ground.lives.accusations(c.game.events())]
+        record("nodes: etcd restored", operator_runs=operator_runs, drills=2, live_removals=len(accusations), told=list(told.values()))
+        assert accusations == []
+    finally:
+        if has_failed():
+            for case in cases:
+                tell_what_was_there(case.game)
+        for case in cases:
+            case.close()
+
+
+def rejoin_after_restore(ground: Ground, cases: list[Case], copy: Path, *, operator_runs: bool) -> None:
+    """Restore the backup, wait until the pods of then run again, and look who they are now."""
+    cluster = ground.stage.cluster
+    if not operator_runs:
+        ground.api.patch("Deployment", "staticgroup-operator", "staticgroup-system", {"spec": {"replicas": 0}})
+        until(lambda: not ground.operators(), deadline_s=90, what="no operator", poll_s=0.5)
+    before = {uid for c in cases for uid in c.gone_uids}
+    restored_ms = now_ms()
+    restore(cluster, copy)
+    ground.node.process("kubelet").stop(grace_s=0)  # one that has seen a uid end starts it never again, but a new one does
+    repair(ground.node)
+    ground.active(since_ms=restored_ms)
+    for case in cases:
+        uid = case.uids[1]
+        until(lambda uid=uid: ground.lives.is_alive(uid), deadline_s=120, what=f"pod 1 of {case.name} to run again")  # type: ignore[misc]
+        case.await_joined()
+    assert {uid for c in cases for uid in c.gone_uids} == before, "the same uids as before, so that what was proven of them matters"

@@ -1,0 +1,33 @@
+"""A backup of etcd, and its restore: the API server goes back in time while kubelets, pods and operators go on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from support.devcluster.cluster import Cluster
+from support.devcluster.control_plane import ControlPlane
+
+
+def back_up(cluster: Cluster) -> Path:
+    """Copy etcd's data while it stands still for a moment; returns where the copy is, below the cluster's own directory."""
+    plane = ControlPlane(state=cluster.state)
+    plane.process("etcd").stop()
+    copy = plane.directory / "etcd-backup"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(plane.directory / "etcd", copy)
+    plane.start_server()
+    plane.await_server()
+    return copy
+
+
+def restore(cluster: Cluster, copy: Path) -> None:
+    """Put a copy of etcd's data in the place of the present one, with the whole control plane started afresh on it."""
+    plane = ControlPlane(state=cluster.state)
+    for name in ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"):
+        plane.process(name).stop(grace_s=0)
+    shutil.rmtree(plane.directory / "etcd")
+    shutil.copytree(copy, plane.directory / "etcd")
+    plane.start_server()
+    plane.await_server()
+    plane.start_controllers()

@@ -1,0 +1,127 @@
+"""What befalls a node in a drill, how it ends, and what the operator may conclude from nodes meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from support.devcluster.node import Node, now_rfc3339
+from support.drills.api import Api
+from support.waiting import until
+
+OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoSchedule"}
+"""With this effect nobody is evicted, so that only a drill's own deletions count; operators and PodGC look at the key alone."""
+MARGIN_S = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The chart values `evidence`: what the operator may conclude from nodes."""
+
+    node_lifecycle: str = "Untrusted"
+    trusts_taint: bool = False
+    asks_runtime: bool = True
+    trusts_kubelet: bool = False
+    margin_s: int = MARGIN_S
+
+    @property
+    def hears_kubelets(self) -> bool:
+        """True when the later work of a kubelet proves an end."""
+        return self.asks_runtime or self.trusts_kubelet
+
+    def values(self, node: Node, replicas: int) -> dict[str, Any]:
+        """Return chart values; the operator is kept off the node that fails."""
+        return {
+            "replicas": replicas,
+            "nodeSelector": {"kubernetes.io/hostname": f"{node.state.name}-control-plane"},
+            "evidence": {
+                "nodeLifecycle": self.node_lifecycle,
+                "trustOutOfServiceTaint": self.trusts_taint,
+                "reapMarginSeconds": self.margin_s,
+                "askRuntime": self.asks_runtime,
+                "trustKubelet": self.trusts_kubelet,
+            },
+        }
+
+
+class Trouble(StrEnum):
+    """How a node fails. Pods' processes live on, but with OFF."""
+
+    FROZEN = "frozen"
+    """The kubelet stands still."""
+    KUBELET_STOPPED = "kubelet stopped"
+    """The kubelet is gone, as while it is upgraded."""
+    RUNTIME_STOPPED = "runtime stopped"
+    """containerd is gone, and its shims hold the containers: the kubelet hears of everything and can end nothing."""
+    UNPLUGGED = "unplugged"
+    """The node is cut off, brokers included."""
+    OFF = "off"
+    """The machine has no power."""
+
+    def begin(self, node: Node) -> None:
+        """Let a node fail."""
+        match self:
+            case Trouble.FROZEN:
+                node.freeze()
+            case Trouble.KUBELET_STOPPED:
+                node.process("kubelet").stop(grace_s=0)
+            case Trouble.RUNTIME_STOPPED:
+                node.process("containerd").stop(grace_s=0)
+            case Trouble.UNPLUGGED:
+                node.unplug()
+            case Trouble.OFF:
+                node.power_off()
+
+    def end(self, node: Node) -> None:
+        """Let the node work again, and wait until it is Ready."""
+        repair(node)
+
+
+def repair(node: Node) -> None:
+    """Let a node work again, whatever befell it, and wait until it is Ready."""
+    since = now_rfc3339()
+    with suppress(RuntimeError):  # its kubelet is gone
+        node.thaw()
+    node.plug()
+    node.start_runtime()
+    node.start_agents()
+    node.await_ready(since)
+
+
+def reboot(node: Node) -> None:
+    """Boot a node again, whatever befell it before."""
+    node.plug()
+    node.reboot()
+
+
+@contextmanager
+def out_of_service(node: Node, api: Api) -> Iterator[None]:
+    """Say by a taint that a node is off meanwhile, as its owner would."""
+    set_taint(node, api, is_set=True)
+    try:
+        yield
+    finally:
+        set_taint(node, api, is_set=False)
+
+
+def set_taint(node: Node, api: Api, *, is_set: bool) -> None:
+    """Put a node out of service, or into service again."""
+    others = [t for t in api.get("Node", node.name).get("spec", {}).get("taints", []) if t["key"] != OUT_OF_SERVICE["key"]]
+    api.patch("Node", node.name, "", {"spec": {"taints": [*others, *([OUT_OF_SERVICE] if is_set else [])]}})
+
+
+def await_not_ready(node: Node, api: Api) -> None:
+    """Wait until the API server's controllers have given up on a node."""
+    client = api.cluster.client
+    until(lambda: not client.node_is_ready(node.name), deadline_s=60, what=f"{node.name} not Ready", poll_s=0.3)
+
+
+def register_again(node: Node) -> None:
+    """Have a node whose object was deleted make it again: a kubelet does that only when it starts."""
+    with suppress(RuntimeError):
+        node.thaw()
+    node.process("kubelet").stop(grace_s=0)
+    repair(node)
