@@ -14,6 +14,8 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from staticgroup.api.schema import TIMEOUT_MS_MAX
+
 from .lake import local_path, uri_of
 from .report.model import Money
 
@@ -71,6 +73,10 @@ class Stops(_Section):
     classic_is_cooperative: bool = False
 
 
+HeartbeatMs = Annotated[PositiveInt, Field(le=TIMEOUT_MS_MAX // 3)]
+"""A session of three heartbeats has to fit into the longest one that is ever recommended."""
+
+
 class BrokerBounds(_Section):
     """What the brokers of a Kafka cluster and its clients allow; Kafka's defaults."""
 
@@ -80,9 +86,9 @@ class BrokerBounds(_Section):
     consumer_maximum_ms: PositiveInt = 60_000
     streams_minimum_ms: PositiveInt = 45_000
     streams_maximum_ms: PositiveInt = 60_000
-    classic_heartbeat_ms: PositiveInt = 3_000
-    consumer_heartbeat_ms: PositiveInt = 5_000
-    streams_heartbeat_ms: PositiveInt = 5_000
+    classic_heartbeat_ms: HeartbeatMs = 3_000
+    consumer_heartbeat_ms: HeartbeatMs = 5_000
+    streams_heartbeat_ms: HeartbeatMs = 5_000
 
 
 class ReportSettings(_Section):

@@ -22,7 +22,7 @@ from .job import opened, say
 from .metrics import RunMetrics
 from .progress import Progress
 from .recommendations.advised import recommendations
-from .recommendations.histories import history
+from .recommendations.histories import Terms, history
 from .recommendations.what_if import weekly_evictions
 from .report import build
 from .report.advice.groups import advise
@@ -89,14 +89,15 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
         rows = feature_rows(tables, days, [group])
         if not rows:
             raise JobError(f"no group {group[1]} in Kafka cluster {group[0]} within the window")
-        found = [e for e in recommendations(tables, days.where(F.col("protocol").eqNullSafe(rows[0]["protocol"])), job.terms,
+        terms = Terms.of_settings(state.plan.settings)  # what was published rests on them: measured prices, too
+        found = [e for e in recommendations(tables, days.where(F.col("protocol").eqNullSafe(rows[0]["protocol"])), terms,
                                              gold.standing(job.learned, state))
                  if e.record.key == group]  # fmt: skip
         if not found:
             raise JobError(
                 f"group {group[1]} is set aside: this version does not know the protocol {rows[0]['protocol']}"
             )
-        known, _ = history(rows[0], job.terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
+        known, _ = history(rows[0], terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
         record = found[0].record
         told = advise(record, source=found[0].state.source)

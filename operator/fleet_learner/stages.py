@@ -15,6 +15,7 @@ from typing import Any, Final
 from . import gold, schemas
 from .assembly import assemble
 from .days import increment
+from .errors import JobError
 from .estimates.price import Price
 from .gold import Silver
 from .intake.ingest import Horizon, ingest
@@ -27,7 +28,7 @@ from .recommendations.advised import recommendations
 from .recommendations.features import set_aside
 from .recommendations.histories import Advised, Terms
 from .recommendations.recommend import MODEL_VERSION
-from .recommendations.snapshot import delete_old_snapshots, write_snapshot
+from .recommendations.snapshot import SnapshotConflictError, delete_old_snapshots, write_snapshot
 from .report.model import Report, Verdict
 from .report.tables import write_report
 from .report.units import count, duration, partition_time, percent
@@ -117,14 +118,16 @@ def _measured_prices(job: Job, as_of_ms: int) -> Mapping[tuple[str, str], Price]
     from .bill import window
 
     since_ms = gold.window_start_ms(as_of_ms, job.configuration.window_days)
-    return window.prices(job.journal, (each.name for each in job.configuration.offsets_logs), since_ms=since_ms)
+    names = (each.name for each in job.configuration.offsets_logs)
+    return window.prices(job.journal, names, since_ms=since_ms, until_ms=as_of_ms)
 
 
-def _bill_rows(job: Job, since_ms: int) -> list[dict[str, Any]]:
+def _bill_rows(job: Job, since_ms: int, until_ms: int) -> list[dict[str, Any]]:
     """Return gold/bill of every group in the logs of the configuration, also of those that nobody manages."""
     from .bill import window
 
-    rows = window.bill(job.journal, (each.name for each in job.configuration.offsets_logs), since_ms=since_ms)
+    names = (each.name for each in job.configuration.offsets_logs)
+    rows = window.bill(job.journal, names, since_ms=since_ms, until_ms=until_ms)
     return [] if rows is None else [row.asDict() for row in rows.toLocalIterator()]
 
 
@@ -141,14 +144,20 @@ def tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -
     terms = Terms.of_settings(state.plan.settings)
     if advised is None:
         advised = recommendations(tables, days, terms, gold.standing(job.learned, state))
-    snapshot = write_snapshot(
-        (each.record for each in advised),
-        job.configuration.output_folder / SNAPSHOTS,
-        run_id=state.plan.run,
-        model_version=MODEL_VERSION,
-        created_ms=tables.as_of_ms,
-        expires_ms=tables.as_of_ms + terms.valid_ms,
-    )
+    try:
+        snapshot = write_snapshot(
+            (each.record for each in advised),
+            job.configuration.output_folder / SNAPSHOTS,
+            run_id=state.plan.run,
+            model_version=MODEL_VERSION,
+            created_ms=tables.as_of_ms,
+            expires_ms=tables.as_of_ms + terms.valid_ms,
+        )
+    except SnapshotConflictError as error:
+        folder = job.configuration.output_folder / SNAPSHOTS
+        raise JobError(
+            f"{error}: {folder} holds recommendations of another root, whose runs have the same numbers. Name another output, or move that folder away"
+        ) from None
     changed = sum(each.record.recommended_ms not in (None, each.record.current_ms) for each in advised)
     say(
         f"recommended: {snapshot.records:,} groups in {len(snapshot.shards)} shards, run {snapshot.run_id}; "
@@ -168,7 +177,7 @@ def tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -
         days,
         advised,
         earlier_days=gold.earlier_days(job.journal, job.learned, state),
-        bill=_bill_rows(job, tables.start_ms),
+        bill=_bill_rows(job, tables.start_ms, tables.as_of_ms),
         money=job.configuration.report.money,
     )
     written = write_report(made, job.configuration.output_folder / REPORTS)

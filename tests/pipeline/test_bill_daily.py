@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -191,10 +191,21 @@ def test_days_come_to_what_all_at_once_comes_to(spark: Any, tmp_path: Path) -> N
 
 
 def test_a_price_is_measured_once_ten_rebalances_were(kept: Kept) -> None:
-    assert window.prices(kept.journal, ["kafka-1"], since_ms=T0_MS + 2 * DAY_MS) == {}
-    (price,) = window.prices(kept.journal, ["kafka-1", "never-read"], since_ms=T0_MS).values()
+    assert window.prices(kept.journal, ["kafka-1"], since_ms=T0_MS + 2 * DAY_MS, until_ms=END_MS) == {}
+    (price,) = window.prices(kept.journal, ["kafka-1", "never-read"], since_ms=T0_MS, until_ms=END_MS).values()
     assert price.rebalances == REBALANCES
     assert price.lower_seconds <= STOOD_MS / 1000 <= price.upper_seconds
+
+
+def test_what_lies_behind_the_end_of_a_window_is_not_known_yet(kept: Kept) -> None:
+    """An end in the past asks what was known then."""
+    end_ms = T0_MS + DAY_MS
+    assert window.prices(kept.journal, ["kafka-1"], since_ms=T0_MS, until_ms=end_ms) == {}
+    made = window.bill(kept.journal, ["kafka-1"], since_ms=T0_MS - DAY_MS, until_ms=end_ms)
+    assert made is not None
+    told = {row["group_id"]: row for row in made.collect()}
+    assert told["busy"]["rebalances"] == 3
+    assert told["busy"]["covered_to_ms"] <= end_ms
 
 
 def test_nothing_new_is_no_run(kept: Kept) -> None:
@@ -224,16 +235,64 @@ def test_an_erased_group_is_gone_from_the_bill_and_the_others_stay(kept: Kept) -
     assert kept.lake.runs.latest().number == 1  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("silent_days", [0, 2, 60])
 @pytest.mark.parametrize("since_days", [-3, -2, -1, 0, 1])
-def test_slices_of_any_later_run_begin_where_slices_of_the_one_before_did(since_days: int) -> None:
-    """A silence that stays open for days moves where the next run begins: no two slices may tell of one moment."""
-    now_ms = T0_MS + 5 * DAY_MS + 3 * MINUTE_MS
-    settings = {"since_ms": T0_MS + (5 + since_days) * DAY_MS}
-    cuts = list(daily._bounds(None, Plan(number=1, as_of_ms=now_ms, settings=settings)))  # type: ignore[arg-type]
-    assert cuts[0][0] == settings["since_ms"]
+def test_slices_of_any_later_run_begin_where_slices_of_the_one_before_did(since_days: int, silent_days: int) -> None:
+    """A silence that stays open for days moves where the next run begins: no two slices may tell of one moment.
+
+    The next run begins by the newest record, up to three days before it, and finds what earlier ones drew up where they began it.
+    """
+    heard_ms = T0_MS + 5 * DAY_MS + 3 * MINUTE_MS
+    since_ms = T0_MS + (5 + since_days) * DAY_MS
+    begun = [T0_MS + day * DAY_MS for day in (1, 2, 9)]
+    cuts = list(daily.bounds(since_ms, heard_ms + silent_days * DAY_MS, heard_ms, begun))
+    assert cuts[0][0] == since_ms
     assert all(before[1] == after[0] for before, after in pairwise(cuts))
+    assert all(start < end for start, end in cuts)
+    assert cuts[-1][1] >= heard_ms + silent_days * DAY_MS
     starts = {start for start, _ in cuts}
     assert starts >= {T0_MS + (5 + day) * DAY_MS for day in range(max(since_days, -daily.OPEN_DAYS_MAX), 1)}
+    assert starts >= {at_ms for at_ms in begun if since_ms <= at_ms < cuts[-1][1]}
+
+
+def committed(log_of: list[tuple[int, bytes, bytes | None]], group: str, partition: int, times: Iterable[int]) -> None:
+    """Let a group commit one partition at these times."""
+    for at_ms in times:
+        log_of.append((at_ms, commit_key(1, group, "orders", partition), commit_value(3, (at_ms - T0_MS) // 100 + 10, at_ms)))
+
+
+def log_of(entries: list[tuple[int, bytes, bytes | None]]) -> Log:
+    log = Log()
+    for each in sorted(entries, key=lambda entry: entry[0]):
+        log.add(*each)
+    return log
+
+
+def test_a_night_that_was_missed_bills_no_day_twice(spark: Any, tmp_path: Path) -> None:
+    """A partition that stays idle keeps its silence open, so the later run begins where the first one did, with other slices."""
+    hour_ms = 60 * MINUTE_MS
+    first_ms, stop_ms = T0_MS + 12 * hour_ms, T0_MS + DAY_MS + 12 * hour_ms + 5_000
+    entries = [(T0_MS, *generation("g", 1, "a", "b")), (first_ms, *generation("g", 2, "a", "c")), (stop_ms, *generation("g", 3, "a", "d"))]
+    every = range(T0_MS + 1_000, T0_MS + 5 * DAY_MS, 5 * MINUTE_MS)
+    committed(entries, "g", 0, [at_ms for at_ms in every if not 0 < at_ms - stop_ms + 5_000 <= STOOD_MS])
+    committed(entries, "g", 1, range(T0_MS + 1_001, first_ms, 5 * MINUTE_MS))
+    once, missed = lake(spark, tmp_path / "once"), lake(spark, tmp_path / "missed")
+    run(once, log_of(entries), T0_MS + 5 * DAY_MS + hour_ms)
+    for day in (3, 5):
+        run(missed, log_of(entries), T0_MS + day * DAY_MS + hour_ms)
+    assert summed(missed) == summed(once)
+    assert summed(once)["g"]["rebalances"] == 2
+
+
+def test_the_first_rebalance_after_a_quiet_time_longer_than_the_window_is_counted(spark: Any, tmp_path: Path) -> None:
+    """What a record changed is known by the one before it, however old that is."""
+    stop_ms = T0_MS + 2 * DAY_MS + 12 * 60 * MINUTE_MS
+    entries = [(T0_MS + 500, *generation("calm", 1, "a", "b")), (stop_ms, *generation("calm", 2, "a", "c"))]
+    every = range(T0_MS + 1_000, T0_MS + 3 * DAY_MS, 5 * MINUTE_MS)
+    committed(entries, "calm", 0, [at_ms for at_ms in every if not 0 < at_ms - stop_ms + 5_000 <= STOOD_MS])
+    into, log = lake(spark, tmp_path), log_of(entries)
+    daily.take_in(into, log, now_ms=T0_MS + 3 * DAY_MS, keep_days=1)  # type: ignore[arg-type]
+    assert summed(into)["calm"]["rebalances"] == 1
 
 
 def test_a_plan_that_goes_on_speaks_of_the_log_that_it_was_made_for() -> None:
@@ -245,6 +304,8 @@ def test_a_plan_that_goes_on_speaks_of_the_log_that_it_was_made_for() -> None:
     longer = replace(plan, sources={"log": {"start": {}, "end": {"0": 2}}})
     with pytest.raises(SourceError, match="made again"):
         daily._assert_same_log(longer, log)  # type: ignore[arg-type]
+    with pytest.raises(SourceError, match="another number of partitions"):
+        daily._assert_same_log(replace(plan, sources={"log": {"start": {}, "end": {"0": 1, "1": 4}}}), log)  # type: ignore[arg-type]
     log.kafka_cluster_id = "kafka-2"
     with pytest.raises(SourceError, match="was of kafka-1"):
         daily._assert_same_log(plan, log)  # type: ignore[arg-type]

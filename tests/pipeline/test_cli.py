@@ -117,11 +117,17 @@ def test_a_run_that_died_before_it_was_published_is_done_again_and_says_the_same
     assert content(root) == before
 
 
-def test_what_if_prints_a_line_per_timeout_and_dynamic_members(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_if_prints_a_line_per_timeout_and_dynamic_members(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     row = rows(root, schemas.RECOMMENDATION)[0]
     name = f"{row['kafka_cluster_id']}/{row['group_id']}"
     assert cli.main(["what-if", "--root", str(root), "--group", name]) == 0
     text = capsys.readouterr().out
+    dearer = tmp_path / "fleet.yaml"
+    dearer.write_text("stops: {eager_ms: 60000, cooperative_ms: 60000}\n")
+    assert cli.main(["what-if", "--root", str(root), "--group", name, "--config", str(dearer)]) == 0
+    assert capsys.readouterr().out == text, "it goes by the prices that were published, not by those of another run"
     assert "dynamic members that leave when they stop" in text
     assert re.search(r", now .* \d+ to \d+ ", text), "how many evictions nine weeks of ten have"
 

@@ -153,7 +153,10 @@ def test_a_rebalance_without_bounds_began_when_it_was_seen_and_two_groups_do_not
 
 
 def test_a_group_seen_from_two_kubernetes_clusters_rebalances_once(spark: Any) -> None:
-    """Epochs by their number, whoever is late; classic ones where the bounds of two tellers meet, and only then."""
+    """Epochs by their number, whoever is late; classic ones where the bounds of two tellers meet, and only then.
+
+    A group that was deleted and made again begins again with its epochs, and its own teller tells of them once more.
+    """
 
     def told(uid: str, lo: int, hi: int, epoch: int | None = None, key: int = 1) -> Row:
         more: Row = {"time_lo_ms": lo, "time_hi_ms": hi, "group_epoch": epoch, "group_key": key, "k8s_cluster_uid": uid}
@@ -165,6 +168,8 @@ def test_a_group_seen_from_two_kubernetes_clusters_rebalances_once(spark: Any) -
         told("b", 0, 25, 5),
         told("b", 25, 31, 6),
         told("a", 30, 40, 7),
+        told("a", 500, 510, 5),
+        told("a", 505, 515, 5),
     ]
     classic = [told("a", 50, 100, key=2), told("b", 60, 110, key=2), told("b", 111, 120, key=2), told("b", 119, 130, key=2),
                told("a", 131, 140, key=2)]  # fmt: skip
@@ -173,7 +178,7 @@ def test_a_group_seen_from_two_kubernetes_clusters_rebalances_once(spark: Any) -
         frame(spark, schemas.MEMBER_EVENTS, []),
         frame(spark, schemas.OUTAGES, []),
     ).collect()
-    assert sorted(r.group_epoch for r in made if r.group_key == 1) == [5, 6, 7]
+    assert sorted(r.group_epoch for r in made if r.group_key == 1) == [5, 5, 6, 7]
     assert sorted(r.start_hi_ms for r in made if r.group_key == 2) == [100, 120, 130, 140]
 
 

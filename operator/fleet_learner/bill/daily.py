@@ -11,7 +11,7 @@ from its plan, and a log that cannot be read holds up nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,6 +110,10 @@ def _assert_same_log(told: Plan, log: OffsetsLog) -> None:
         raise SourceError(
             f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: give it another name"
         )
+    if len(log.ends) != len(told.sources[_LOG]["end"]):
+        raise SourceError(
+            f"{log.topic} has another number of partitions than before, and a group's records lie in two of them now: give it another name"
+        )
     shorter = [p for p, end in told.sources[_LOG]["end"].items() if log.ends.get(int(p), 0) < end]
     if shorter:
         raise SourceError(
@@ -147,12 +151,12 @@ def _write(
 
     measured = keep(lake.read(STANDSTILLS, written[STANDSTILLS].version, since_ms=since_ms))
     earlier = None if before is None else lake.published(BILL_SLICES, before, since_ms=since_ms)
-    slices = _slices(commits, caused, measured, plan, earlier)
+    newest_ms = records.agg(F.max(F.unix_millis("timestamp"))).collect()[0][0]
+    heard_ms = min(plan.as_of_ms, plan.as_of_ms if newest_ms is None else newest_ms)
+    slices = _slices(commits, caused, measured, plan, earlier, heard_ms)
     written[BILL_SLICES] = lake.replace_since(BILL_SLICES, slices, since_ms=since_ms, run=number)
     on_step(f"{BILL_SLICES.name}: {written[BILL_SLICES].rows} rows")
     bad = every.where(F.col("kind") != COMMIT).count()
-    newest_ms = records.agg(F.max(F.unix_millis("timestamp"))).collect()[0][0]
-    heard_ms = min(plan.as_of_ms, plan.as_of_ms if newest_ms is None else newest_ms)
     return written, {_NEXT: _next_from_ms(measured, heard_ms), "bad_records": bad}
 
 
@@ -183,15 +187,21 @@ def _is_after(start: Mapping[str, int]) -> Any:
 
 
 def _worth_keeping(rows: DataFrame, oldest_ms: int) -> DataFrame:
-    """Leave out what Kafka's own compaction would: records that are old and not the last of their key, old tombstones."""
+    """Leave out what Kafka's own compaction would: records that are old and not the last of their key, old tombstones.
+
+    Of each key the last old one stays, too: by it alone is the first one of the window known for a change.
+    """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
     of_key = W.partitionBy("log_partition", "key").orderBy(F.col("log_offset").desc())
-    is_last = (F.row_number().over(of_key) == 1) & F.col("value").isNotNull()
+    is_old = F.col("timestamp_ms") < oldest_ms
+    of_age = W.partitionBy("log_partition", "key", "is_old").orderBy(F.col("log_offset").desc())
+    is_dead = (F.row_number().over(of_key) == 1) & F.col("value").isNull()
     return (
-        rows.withColumn("is_last", is_last)
-        .where(F.col("is_last") | (F.col("timestamp_ms") >= oldest_ms))
+        rows.withColumn("is_old", is_old)
+        .withColumn("is_base", (F.row_number().over(of_age) == 1) & ~is_dead)
+        .where(~F.col("is_old") | F.col("is_base"))
         .select(*GROUP_RECORDS.names)
     )
 
@@ -220,15 +230,26 @@ def _best_of(new: DataFrame, old: DataFrame) -> DataFrame:
 
 
 def _slices(
-    commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan, earlier: DataFrame | None
+    commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan, earlier: DataFrame | None, heard_ms: int
 ) -> DataFrame:
-    """Draw up a bill for the days that are over, and one for the day that is not; `earlier`: those of the run before."""
+    """Draw up a bill for the days that are over, and one for the day that is not.
+
+    Parameters
+    ----------
+    earlier: those of the run before, from where this one begins; None: there was none.
+    heard_ms: time of the newest record, which the next run begins from.
+    """
     from pyspark.sql import functions as F
 
     cluster = plan.settings["kafka_cluster_id"]
     groups = commits.select(*GROUP).union(caused.select(*GROUP)).distinct()
+    begun = [] if earlier is None else [row[0] for row in earlier.select("slice_from_ms").distinct().collect()]
+    since_ms, today_ms = plan.settings["since_ms"], plan.as_of_ms // DAY_MS * DAY_MS
+    if since_ms == 0:
+        first_ms = commits.agg(F.min("timestamp_ms")).collect()[0][0]
+        since_ms = today_ms if first_ms is None else min(first_ms // DAY_MS * DAY_MS, today_ms)
     made = None
-    for from_ms, to_ms in _bounds(commits, plan):
+    for from_ms, to_ms in bounds(since_ms, plan.as_of_ms, heard_ms, begun):
         each = bills(
             commits.where(F.col("timestamp_ms").between(from_ms - CONTEXT_MS, to_ms - 1)),
             caused.where(F.col("at_ms") < to_ms),
@@ -271,16 +292,21 @@ def _as_full_as_before(slices: DataFrame, earlier: DataFrame) -> DataFrame:
     return kept.select(*key, *(most.get(name, F.col(f"kept.{name}")) for name in rest))
 
 
-def _bounds(commits: DataFrame, plan: Plan) -> Iterator[tuple[int, int]]:
-    from pyspark.sql import functions as F
+def bounds(since_ms: int, as_of_ms: int, heard_ms: int, begun: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the slices of a run, from the midnight on which it begins to that behind its end: (from, to), half-open.
 
-    since_ms, today_ms = plan.settings["since_ms"], plan.as_of_ms // DAY_MS * DAY_MS
-    if since_ms == 0:
-        first_ms = commits.agg(F.min("timestamp_ms")).collect()[0][0]
-        since_ms = today_ms if first_ms is None else min(first_ms // DAY_MS * DAY_MS, today_ms)
-    # A later run looks again from a midnight that is at most so old: there a slice must begin, or two would overlap.
-    cuts = [at_ms for at_ms in range(today_ms - OPEN_DAYS_MAX * DAY_MS, today_ms + DAY_MS, DAY_MS) if at_ms > since_ms]
-    yield from pairwise([since_ms, *cuts, max(since_ms, today_ms) + DAY_MS])
+    A later run looks again from a midnight up to `OPEN_DAYS_MAX` days before the newest record, and slices that were drawn up stay where
+    they begin: there a slice must begin, or two would tell of one moment.
+
+    Parameters
+    ----------
+    since_ms, as_of_ms, heard_ms: where the run begins, its end, and the time of its newest record, Unix milliseconds.
+    begun: where slices of the run before begin.
+    """
+    today_ms, heard_day_ms = as_of_ms // DAY_MS * DAY_MS, heard_ms // DAY_MS * DAY_MS
+    end_ms = max(since_ms, today_ms) + DAY_MS
+    again = range(heard_day_ms - OPEN_DAYS_MAX * DAY_MS, heard_day_ms + DAY_MS, DAY_MS)
+    yield from pairwise([since_ms, *sorted(at_ms for at_ms in {*again, *begun} if since_ms < at_ms < end_ms), end_ms])
 
 
 def _next_from_ms(measured: DataFrame, newest_ms: int) -> int:

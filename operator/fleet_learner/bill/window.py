@@ -27,7 +27,7 @@ _LATEST: Final = ("group_type", "protocol_type", "protocol_name", "members", "st
 _NAMED: Final = ("interrupted_clients", "interrupted_hosts")
 
 
-def published(journal: Lake, names: Iterable[str], table: Table, *, since_ms: int | None) -> DataFrame | None:
+def published(journal: Lake, names: Iterable[str], table: Table, *, since_ms: int | None = None) -> DataFrame | None:
     """Return the rows of several logs since a time, as their last runs left them.
 
     Parameters
@@ -51,19 +51,22 @@ def published(journal: Lake, names: Iterable[str], table: Table, *, since_ms: in
     return reduce(lambda one, other: one.unionByName(other), found.values()) if found else None
 
 
-def prices(journal: Lake, names: Iterable[str], *, since_ms: int) -> Mapping[tuple[str, str], Price]:
-    """Return the measured prices of a window, by (Kafka cluster id, group id)."""
+def prices(journal: Lake, names: Iterable[str], *, since_ms: int, until_ms: int) -> Mapping[tuple[str, str], Price]:
+    """Return the measured prices of a window, half-open, by (Kafka cluster id, group id)."""
+    from pyspark.sql import functions as F
+
     rows = published(journal, names, STANDSTILLS, since_ms=since_ms)
-    return {} if rows is None else measured_prices(rows)
+    return {} if rows is None else measured_prices(rows.where(F.col("from_ms") < until_ms))
 
 
-def bill(journal: Lake, names: Iterable[str], *, since_ms: int) -> DataFrame | None:
-    """Return gold/bill of a window; None when no log was ever read."""
+def bill(journal: Lake, names: Iterable[str], *, since_ms: int, until_ms: int) -> DataFrame | None:
+    """Return gold/bill of a window, half-open, to whole days; None when no log was ever read."""
     from pyspark.sql import functions as F
 
     # By its end: the first slice may begin long before, at the oldest commit that the log had.
-    slices = published(journal, names, BILL_SLICES, since_ms=None)
-    return None if slices is None else summed(slices.where(F.col("slice_to_ms") > since_ms))
+    slices = published(journal, names, BILL_SLICES)
+    is_inside = (F.col("slice_to_ms") > since_ms) & (F.col("slice_from_ms") < until_ms)
+    return None if slices is None else summed(slices.where(is_inside))
 
 
 def summed(slices: DataFrame) -> DataFrame:

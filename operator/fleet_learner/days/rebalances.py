@@ -92,14 +92,15 @@ def rebalances(
 def _told_once(seen: DataFrame) -> DataFrame:
     """Drop rebalances of a group that another Kubernetes cluster's operator told as well.
 
-    A group with epochs has one for each. Of a classic one nobody shows a number (DescribeGroups): two that were told from two
-    clusters are the same when their bounds meet.
+    A group with epochs has one for each, until it is deleted and begins again with its epochs: then one operator tells of the same
+    epoch at two times that do not meet. Of a classic one nobody shows a number (DescribeGroups): two that were told from two clusters
+    are the same when their bounds meet.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
     of_group = W.partitionBy("group_key")
-    told_ms = F.lag("at_ms").over(
+    told = F.lag(F.struct("k8s_cluster_uid", "start_hi_ms", "at_ms")).over(
         W.partitionBy("group_key", "group_epoch").orderBy("at_ms", "event_id", "k8s_cluster_uid")
     )
     order = of_group.orderBy(F.col("group_epoch").isNotNull(), "at_ms", "event_id", "k8s_cluster_uid")
@@ -110,14 +111,15 @@ def _told_once(seen: DataFrame) -> DataFrame:
         & (F.col("before.start_hi_ms") >= F.col("start_lo_ms"))
         & (F.col("before.start_hi_ms") >= F.col("at_ms") - REACH_MS)
     )
-    is_again = F.col("told_ms") >= F.col("at_ms") - REACH_MS
+    is_other = F.col("told.k8s_cluster_uid") != F.col("k8s_cluster_uid")
+    is_again = (F.col("told.at_ms") >= F.col("at_ms") - REACH_MS) & (is_other | (F.col("told.start_hi_ms") >= F.col("start_lo_ms")))
     is_copy = F.coalesce(F.when(F.col("group_epoch").isNotNull(), is_again).otherwise(is_same), F.lit(False))
     return (
         seen.repartition(F.col("group_key"))  # one exchange for both windows
-        .withColumn("told_ms", told_ms)
+        .withColumn("told", told)
         .withColumn("before", before)
         .where(~is_copy)
-        .drop("told_ms", "before")
+        .drop("told", "before")
     )
 
 

@@ -55,7 +55,9 @@ class Bounds:
             found = self.streams_minimum_ms, self.streams_maximum_ms, self.streams_heartbeat_ms
         else:
             found = self.classic_minimum_ms, self.classic_maximum_ms, self.classic_heartbeat_ms
-        return TimeoutBounds(broker_minimum_ms=found[0], broker_maximum_ms=found[1], heartbeat_interval_ms=found[2])
+        # Kafka allows a session of weeks; nobody is ever recommended more than a day.
+        least, most = (min(each, TIMEOUT_MS_MAX) for each in found[:2])
+        return TimeoutBounds(broker_minimum_ms=least, broker_maximum_ms=most, heartbeat_interval_ms=found[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -248,9 +248,11 @@ def _goal(
 def _goal_without_restarts(
     history: GroupHistory, first: tuple[Reason, ...]
 ) -> tuple[float | None, int | None, tuple[Reason, ...], str]:
-    """Rent or buy: at most twice the best, whatever the gaps are; without a price there is nothing to go by."""
+    """Rent or buy: at most twice the best, whatever the gaps are; without a price, or partitions, there is nothing to go by."""
     if not history.price.is_known:
         return None, None, (*first, Reason.TOO_FEW), "too few restarts were seen"
+    if history.rates.eviction_partition_seconds <= 0 or history.rates.member_partitions <= 0:
+        return None, None, (*first, Reason.TOO_FEW), "nobody works in it, so no timeout is better than another"
     goal = min(history.rates.rent_or_buy_ms, HORIZON_MS)
     return goal, int(goal), (*first, Reason.TOO_FEW), "too few restarts were seen"
 

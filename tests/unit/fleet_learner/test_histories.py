@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fleet_learner.configuration import ConfigurationError, read_configuration
 from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.estimates.price import Price
 from fleet_learner.recommendations.advised import advise_class
 from fleet_learner.recommendations.canary import CanaryState, waves_of
 from fleet_learner.recommendations.histories import Bounds, Terms, history
 from staticgroup.api.recommendation import PriceSource, Setting
+from staticgroup.api.schema import TIMEOUT_MS_MAX
 
 TERMS = Terms(durations=StopDurations(is_stated=True), bounds={}, valid_ms=7 * DAY_MS)
 START_MS, AS_OF_MS = 0, 30 * DAY_MS
@@ -147,6 +149,19 @@ def test_brokers_bounds_depend_on_protocol_and_cluster() -> None:
     terms = Terms(durations=StopDurations(), bounds={"kafka-1": Bounds(classic_maximum_ms=300_000)}, valid_ms=1)
     assert terms.bounds_of("kafka-1", "Classic").maximum_ms == 300_000
     assert terms.bounds_of("kafka-2", "Classic").maximum_ms == 1_800_000
+
+
+@pytest.mark.parametrize("protocol", ["Classic", "Consumer", "Streams"])
+def test_a_bound_beyond_a_day_counts_as_a_day(protocol: str) -> None:
+    """Kafka allows a session as long as an int; one cluster's setting must not cost all others their recommendations."""
+    most = 2**31 - 1
+    terms = Terms(
+        durations=StopDurations(), bounds={"": Bounds(classic_maximum_ms=most, consumer_maximum_ms=most, streams_maximum_ms=most)}, valid_ms=1
+    )
+    assert terms.bounds_of("k", protocol).maximum_ms == TIMEOUT_MS_MAX
+    heartbeat = {f"{protocol.lower()}_heartbeat_ms": TIMEOUT_MS_MAX}
+    with pytest.raises(ConfigurationError, match="heartbeat_ms: Input should be less than or equal to 28800000"):
+        read_configuration(None, {"root": "x", "brokers": {"k": heartbeat}})
 
 
 MEASURED = Price(seconds=2.5, lower_seconds=2.0, upper_seconds=4.0, source=PriceSource.MEASURED, rebalances=11)

@@ -93,6 +93,13 @@ class TestNumbers:
         assert (found.uncapped_ms, found.goal_ms) == (96_000, 100_000)
         assert found.after is None
 
+    @pytest.mark.parametrize("nobody", [{"members": 0.0, "partitions": 0.0}, {"partitions": 0.0}, {"stopped_share": 0.0}])
+    def test_where_nobody_works_nothing_is_changed(self, nobody: dict[str, float]) -> None:
+        """Of a group that is scaled to nothing, κ and ν are 0: what is cheapest then says nothing of when it is scaled up again."""
+        found = one(sample=sample(3), **nobody)
+        assert (found.recommended_ms, found.goal_ms) == (45_000, None)
+        assert Reason.TOO_FEW in found.reasons
+
     def test_the_brokers_cap_names_the_setting_to_raise(self) -> None:
         narrow = TimeoutBounds(broker_minimum_ms=45_000, broker_maximum_ms=60_000, heartbeat_interval_ms=5_000)
         found = one(protocol="Consumer", bounds=narrow)

@@ -26,10 +26,16 @@ UNSETTLED_MAX_MS: Final = 60_000
 
 def tell_rebalances(collector: Collector, group: GroupView) -> None:
     """Tell the rebalances that this reading shows, and remember the reading."""
-    before = _continued(collector.remembered.group, group)
+    last = collector.remembered.group
+    before = _continued(last, group)
     shares = _shares(group)
     now = RememberedGroup(
-        group_type=group.group_type, state=group.state, epoch=group.group_epoch, seen_ms=collector.look.began_ms
+        group_type=group.group_type,
+        state=group.state,
+        epoch=group.group_epoch,
+        seen_ms=collector.look.began_ms,
+        has_been=group.group_type is not GroupType.ABSENT or (last is not None and last.has_been),
+        anew_ms=_anew_ms(last, group, collector.look.began_ms),
     )
     if before is not None and before.epoch is not None:
         now = replace(now, untold=_with_new_epochs(collector, group, before, before.epoch))
@@ -57,6 +63,14 @@ def _continued(before: RememberedGroup | None, group: GroupView) -> RememberedGr
     return before if group.group_type is GroupType.ABSENT and before.epoch is None else None
 
 
+def _anew_ms(before: RememberedGroup | None, group: GroupView, began_ms: int) -> int | None:
+    """Return since when the group of this name is another one than at first: its epochs begin again, and tell nothing new by themselves."""
+    if before is None or not before.has_been or group.group_type is GroupType.ABSENT:
+        return None if before is None else before.anew_ms
+    went_back = before.epoch is not None and group.group_epoch is not None and group.group_epoch < before.epoch
+    return began_ms if before.group_type is GroupType.ABSENT or went_back else before.anew_ms
+
+
 def _with_new_epochs(collector: Collector, group: GroupView, before: RememberedGroup, old: int) -> tuple[Epoch, ...]:
     """Add the epochs that this look is the first to see; none when the group is another one of the same name."""
     new = group.group_epoch if group.group_epoch is not None else old
@@ -78,10 +92,11 @@ def _tell_epochs(
     is_settled = _is_settled(group)
     if not now.untold or not (is_settled or collector.look.ended_ms - now.untold[0].hi_ms >= UNSETTLED_MAX_MS):
         return now
+    group_key = collector.group_key if now.anew_ms is None else f"{collector.group_key}/{now.anew_ms}"
     for epoch in now.untold:
         is_known = is_settled and epoch is now.untold[-1]
         collector.tell(
-            f"{collector.group_key}/{epoch.number}/rebalanced",
+            f"{group_key}/{epoch.number}/rebalanced",
             api.GroupRebalanced,
             time_lo_ms=epoch.lo_ms,
             time_hi_ms=epoch.hi_ms,
