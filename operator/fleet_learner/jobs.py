@@ -101,16 +101,20 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
         record = found[0].record
         told = advise(record, source=found[0].state.source)
-        lines = build.what_if(curve, known.rates, now_ms=record.current_ms, advised_ms=told.then_ms)
+        lines = build.what_if(
+            curve, known.rates, now_ms=record.current_ms, advised_ms=told.then_ms, recommended_ms=record.recommended_ms
+        )
         weekly = weekly_evictions(*group, curve, known.rates, (line.timeout_ms for line in lines if line.timeout_ms))
-        say(f"{'what if':<44}{'evictions/day':>14}{'9 weeks of 10':>15}{'rebalances/day':>16}{'lost/day':>22}")
+        say(f"{'what if':<44}{'evictions/day':>14}{'in 9 weeks of 10':>18}{'rebalances/day':>16}{'lost/day':>22}")
         for line in lines:
             low_high = weekly.get(line.timeout_ms or 0)
             weeks = "" if low_high is None else f"{low_high[0]} to {low_high[1]}"
             lost = partition_time(line.lost_partition_ms_per_day)
             say(
-                f"{line.label:<44}{amount(line.evictions_per_day):>14}{weeks:>15}{amount(line.rebalances_per_day):>16}{lost:>22}"
+                f"{line.label:<44}{amount(line.evictions_per_day):>14}{weeks:>18}{amount(line.rebalances_per_day):>16}{lost:>22}"
             )
+        if not known.price.is_known:
+            say("lost: by an assumed price of a rebalance, which nobody measured or stated")
         say(told.action)
         for each in told.would_tell:
             say(f"  what would tell: {each}")

@@ -291,13 +291,19 @@ def hazard_points(curve: SurvivalCurve, points: int = 30) -> tuple[HazardPoint, 
 
 
 def what_if(
-    curve: SurvivalCurve, rates: CostRates, *, now_ms: int | None, advised_ms: int | None
+    curve: SurvivalCurve, rates: CostRates, *, now_ms: int | None, advised_ms: int | None, recommended_ms: int | None = None
 ) -> tuple[WhatIf, ...]:
-    """Price the present timeout, the advised one, some others and dynamic members side by side."""
-    timeouts = sorted({*WHAT_IF_MS, *(t for t in (now_ms, advised_ms) if t)})
+    """Price the present timeout, the advised one, some others and dynamic members side by side.
+
+    Parameters
+    ----------
+    recommended_ms: to operators, where nothing is advised to people.
+    """
+    named = {"now": now_ms, "advised": advised_ms, "recommended": recommended_ms if advised_ms is None else None}
+    timeouts = sorted({*WHAT_IF_MS, *(t for t in named.values() if t)})
     lines = []
     for point in cost_points(curve, rates, timeouts):
-        notes = [note for note, t in (("now", now_ms), ("advised", advised_ms)) if t == point.timeout_ms]
+        notes = [note for note, t in named.items() if t == point.timeout_ms]
         lines.append(
             WhatIf(
                 label=", ".join([duration(point.timeout_ms), *notes]),

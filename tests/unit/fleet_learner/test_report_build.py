@@ -108,6 +108,10 @@ def test_the_what_if_table_holds_now_the_advised_and_dynamic_members() -> None:
     assert "1 min 30 s, advised" in labels
     assert lines[-1].timeout_ms is None
     assert lines[-1].rebalances_per_day == 72
+    kept = build.what_if(
+        kaplan_meier(known.gaps_ms, known.is_returned), RATES, now_ms=45_000, advised_ms=None, recommended_ms=95_000
+    )
+    assert "1 min 35 s, recommended" in [line.label for line in kept]
     evictions = [line.evictions_per_day for line in lines[:-1]]
     assert evictions == sorted(evictions, reverse=True)
 
