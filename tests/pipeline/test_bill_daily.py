@@ -268,6 +268,7 @@ def log_of(entries: list[tuple[int, bytes, bytes | None]]) -> Log:
     return log
 
 
+@pytest.mark.long  # what `bounds` cuts is pinned above; this is the same in Spark
 def test_a_night_that_was_missed_bills_no_day_twice(spark: Any, tmp_path: Path) -> None:
     """A partition that stays idle keeps its silence open, so the later run begins where the first one did, with other slices."""
     hour_ms = 60 * MINUTE_MS
