@@ -100,8 +100,12 @@ def _told_once(seen: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     of_group = W.partitionBy("group_key")
-    told = F.lag(F.struct("k8s_cluster_uid", "start_hi_ms", "at_ms")).over(
-        W.partitionBy("group_key", "group_epoch").orderBy("at_ms", "event_id", "k8s_cluster_uid")
+    of_teller = W.partitionBy("group_key", "group_epoch", "k8s_cluster_uid")
+    meets = F.lag("start_hi_ms").over(of_teller.orderBy("at_ms", "event_id")) >= F.col("start_lo_ms")
+    # How often the group was made anew lately: counted within reach only, so that it is the same whatever day a run begins on.
+    made = F.count_if(~F.col("meets")).over(of_teller.orderBy("at_ms").rangeBetween(-REACH_MS, W.currentRow))
+    told_ms = F.lag("at_ms").over(
+        W.partitionBy("group_key", "group_epoch", "made").orderBy("at_ms", "event_id", "k8s_cluster_uid")
     )
     order = of_group.orderBy(F.col("group_epoch").isNotNull(), "at_ms", "event_id", "k8s_cluster_uid")
     before = F.lag(F.struct("k8s_cluster_uid", "start_hi_ms", "group_epoch")).over(order)
@@ -111,15 +115,16 @@ def _told_once(seen: DataFrame) -> DataFrame:
         & (F.col("before.start_hi_ms") >= F.col("start_lo_ms"))
         & (F.col("before.start_hi_ms") >= F.col("at_ms") - REACH_MS)
     )
-    is_other = F.col("told.k8s_cluster_uid") != F.col("k8s_cluster_uid")
-    is_again = (F.col("told.at_ms") >= F.col("at_ms") - REACH_MS) & (is_other | (F.col("told.start_hi_ms") >= F.col("start_lo_ms")))
+    is_again = F.col("told_ms") >= F.col("at_ms") - REACH_MS
     is_copy = F.coalesce(F.when(F.col("group_epoch").isNotNull(), is_again).otherwise(is_same), F.lit(False))
     return (
-        seen.repartition(F.col("group_key"))  # one exchange for both windows
-        .withColumn("told", told)
+        seen.repartition(F.col("group_key"))  # one exchange for all windows
+        .withColumn("meets", F.coalesce(meets, F.lit(False)))
+        .withColumn("made", made)
+        .withColumn("told_ms", told_ms)
         .withColumn("before", before)
         .where(~is_copy)
-        .drop("told", "before")
+        .drop("meets", "made", "told_ms", "before")
     )
 
 
