@@ -15,7 +15,6 @@ from typing import Any, Final
 from . import gold, schemas
 from .assembly import assemble
 from .days import increment
-from .errors import JobError
 from .estimates.price import Price
 from .gold import Silver
 from .intake.ingest import Horizon, ingest
@@ -28,7 +27,7 @@ from .recommendations.advised import recommendations
 from .recommendations.features import set_aside
 from .recommendations.histories import Advised, Terms
 from .recommendations.recommend import MODEL_VERSION
-from .recommendations.snapshot import SnapshotConflictError, delete_old_snapshots, write_snapshot
+from .recommendations.snapshot import delete_old_snapshots, write_snapshot
 from .report.model import Report, Verdict
 from .report.tables import write_report
 from .report.units import count, duration, partition_time, percent
@@ -144,20 +143,14 @@ def tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -
     terms = Terms.of_settings(state.plan.settings)
     if advised is None:
         advised = recommendations(tables, days, terms, gold.standing(job.learned, state))
-    try:
-        snapshot = write_snapshot(
-            (each.record for each in advised),
-            job.configuration.output_folder / SNAPSHOTS,
-            run_id=state.plan.run,
-            model_version=MODEL_VERSION,
-            created_ms=tables.as_of_ms,
-            expires_ms=tables.as_of_ms + terms.valid_ms,
-        )
-    except SnapshotConflictError as error:
-        folder = job.configuration.output_folder / SNAPSHOTS
-        raise JobError(
-            f"{error}: {folder} holds recommendations of another root, whose runs have the same numbers. Name another output, or move that folder away"
-        ) from None
+    snapshot = write_snapshot(
+        (each.record for each in advised),
+        job.configuration.output_folder / SNAPSHOTS,
+        run_id=state.plan.run,
+        model_version=MODEL_VERSION,
+        created_ms=tables.as_of_ms,
+        expires_ms=tables.as_of_ms + terms.valid_ms,
+    )
     changed = sum(each.record.recommended_ms not in (None, each.record.current_ms) for each in advised)
     say(
         f"recommended: {snapshot.records:,} groups in {len(snapshot.shards)} shards, run {snapshot.run_id}; "

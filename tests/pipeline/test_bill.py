@@ -23,12 +23,17 @@ from fleet_learner.bill.commits import offset_commits
 from fleet_learner.bill.job import keeping
 from fleet_learner.bill.standstills import KNOWN, standstills
 from fleet_learner.cli import main
+from fleet_learner.errors import EXIT_LEFT_OUT
+from fleet_learner.progress import Progress
+from fleet_learner.simulated.journal import write_files
+from fleet_learner.simulated.truth import FleetSettings
 from fleet_learner.sources import kafka
 from fleet_learner.sources.offsets_topic import TOPIC as OFFSETS
 from pipeline.group_brokers import running_brokers
 from pipeline.standstill_truth import PARTITIONS, SESSION_MS, TOPIC, Group, Kind, folder_of, stood_still_ms
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
+from support.long_drills import are_drills_long
 from support.workload.process import Program
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -141,6 +146,26 @@ def test_the_command_bills_each_group(
     assert bills["static"]["absorbed"] == 2
     assert bills["static"]["help"] == Help.NOT_ENOUGH_KNOWN
     assert 0 < bills["static"]["away_partition_ms"] <= bills["static"]["silent_partition_ms"]
+
+
+def test_a_run_keeps_the_bill_and_shows_groups_that_nobody_manages(
+    brokers: Brokers, lived: dict[str, Group], spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log that cannot be read is left out, and a journal of long ago is named; the second run, in the long form, reads on."""
+    write_files(tmp_path / "journal", FleetSettings(seed=5, groups=2, days=1, k8s_clusters=1), Progress())
+    logs = [{"name": "here", "bootstrap_servers": brokers.bootstrap}, {"name": "hidden", "bootstrap_servers": brokers.bootstrap, "topic": "nowhere"}]
+    file = tmp_path / "fleet.yaml"
+    file.write_text(json.dumps({"root": str(tmp_path), "journal_files": str(tmp_path / "journal"), "offsets_logs": logs}))
+    for _ in range(2 if are_drills_long() else 1):
+        assert main(["run", "--config", str(file)]) == EXIT_LEFT_OUT
+        said = capsys.readouterr().out
+        assert "left out, and read again from where it was: offsets of hidden" in said
+        assert "before the window, which begins on" in said
+        rows = json.loads((tmp_path / "output" / "report" / "report.json").read_text())["bill"]
+        billed = {row["key"]["group_id"]: row for row in rows}
+        assert billed.keys() >= lived.keys()
+        assert billed["eager"]["silent_partition_ms"] > 0
+        assert (billed["eager"]["key"]["static_group"], billed["eager"]["is_measured"]) == ("", True)
 
 
 @pytest.mark.parametrize(

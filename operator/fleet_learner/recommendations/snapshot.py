@@ -18,10 +18,11 @@ from typing import Any
 
 from staticgroup.api import recommendation as api
 
+from ..errors import JobError
 from ..lake.objects import draft_of
 
 
-class SnapshotConflictError(RuntimeError):
+class SnapshotConflictError(JobError):
     """Say that another run has published other bytes under this run id."""
 
 
@@ -119,7 +120,10 @@ def _create(path: Path, payload: bytes) -> None:
     """Create a file whole and durable; one that is there with the same bytes is left alone."""
     if path.exists():
         if path.read_bytes() != payload:
-            raise SnapshotConflictError(f"{path} is there with other bytes")
+            raise SnapshotConflictError(
+                f"{path} is there with other bytes, as of another root whose runs have the same numbers: name another output, or move "
+                "what lies there away"
+            )
         return
     _replace(path, payload)
 

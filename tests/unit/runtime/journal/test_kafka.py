@@ -285,3 +285,4 @@ async def test_background_task_looks_again_and_polls(monkeypatch: pytest.MonkeyP
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+    assert [count for _, count in bench.dropped] == [1]
