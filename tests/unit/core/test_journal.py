@@ -168,15 +168,25 @@ def test_epochs_of_a_group_that_was_made_again_are_not_those_of_the_first() -> N
     """A deleted group of KIP-848 begins again with its epochs; under the ids of the first ones they would be dropped as copies."""
     absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     observer = Observer()
-    for each in (absent, kip848(2), kip848(3), absent, absent, kip848(3), kip848(4), kip848(2), kip848(3)):
+    for each in (absent, kip848(2), kip848(4), absent, absent, kip848(2), kip848(5), kip848(2), kip848(3)):
         observer.look(running(group=each))
     told = [f for f in observer.facts if f.data.noun == "group.rebalanced"]
     again_ms, once_more_ms = NOW_MS + 6 * STEP_MS, NOW_MS + 8 * STEP_MS
     assert [f.id for f in told] == [
-        "kc/orders/2/rebalanced", "kc/orders/3/rebalanced",
-        *(f"kc/orders/{again_ms}/{epoch}/rebalanced" for epoch in (2, 3, 4)),
+        *(f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)),
+        *(f"kc/orders/{again_ms}/{epoch}/rebalanced" for epoch in (2, 3, 4, 5)),
         f"kc/orders/{once_more_ms}/3/rebalanced",
-    ]  # fmt: skip
+    ]
+
+
+def test_a_group_that_was_not_found_once_and_goes_on_with_its_epochs_is_the_same() -> None:
+    """What is told of it once more has the ids that it had, and counts as copies."""
+    absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
+    observer = Observer()
+    for each in (kip848(2), kip848(3), absent, kip848(3), kip848(4)):
+        observer.look(running(group=each))
+    told = [f.id for f in observer.facts if f.data.noun == "group.rebalanced"]
+    assert set(told) == {f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)}
 
 
 def test_bounds_reach_back_to_the_last_look_that_read_the_group() -> None:

@@ -34,8 +34,8 @@ def tell_rebalances(collector: Collector, group: GroupView) -> None:
         state=group.state,
         epoch=group.group_epoch,
         seen_ms=collector.look.began_ms,
-        has_been=group.group_type is not GroupType.ABSENT or (last is not None and last.has_been),
-        anew_ms=_anew_ms(last, group, collector.look.began_ms),
+        last_epoch=group.group_epoch if group.group_epoch is not None or last is None else last.last_epoch,
+        anew_ms=_anew_ms(last, group.group_epoch, collector.look.began_ms),
     )
     if before is not None and before.epoch is not None:
         now = replace(now, untold=_with_new_epochs(collector, group, before, before.epoch))
@@ -63,12 +63,11 @@ def _continued(before: RememberedGroup | None, group: GroupView) -> RememberedGr
     return before if group.group_type is GroupType.ABSENT and before.epoch is None else None
 
 
-def _anew_ms(before: RememberedGroup | None, group: GroupView, began_ms: int) -> int | None:
-    """Return since when the group of this name is another one than at first: its epochs begin again, and tell nothing new by themselves."""
-    if before is None or not before.has_been or group.group_type is GroupType.ABSENT:
+def _anew_ms(before: RememberedGroup | None, epoch: int | None, began_ms: int) -> int | None:
+    """Return since when the group is another one than that of its name at first: epochs only grow, until a group is deleted."""
+    if before is None or before.last_epoch is None or epoch is None or epoch >= before.last_epoch:
         return None if before is None else before.anew_ms
-    went_back = before.epoch is not None and group.group_epoch is not None and group.group_epoch < before.epoch
-    return began_ms if before.group_type is GroupType.ABSENT or went_back else before.anew_ms
+    return began_ms
 
 
 def _with_new_epochs(collector: Collector, group: GroupView, before: RememberedGroup, old: int) -> tuple[Epoch, ...]:

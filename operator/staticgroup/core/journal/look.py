@@ -65,8 +65,8 @@ class RememberedGroup:
     digest: of these members with their member ids and shares; "" when no look saw it settled.
     was_unsettled: a rebalance was in flight at a look since.
     untold: epochs whose rebalance has not settled.
-    has_been: it or one of its name was there at a look.
-    anew_ms: began_ms of the look that saw it made anew, after one of its name had gone; None: none did.
+    last_epoch: its epoch when it was last there.
+    anew_ms: began_ms of the look that saw it made anew, after one of its name with more epochs; None: none did.
     """
 
     group_type: GroupType
@@ -78,7 +78,7 @@ class RememberedGroup:
     digest: str = ""
     was_unsettled: bool = False
     untold: tuple[Epoch, ...] = ()
-    has_been: bool = False
+    last_epoch: int | None = None
     anew_ms: int | None = None
 
 
