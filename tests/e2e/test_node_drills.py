@@ -16,7 +16,7 @@ from e2e.conftest import tell_what_was_there
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.progress import say
 from support.drills.batches import carry_out
-from support.drills.cases import Act, Case
+from support.drills.cases import UNHURRIED_S, Act, Case
 from support.drills.drawing import DRILLS_MIN, Series
 from support.drills.ground import Ground
 from support.drills.lives import PodLives
@@ -99,8 +99,10 @@ def dead_s(ground: Ground, cases: Sequence[Case]) -> dict[str, float]:
 def test_frozen_kubelet(new_case: NewCase, ground: Ground) -> None:
     """Zombies of nine kinds outlive the acting operator too; the kubelet's later work frees five of them, a reboot two more."""
     ground.prepare(Evidence())
-    reaped = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
-    reaped += [new_case(f"two-{a.name.lower()}", a, replicas=3, leaving=2) for a in (Act.SCALED, Act.REPLACED)]
+    reaped = [new_case(a.name.lower(), a, grace_s=UNHURRIED_S) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
+    reaped += [
+        new_case(f"two-{a.name.lower()}", a, replicas=3, leaving=2, grace_s=UNHURRIED_S) for a in (Act.SCALED, Act.REPLACED)
+    ]
     # PodGC deletes the second one by force, as that of a node which is out of service.
     overdue = [new_case("overdue", Act.OVERDUE, grace_s=1), new_case("collected", Act.ENDED)]
     stripped, released = new_case("stripped", Act.STRIPPED), new_case("released", Act.RELEASED)

@@ -25,6 +25,8 @@ from support.waiting import until
 
 SESSION_S = 280
 """Nobody leaves meanwhile but by a removal; a consumer refuses to start with more than its max.poll.interval.ms, 300 s."""
+UNHURRIED_S = 25
+"""Grace of a pod that is surely gone by force before its end is overdue: 14 s have passed on a busy machine until that was heard."""
 STAYS = [{"key": f"node.kubernetes.io/{why}", "operator": "Exists"} for why in ("not-ready", "unreachable", "out-of-service")]
 """Pods stay on a node that fails, so that only a drill's own deletions count."""
 POD_INDEX = "apps.kubernetes.io/pod-index"

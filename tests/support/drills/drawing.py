@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from support.drills.cases import Act
+from support.drills.cases import UNHURRIED_S, Act
 from support.drills.troubles import Evidence, Trouble
 from support.scene.figures import FIGURES
 
@@ -88,7 +88,7 @@ class Batch:
         """Return what must come of a drill."""
         is_plain = drill.act in (Act.SCALED, Act.REPLACED, Act.ORPHANED)
         # Who hears of a vanish later than within the grace period does not know that it came in time.
-        if not is_plain or self.blow or drill.grace_s < 10 or self.trouble is Trouble.UNPLUGGED:
+        if not is_plain or self.blow or drill.grace_s < UNHURRIED_S or self.trouble is Trouble.UNPLUGGED:
             return Fate.TOLD
         if self.ending in (Ending.REPAIRED, Ending.REBOOTED):
             return Fate.REMOVED if self.evidence.hears_kubelets else Fate.HELD
@@ -125,7 +125,7 @@ def _drill(rng: Random) -> Drawn:
     act = rng.choice(list(Act))
     replicas = rng.randint(2, 4)
     leaving = rng.randint(1, replicas - 1)
-    return Drawn(act=act, replicas=replicas, leaving=leaving, grace_s=1 if act is Act.OVERDUE else rng.choice([5, 10, 20]))
+    return Drawn(act=act, replicas=replicas, leaving=leaving, grace_s=1 if act is Act.OVERDUE else rng.choice([5, 10, UNHURRIED_S]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,10 +129,13 @@ class Ground:
     def await_removed(self, cases: Sequence[Case], deadline_s: float) -> None:
         """Wait until every departed member is removed, by the brokers' log, while pods start on the node as on any other day."""
         for case in cases:
-            until(
-                lambda case=case: self.send_heralds(case.name) or case.removed_at_ms().keys() == set(case.ordinals),  # type: ignore[misc]
-                deadline_s=deadline_s, what=f"{case.name} removed, which was {case.act.value}", poll_s=0.3,
-            )  # fmt: skip
+            try:
+                until(
+                    lambda case=case: self.send_heralds(case.name) or case.removed_at_ms().keys() == set(case.ordinals),  # type: ignore[misc]
+                    deadline_s=deadline_s, what=f"{case.name} removed, which was {case.act.value}", poll_s=0.3,
+                )  # fmt: skip
+            except AssertionError as error:
+                raise AssertionError(f"{error}; the status says {[r['message'] for r in case.status().get('exceptions', [])]}") from error
 
     def await_settled(self, cases: Sequence[Case], deadline_s: float = 60) -> None:
         """Wait until every departed member is removed, or the status says that it waits."""
