@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import IO
 
 from support.long_drills import are_drills_long, by_length
@@ -38,6 +39,8 @@ INSTALL_CLUSTER = f"{E2E_CLUSTER}-install"
 CORES = 2
 COMPLAINTS = 12
 """So many lines of each suite that failed are said again at the end, where whoever reads only that finds them."""
+FAST_S = 40
+PRINTING = threading.Lock()
 ALWAYS = "ground down"
 """Runs whatever failed before, or a cluster would be left behind."""
 
@@ -320,36 +323,46 @@ def _complaints(output: IO[bytes], status: int) -> tuple[str, ...]:
     return tuple([line[:200] for line in lines if line.startswith(("E  ", "FAILED ", "ERROR "))] or lines)[-COMPLAINTS:]
 
 
-def run_beside_each_other(
-    suites: Sequence[Suite], *, has_failed: threading.Event | None = None, are_idle: bool = False
-) -> list[Ran]:
-    """Run suites as many at a time as there are cores, or one after the other when idle; begins no more once one has failed.
+def run_beside_each_other(suites: Sequence[Suite]) -> list[Ran]:
+    """Run suites as many at a time as there are cores; begins no more once one has failed."""
+    waiting, has_failed = _queue(suites), threading.Event()
+    with ThreadPoolExecutor(CORES) as workers:
+        lanes = [workers.submit(run_next_ones, waiting, has_failed) for _ in range(CORES)]
+        return [ran for lane in lanes for ran in lane.result()]
+
+
+def run_next_ones(waiting: SimpleQueue[Suite], has_failed: threading.Event, *, are_idle: bool = False) -> list[Ran]:
+    """Run suites that wait, one after the other, until none does or one has failed, here or elsewhere.
 
     Parameters
     ----------
-    has_failed: set when one fails, and begins no more when another sets it.
     are_idle: they take what others leave of the machine.
     """
-    has_failed = has_failed or threading.Event()
-    printing = threading.Lock()
-
-    def one(suite: Suite) -> Ran | None:
-        if has_failed.is_set():
-            return None
+    done: list[Ran] = []
+    while not has_failed.is_set():
+        try:
+            suite = waiting.get_nowait()
+        except Empty:
+            break
         began_s = time.monotonic()
         with tempfile.TemporaryFile() as output:
             status = start(suite, output, is_idle=are_idle).wait()
             seconds = time.monotonic() - began_s
             if status:
                 has_failed.set()
-            with printing:
+            with PRINTING:
                 _announce(suite)
                 _show(output, 0)
                 print(flush=True)
-            return Ran(suite, status, seconds, _complaints(output, status))
+            done.append(Ran(suite, status, seconds, _complaints(output, status)))
+    return done
 
-    with ThreadPoolExecutor(1 if are_idle else CORES) as workers:
-        return [ran for ran in workers.map(one, suites) if ran is not None]
+
+def _queue(suites: Sequence[Suite]) -> SimpleQueue[Suite]:
+    waiting: SimpleQueue[Suite] = SimpleQueue()
+    for suite in suites:
+        waiting.put(suite)
+    return waiting
 
 
 def _announce(suite: Suite) -> None:
@@ -376,6 +389,8 @@ def order_of(names: Sequence[str]) -> Order:
     leave_some = any(not suite.one_core and not suite.spare for suite in chosen)
     spare = [suite for suite in chosen if suite.spare and leave_some]
     beside = [suite for suite in chosen if suite.one_core and suite not in spare]
+    # What fails fast comes first; then the longest, so that no core waits long for the other one in the end.
+    beside.sort(key=lambda suite: (suite.budget_s > FAST_S, -suite.budget_s if suite.budget_s > FAST_S else 0))
     alone = [suite for suite in chosen if not suite.one_core and suite not in spare]
     return Order(beside=tuple(beside), alone=tuple(alone), spare=tuple(spare))
 
@@ -385,8 +400,9 @@ def run_in_order(order: Order) -> list[Ran]:
     done, has_failed = run_beside_each_other(order.beside), threading.Event()
     if any(ran.status for ran in done):
         return done
+    waiting = _queue(order.spare)
     with ThreadPoolExecutor(1) as worker:
-        spare = worker.submit(run_beside_each_other, order.spare, has_failed=has_failed, are_idle=True)
+        spare = worker.submit(run_next_ones, waiting, has_failed, are_idle=True)
         for suite in order.alone:
             if has_failed.is_set() and suite.name != ALWAYS:
                 continue
@@ -394,6 +410,7 @@ def run_in_order(order: Order) -> list[Ran]:
             done.append(ran)
             if ran.status:
                 has_failed.set()
+        done += run_next_ones(waiting, has_failed)  # nobody else wants the other core any more
         return done + spare.result()
 
 
