@@ -66,6 +66,10 @@ OTHERS: Final = tuple(f"service-{number}" for number in range(8))
 HEALTHY: Final = [
     line for name in ("orders", "billing", *OTHERS) for line in living(name, range(DAYS))
 ] + watched(range(DAYS))  # fmt: skip
+ELSEWHERE: Final = of_cluster(
+    "k8s-3", [line.replace('"watch_scope":""', '"watch_scope":"pay"').replace("op-1", "op-2") for line in watched(range(DAYS))]
+)
+"""Another operator of the cluster whose journal ends, which serves another namespace and is well."""
 EARLY: Final = [
     *HEALTHY,
     # One clock of another century, the node's and the operator's own.
@@ -86,6 +90,7 @@ EARLY: Final = [
     # A journal that ends: its operator is dead, its member away.
     *of_cluster("k8s-3", [*living("silent", range(2)), *watched(range(3))]),
     *of_cluster("k8s-3", [timelines.change("down", "silent", 1, 0, BEGIN_MS + 3 * DAY_MS - 500_000, pod="last")]),
+    *ELSEWHERE,
     # A group that nobody's beats cover.
     *of_cluster("k8s-9", living("unwatched", range(2))),
 ]  # fmt: skip

@@ -125,7 +125,21 @@ def test_what_is_required_is_what_the_product_requires() -> None:
 def test_every_field_of_the_journal_has_a_column() -> None:
     known = {name for data_type in journal.DATA_TYPES for name in data_type.model_fields}
     columns = {n for t in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS) for n in t.names}
-    assert known - columns == {"certificate"}, "one certificate goes into the list of certificates"
+    assert known - columns == {"certificate", "watch_scope"}, "one goes into the list of certificates, one into who tells"
+
+
+def test_two_operators_of_one_cluster_that_serve_different_namespaces_are_two_tellers(spark: Any) -> None:
+    """Neither beat says that anybody looked at what the other one serves; a group that never reached its brokers is still one."""
+    scoped = with_data(DOWN, watch_scope="pay,shop", kafka_cluster_id="")
+    lines = [DOWN, scoped, timelines.beat(T0_MS), timelines.beat(T0_MS + 1, operator_id="op-2", watch_scope="pay,shop")]
+    facts = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
+    assert {b["operator_id"]: b["k8s_cluster_uid"] for b in silver.beats(facts).collect()} == {
+        "op-1": timelines.CLUSTER, "op-2": f"{timelines.CLUSTER}/pay,shop",
+    }  # fmt: skip
+    assert {(r["k8s_cluster_uid"], r["kafka_cluster_id"]) for r in silver.member_events(facts).collect()} == {
+        (timelines.CLUSTER, json.loads(DOWN)["data"]["kafka_cluster_id"]),
+        (f"{timelines.CLUSTER}/pay,shop", f"?{timelines.CLUSTER}/{json.loads(DOWN)['data']['namespace']}/{json.loads(DOWN)['data']['static_group']}"),
+    }
 
 
 def test_the_fields_arrive_unchanged(spark: Any) -> None:

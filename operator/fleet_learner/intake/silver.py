@@ -56,7 +56,7 @@ _DATA: Final = """
     outcome STRING, state_before STRING, members BIGINT, partitions_total BIGINT, partitions_moved BIGINT,
     replicas BIGINT, replicas_before BIGINT, replicas_after BIGINT, rebalances BIGINT,
     session_timeout_ms_before BIGINT, session_timeout_ms_after BIGINT, timeout_source STRING, guard STRING,
-    message STRING, static_groups BIGINT, watch_epoch STRING, interval_ms BIGINT, unreachable_groups ARRAY<STRING>,
+    message STRING, static_groups BIGINT, watch_epoch STRING, watch_scope STRING, interval_ms BIGINT, unreachable_groups ARRAY<STRING>,
     unreachable_total BIGINT
 """
 _FIELDS: Final = ", ".join(": ".join(field.split()) for field in _DATA.split(","))
@@ -268,9 +268,12 @@ def _named(facts: DataFrame) -> DataFrame:
     # Two operators that never reached their brokers speak of two groups, whatever they are called.
     unreached = F.concat_ws("/", F.concat(F.lit("?"), "k8s_cluster_uid"), "namespace", "static_group")
     cluster = F.when(F.col("kafka_cluster_id") == "", unreached).otherwise(F.col("kafka_cluster_id"))
+    # Of two operators in one Kubernetes cluster that serve different namespaces, neither looks for the other when that one is away.
+    teller = F.concat_ws("/", "k8s_cluster_uid", F.nullif("watch_scope", F.lit("")))
     return (
         facts.withColumns(known)
         .withColumn("kafka_cluster_id", _fitting(cluster))
+        .withColumn("k8s_cluster_uid", teller)
         .withColumn("event_ms", F.coalesce("source_time_ms", early, "observed_at_ms"))
         .withColumn("event_ms", F.least("event_ms", "observed_at_ms"))
         .withColumn("event_ms", F.greatest("event_ms", F.col("observed_at_ms") - SKEW_MS, F.lit(0)))

@@ -295,6 +295,7 @@ def cluster_facts(settings: FleetSettings, k8s_cluster: int, groups: list[Group]
             "operator_id": f"operator-{operator.k8s_cluster_uid[:8]}-{process}",
             "seq": number,
             "observed_at_ms": observed_ms,
+            "watch_scope": "",
             "source_time_ms": None,
             "time_lo_ms": None,
             "time_hi_ms": None,

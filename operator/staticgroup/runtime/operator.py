@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from ..api.journal import watch_scope_of
 from ..api.resources.status import Writer
 from ..core.status.memory import ledger_from
 from ..kafka.gateway import KafkaGateway, KioGateway
@@ -170,6 +171,7 @@ class Operator:
             metrics=self.metrics,
             may_write=self._may_write,
             now_s=self.sources.now_s,
+            watch_scope=watch_scope_of(self.settings.watch_namespaces),
         )
 
     def _queues(self) -> tuple[WorkQueue, WorkQueue]:

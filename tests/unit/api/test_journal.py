@@ -230,3 +230,11 @@ def test_published_schemas_are_fresh(capsys: pytest.CaptureFixture[str], tmp_pat
     stale.write_text(stale.read_text(encoding="utf-8").replace("member.up", "member.down"), encoding="utf-8")
     assert journal.main(["--check", str(tmp_path / "new")]) == 1
     assert "member.up.schema.json is stale" in capsys.readouterr().err
+
+
+def test_the_scope_of_an_operator_is_the_same_text_in_whatever_order_and_never_a_long_one() -> None:
+    assert journal.watch_scope_of(()) == ""
+    assert journal.watch_scope_of(["shop", "pay", "shop"]) == journal.watch_scope_of(("pay", "shop")) == "pay,shop"
+    many = [f"namespace-{n}" for n in range(300)]
+    assert len(journal.watch_scope_of(many)) < 100
+    assert journal.watch_scope_of(many) != journal.watch_scope_of(many[1:])

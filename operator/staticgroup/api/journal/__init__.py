@@ -14,6 +14,7 @@ from .lines import (
     group_record,
     read,
     timestamp,
+    watch_scope_of,
     write,
 )
 from .records import (
@@ -97,5 +98,6 @@ __all__ = [
     "read",
     "timestamp",
     "type_of",
+    "watch_scope_of",
     "write",
 ]

@@ -7,8 +7,10 @@ JSON format); RFC 8259; RFC 3339.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -16,6 +18,8 @@ from pydantic import ValidationError
 from .records import BY_TYPE, RECORD_BY_TYPE, TEXT_MAX, CoverageBeat, Data, GroupData, Record, schema_id, type_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+SCOPE_MAX: Final = 200
+"""It stands in every record."""
 _OBSERVATION: Final = frozenset(Data.model_fields)
 
 
@@ -47,6 +51,21 @@ def timestamp(unix_ms: int) -> str:
     """Write Unix milliseconds as RFC 3339 in UTC with three decimals, as the attribute `time` has it."""
     moment = _EPOCH + timedelta(milliseconds=unix_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def watch_scope_of(namespaces: Collection[str]) -> str:
+    """Return what the records of an operator say of the namespaces that it serves.
+
+    Parameters
+    ----------
+    namespaces: their names; empty for all.
+
+    Returns
+    -------
+    The same text for the same namespaces, in whatever order; a digest where their names take more than `SCOPE_MAX` characters.
+    """
+    text = ",".join(sorted(set(namespaces)))
+    return text if len(text) <= SCOPE_MAX else f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
 def group_record(k8s_cluster_uid: str, fact_id: str, data: GroupData) -> Record[GroupData]:

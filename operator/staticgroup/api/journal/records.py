@@ -63,6 +63,10 @@ class Data(_Model):
     operator_id: Name = Field(description="The operator process; a restarted one has another id.")
     seq: Count = Field(description="Counts the records of this operator_id from 0; a hole is a lost record.")
     observed_at_ms: UnixMs = Field(description="When the operator saw it, its own clock, Unix milliseconds.")
+    watch_scope: Text = Field(
+        "", description="The namespaces that this operator serves, sorted, with commas, or a digest where they are many; "
+        "empty: all. A beat speaks for records of the same scope only."
+    )  # fmt: skip
     source_time_ms: UnixMs | None = Field(
         None, description="When it happened by the kubelet's or the API server's clock, Unix milliseconds; often whole "
         "seconds."

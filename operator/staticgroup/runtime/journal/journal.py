@@ -104,6 +104,7 @@ class Journal:
     Parameters
     ----------
     operator_id: of this process; `seq` counts for it alone.
+    watch_scope: for which namespaces it speaks, see `api.watch_scope_of`; "" for all.
     may_write: True while this replica holds the Lease.
     now_s: seconds since the Unix epoch.
     """
@@ -117,8 +118,10 @@ class Journal:
         metrics: Metrics,
         may_write: Callable[[], bool],
         now_s: Callable[[], float],
+        watch_scope: str = "",
     ) -> None:
         self.operator_id = operator_id
+        self.watch_scope = watch_scope
         self.k8s_cluster_uid = ""
         self._sinks = tuple(sinks)
         self._stores = stores
@@ -263,7 +266,7 @@ class Journal:
             await asyncio.gather(*(sink.close() for sink in self._sinks), return_exceptions=True)
 
     def _numbered(self, data: DataT) -> DataT:
-        numbered = data.model_copy(update={"seq": self._seq})
+        numbered = data.model_copy(update={"seq": self._seq, "watch_scope": self.watch_scope})
         self._seq += 1
         return numbered
 

@@ -49,6 +49,7 @@ class Told:
             metrics=self.metrics,
             may_write=lambda: self.world.is_holder,
             now_s=lambda: self.world.now_s,
+            watch_scope="pay,shop",
         )
         journal.k8s_cluster_uid = "k8s-1"
         self.world.reconciler.journal = journal
@@ -87,6 +88,8 @@ async def test_scale_down_is_told_by_a_whole_round() -> None:
     assert removed.source == "/k8s/k8s-1/ns/shop/staticgroup/orders"
     assert removed.partitionkey == "kc-1/orders"
     assert removed.subject == f"kc-1/orders/{told.world.id_of(2)}"
+    told.journal.beat("e")
+    assert {r.data.watch_scope for r in told.records} == {"pay,shop"}
 
 
 @pytest.mark.parametrize("protocol", [GroupType.CLASSIC, GroupType.CONSUMER])
