@@ -285,6 +285,7 @@ def test_a_night_that_was_missed_bills_no_day_twice(spark: Any, tmp_path: Path) 
     assert summed(once)["g"]["rebalances"] == 2
 
 
+@pytest.mark.long
 def test_the_first_rebalance_after_a_quiet_time_longer_than_the_window_is_counted(spark: Any, tmp_path: Path) -> None:
     """What a record changed is known by the one before it, however old that is."""
     stop_ms = T0_MS + 2 * DAY_MS + 12 * 60 * MINUTE_MS

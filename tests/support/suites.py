@@ -121,10 +121,10 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 f"--ignore={SHELL}",
                 "--timeout=120",
             ),
-            budget_s=100,
+            budget_s=190,
             one_core=True,
         ),
-        Suite(name="unit, runtime", command=pytest(SHELL, "--timeout=120"), budget_s=100, one_core=True),
+        Suite(name="unit, runtime", command=pytest(SHELL, "--timeout=120"), budget_s=190, one_core=True),
     ),
     "models": (
         # Every state of every variant, and the mutants that the search finds: `python -m simulator.evidence` and more.
@@ -144,7 +144,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 "--timeout=300",
                 only="not broker",
             ),
-            budget_s=150,
+            budget_s=290,
             one_core=True,
         ),
     ),
@@ -152,7 +152,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="pipeline, pure",
             command=pytest("tests/unit/fleet_learner", "--timeout=300"),
-            budget_s=40,
+            budget_s=70,
             one_core=True,
         ),
     ),
@@ -161,7 +161,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="Spark, the rest",
             command=pytest("tests/pipeline", *(f"--ignore={path}" for path in (*SPARK_JOBS, BILL)), "--timeout=1800"),
-            budget_s=400,
+            budget_s=900,
             one_core=True,
             spare=True,
         ),
@@ -177,7 +177,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     ),
     "brokers": (
         Suite(name="conformance", command=pytest("tests/conformance", "--timeout=600", only="broker"), budget_s=130),
-        Suite(name="bill", command=pytest(BILL, "--timeout=600"), budget_s=90),
+        Suite(name="bill", command=pytest(BILL, "--timeout=600"), budget_s=200),
     ),
     "connect": (
         Suite(
@@ -213,7 +213,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 ),
                 "--ignore=tests/e2e/pipeline",
             ),
-            budget_s=1370,
+            budget_s=950,
         ),
         Suite(name="audit", command=pytest("tests/e2e/pipeline/test_audit.py", "--timeout=900"), budget_s=240),
         Suite(
@@ -225,7 +225,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(
             name="resources and chart",
             command=with_cluster(RESOURCES_CLUSTER, *pytest("tests/operator", "--timeout=300")),
-            budget_s=190,
+            budget_s=400,
             one_core=True,
         ),
         Suite(
