@@ -36,7 +36,7 @@ def test_end_of_a_process_with_everything_the_pipeline_needs() -> None:
         "observed_at_ms": NOW_MS + 500, "source_time_ms": NOW_MS, "time_lo_ms": None, "time_hi_ms": None,
         "workload": "web", "protocol": "Classic", "instance_id": id_of(1), "pod_name": "web-1", "pod_uid": "u1",
         "restart_count": 3, "node_name": "n1", "image_digest": "sha256:a", "rollout_id": "r1", "reason": "OOMKilled",
-        "session_timeout_ms": 45_000,
+        "session_timeout_ms": 45_000, "watch_scope": "",
     }  # fmt: skip
 
 
