@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
         "--scenario", dest="crash", choices=[s.name for s in SCENARIOS], metavar="NAME", help="only this one"
     )
     command.add_argument("--at", type=_positive, metavar="N", help="only the N-th await, and print the history")
+    command.add_argument("--every", type=_positive, default=1, metavar="N", help="at every N-th await only; default: 1")
     command.add_argument("--jobs", type=_positive, default=2, metavar="N", help="processes; default: 2")
     return root
 
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.at and not chosen.crash:
             root.error("crash --at N needs --scenario NAME")
         scenarios = (scenario_named(chosen.crash),) if chosen.crash else SCENARIOS
-        return replay_crash(scenarios[0], chosen.at) if chosen.at else run_suite(scenarios, jobs=chosen.jobs)
+        return replay_crash(scenarios[0], chosen.at) if chosen.at else run_suite(scenarios, jobs=chosen.jobs, every=chosen.every)
     try:
         scenario = load(chosen.scenario) if chosen.scenario else Scenario()
     except ScenarioError as error:

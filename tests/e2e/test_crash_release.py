@@ -135,7 +135,7 @@ def refusals(told: PodLines, pod_name: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "client",
-    ["silent", "jvm", pytest.param("exits", marks=pytest.mark.long), pytest.param("slow", marks=pytest.mark.long)],
+    ["jvm", pytest.param("silent", marks=pytest.mark.long), pytest.param("exits", marks=pytest.mark.long), pytest.param("slow", marks=pytest.mark.long)],
 )
 def test_a_crashed_process_is_back_at_once(new_play: Callable[..., Play], client: str) -> None:
     game = new_play(protocol="consumer")

@@ -33,7 +33,6 @@ from pipeline.group_brokers import running_brokers
 from pipeline.standstill_truth import PARTITIONS, SESSION_MS, TOPIC, Group, Kind, folder_of, stood_still_ms
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
-from support.long_drills import are_drills_long
 from support.workload.process import Program
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -148,15 +147,16 @@ def test_the_command_bills_each_group(
     assert 0 < bills["static"]["away_partition_ms"] <= bills["static"]["silent_partition_ms"]
 
 
+@pytest.mark.long
 def test_a_run_keeps_the_bill_and_shows_groups_that_nobody_manages(
     brokers: Brokers, lived: dict[str, Group], spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A log that cannot be read is left out, and a journal of long ago is named; the second run, in the long form, reads on."""
+    """A log that cannot be read is left out, and a journal of long ago is named; the second run reads on."""
     write_files(tmp_path / "journal", FleetSettings(seed=5, groups=2, days=1, k8s_clusters=1), Progress())
     logs = [{"name": "here", "bootstrap_servers": brokers.bootstrap}, {"name": "hidden", "bootstrap_servers": brokers.bootstrap, "topic": "nowhere"}]
     file = tmp_path / "fleet.yaml"
     file.write_text(json.dumps({"root": str(tmp_path), "journal_files": str(tmp_path / "journal"), "offsets_logs": logs}))
-    for _ in range(2 if are_drills_long() else 1):
+    for _ in range(2):
         assert main(["run", "--config", str(file)]) == EXIT_LEFT_OUT
         said = capsys.readouterr().out
         assert "left out, and read again from where it was: offsets of hidden" in said

@@ -159,9 +159,8 @@ def over_midnight() -> dict[str, tuple[list[str], list[str], int]]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", ["a return", *(pytest.param(n, marks=pytest.mark.long) for n in over_midnight() if n != "a return")]
-)
+@pytest.mark.long  # later, shuffled and early runs are in make test
+@pytest.mark.parametrize("name", over_midnight())
 def test_the_midnight_from_which_days_are_made_again_cuts_no_outage_in_two(
     spark: Any, tmp_path: Path, name: str
 ) -> None:

@@ -133,3 +133,12 @@ def test_an_unknown_scenario_is_named_with_all_there_are() -> None:
     """Whoever mistypes a name finds the right one."""
     with pytest.raises(ValueError, match="no scenario 'rol'; there are scale-down, "):
         scenario_named("rol")
+
+
+def test_a_suite_at_every_other_await_is_good_only_when_each_of_them_was_tried() -> None:
+    row = Row(scenario=SCENARIOS[0], awaits=101, removals=0, every=2)
+    assert list(row.tried)[:3] == [1, 3, 5]
+    for at in row.tried:
+        assert not row.is_good
+        row.add(at, verdict())
+    assert row.is_good

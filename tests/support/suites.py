@@ -173,7 +173,12 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             budget_s=130,
             spare=True,
         ),
-        Suite(name="crash at every await", command=(PYTHON, "-m", "simulator", "crash"), budget_s=130, spare=True),
+        Suite(
+            name="crash at awaits",
+            command=(PYTHON, "-m", "simulator", "crash", "--every", by_length(short="2", long="1")),
+            budget_s=130,
+            spare=True,
+        ),
     ),
     "brokers": (
         Suite(name="conformance", command=pytest("tests/conformance", "--timeout=600", only="broker"), budget_s=130),
@@ -401,8 +406,8 @@ def run_in_order(order: Order) -> list[Ran]:
     if any(ran.status for ran in done):
         return done
     waiting = _queue(order.spare)
-    with ThreadPoolExecutor(1) as worker:
-        spare = worker.submit(run_next_ones, waiting, has_failed, are_idle=True)
+    with ThreadPoolExecutor(CORES) as workers:
+        spare = [workers.submit(run_next_ones, waiting, has_failed, are_idle=True) for _ in range(CORES)]
         for suite in order.alone:
             if has_failed.is_set() and suite.name != ALWAYS:
                 continue
@@ -410,8 +415,7 @@ def run_in_order(order: Order) -> list[Ran]:
             done.append(ran)
             if ran.status:
                 has_failed.set()
-        done += run_next_ones(waiting, has_failed)  # nobody else wants the other core any more
-        return done + spare.result()
+        return done + [ran for lane in spare for ran in lane.result()]
 
 
 def main(names: Sequence[str]) -> int:

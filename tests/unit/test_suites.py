@@ -169,8 +169,11 @@ def test_spare_suites_and_what_they_start_run_only_when_nobody_else_wants_a_core
 
 
 @pytest.mark.parametrize("failing", ["alone", "spare"])
-def test_after_a_failure_on_either_side_only_the_ground_is_taken_away(failing: str, tmp_path: Path) -> None:
+def test_after_a_failure_on_either_side_only_the_ground_is_taken_away(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The other side's first suite ends only once the failed one's process was waited for."""
+    monkeypatch.setattr(suites, "CORES", 1)
     pid_file = str(tmp_path / "pid")
     first = exiting(failing, 3, code=f"import os, pathlib; pathlib.Path({pid_file!r}).write_text(str(os.getpid()) + ' ')")
     waits = (

@@ -50,7 +50,9 @@ SMALL = """
 "spark.sql.shuffle.partitions" = "2"
 "spark.ui.enabled" = "false"
 "spark.driver.memory" = "1g"
+"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """
+"""The tables are tiny: compiling well costs more than it gains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,15 +104,16 @@ def settled(game: Play, count: int) -> None:
 
 
 def live(game: Play) -> None:
-    """Rolls, two scale-downs, a scale-up, and a roll of what came up."""
+    """Rolls, two scale-downs, a scale-up, and where there are many rolls one of what came up."""
     for _ in range(ROLLS):
         game.roll()
         settled(game, 4)
     for replicas in (2, 1, 3):
         game.scale(replicas)
         settled(game, replicas)
-    game.roll()
-    settled(game, 3)
+    if ROLLS > 1:
+        game.roll()
+        settled(game, 3)
 
 
 def last_beat_ms(stage: Stage, topic: str) -> int:
@@ -289,7 +292,7 @@ def test_removals_are_exactly_the_members_that_the_broker_removed(
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_restart_of_the_rolls_is_absorbed_in_all_accounts(lived: Lived, audited: Audited, protocol: str) -> None:
     game = lived.games[protocol]
-    restarts = 4 * ROLLS + 3
+    restarts = 4 * ROLLS + (3 if ROLLS > 1 else 0)
     assert len(game.events(GroupEventKind.STATIC_MEMBER_REPLACED, since_ms=lived.steady_ms)) == restarts
     assert audited.steady[game.name]["absorbed"] == {"journal": restarts, "log": restarts, "wrong": []}, audited.text
 
