@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from staticgroup.api.journal import SKEW_MS, EndKind
 
@@ -23,6 +23,9 @@ from .report.units import amount, count, percent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+NAMED_LIBRARIES: Final = (("Spark", "pyspark"), ("Delta Lake tables", "delta-spark"), ("NumPy", "numpy"), ("SciPy", "scipy"))
+"""By what the report calls them, and by their packages."""
 
 
 def feature_rows(tables: Silver, days: DataFrame, groups: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -85,7 +88,7 @@ def assemble(
         bill=_bill(bill, histories),
         money=money,
         is_stop_stated=terms.durations.is_stated,
-        versions=_versions(),
+        versions=made_with(),
     )
 
 
@@ -127,10 +130,15 @@ def _bill(rows: Sequence[Mapping[str, Any]], histories: Sequence[build.GroupHist
     ]
 
 
-def _versions() -> list[tuple[str, str]]:
-    """Name what the figures were made with: the rules, the tables' format, and the libraries that compute."""
-    named = (("Spark", "pyspark"), ("Delta Lake tables", "delta-spark"), ("NumPy", "numpy"), ("SciPy", "scipy"))
-    return [("fleet learner", version("staticgroup")), ("rules", MODEL_VERSION), *((n, version(p)) for n, p in named)]
+def made_with() -> list[tuple[str, str]]:
+    """Name what the figures are made with: the rules, the tables' format, and the libraries that compute.
+
+    Raises
+    ------
+    importlib.metadata.PackageNotFoundError: one of them is here without its metadata; the image's build asks for all.
+    """
+    libraries = [(name, version(package)) for name, package in NAMED_LIBRARIES]
+    return [("fleet learner", version("staticgroup")), ("rules", MODEL_VERSION), *libraries]
 
 
 def _drift(histories: Sequence[build.GroupHistory], advised: Sequence[Advised]) -> list[ImageDrift]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fleet_learner.assembly import NAMED_LIBRARIES
 from fleet_learner.configuration import read_configuration
 from staticgroup.runtime.process.settings import Settings
 from support.scene.fleet_image import copied_paths
@@ -345,6 +346,13 @@ def test_the_image_has_the_extra_and_what_records_are_read_with() -> None:
     lines = (DEPLOY / "requirements.in").read_text().splitlines()
     wanted = {line for line in lines if line and not line.startswith("#")}
     assert wanted == extra | {"prometheus-client", "pydantic", "pyyaml"}
+
+
+def test_the_image_knows_the_releases_that_the_report_names() -> None:
+    """The learner is no package in it, so its build makes the metadata, and asks for all of them."""
+    assert {package for _, package in NAMED_LIBRARIES} <= pins(DEPLOY / "requirements.lock").keys()
+    assert "pyproject.toml" in copied_paths()
+    assert "print(made_with())" in (DEPLOY / "Dockerfile").read_text()
 
 
 def test_the_image_is_built_from_just_the_files_that_it_copies() -> None:

@@ -335,7 +335,8 @@ def test_nothing_was_asked_for_that_was_not_allowed(run: Run) -> None:
 
 
 def test_the_guides_overlay_sets_both_images_and_keeps_what_it_does_not_name(ground: Ground, tmp_path: Path) -> None:
-    (overlay,) = re.findall(r"```yaml\n(.*?)```", (REPOSITORY / "docs/guide/fleet-learner.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```yaml\n(.*?)```", (REPOSITORY / "docs/guide/fleet-learner.md").read_text(), re.DOTALL)
+    (overlay,) = (block for block in blocks if "resources: [deploy/fleet-learner]" in block)
     shutil.copytree(REPOSITORY / "deploy" / "fleet-learner", tmp_path / "deploy" / "fleet-learner")
     (tmp_path / "kustomization.yaml").write_text(overlay)
     (tmp_path / "fleet.yaml").write_text("root: /data/mine\n")
