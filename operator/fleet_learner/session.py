@@ -1,6 +1,6 @@
 """Make the Spark session that every job and test runs in, with the settings that results depend on.
 
-The one idea: what changes results is fixed here (time zone, Arrow's batch size, ANSI errors); what changes speed only is
+The one idea: what changes results, or ends a run, is fixed here (time zone, Arrow's batch size, ANSI errors); what changes speed only is
 the caller's.
 """
 
@@ -26,6 +26,8 @@ _FIXED: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # What is small enough for a broadcast may take as long to compute as a log is long: waiting for it is no fault after 5 minutes.
+    "spark.sql.broadcastTimeout": "21600",
     # What is deleted is deleted when no kept run needs it: upkeep knows which, Delta knows only days.
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
