@@ -6,6 +6,7 @@ that names the path. kill -9 and two writers: test_exactly_once.py.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,9 +67,13 @@ OTHERS: Final = tuple(f"service-{number}" for number in range(8))
 HEALTHY: Final = [
     line for name in ("orders", "billing", *OTHERS) for line in living(name, range(DAYS))
 ] + watched(range(DAYS))  # fmt: skip
-ELSEWHERE: Final = of_cluster(
-    "k8s-3", [line.replace('"watch_scope":""', '"watch_scope":"pay"').replace("op-1", "op-2") for line in watched(range(DAYS))]
-)
+def of_scope(scope: str, lines: list[str], *, since_ms: int = 0) -> list[str]:
+    """Return the same lines as an operator of some namespaces tells them from a time on."""
+    own = f'"watch_scope":"{scope}"'
+    return [line.replace('"watch_scope":""', own) if json.loads(line)["data"]["observed_at_ms"] >= since_ms else line for line in lines]
+
+
+ELSEWHERE: Final = of_cluster("k8s-3", of_scope("pay", [line.replace("op-1", "op-2") for line in watched(range(DAYS))]))
 """Another operator of the cluster whose journal ends, which serves another namespace and is well."""
 EARLY: Final = [
     *HEALTHY,
@@ -91,6 +96,8 @@ EARLY: Final = [
     *of_cluster("k8s-3", [*living("silent", range(2)), *watched(range(3))]),
     *of_cluster("k8s-3", [timelines.change("down", "silent", 1, 0, BEGIN_MS + 3 * DAY_MS - 500_000, pod="last")]),
     *ELSEWHERE,
+    # An operator that is told to serve some namespaces only, from the fourth day on.
+    *of_cluster("k8s-5", of_scope("shop", [*living("narrowed", range(8)), *watched(range(8))], since_ms=BEGIN_MS + 4 * DAY_MS)),
     # A group that nobody's beats cover.
     *of_cluster("k8s-9", living("unwatched", range(2))),
 ]  # fmt: skip
@@ -197,6 +204,13 @@ def test_a_dead_journal_leaves_what_nobody_saw_blind_and_uncovered(faulty: World
     covered = {d["day_ms"]: d["covered_ms"] for d in named(faulty, schemas.GROUP_DAY, "silent")}
     assert covered[BEGIN_MS + DAY_MS] == DAY_MS
     assert covered[BEGIN_MS + 5 * DAY_MS] == 0
+
+
+def test_an_operator_whose_namespaces_change_goes_on_telling_of_the_same_group(faulty: World) -> None:
+    covered = {d["day_ms"]: d["covered_ms"] for d in named(faulty, schemas.GROUP_DAY, "narrowed")}
+    assert [covered[BEGIN_MS + day * DAY_MS] for day in (1, 2, 5, 6)] == [DAY_MS] * 4
+    assert covered[BEGIN_MS + 3 * DAY_MS] >= DAY_MS - 2 * 600_000
+    assert {row["end_kind"] for row in faulty.outages("narrowed")} == {"returned"}
 
 
 def test_silence_without_beats_is_not_watched(faulty: World) -> None:

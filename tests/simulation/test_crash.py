@@ -1,4 +1,4 @@
-"""The operator dies at awaits all over each scenario and nothing is violated; the suite tries every single one."""
+"""The operator dies at awaits all over each scenario and nothing is violated; `make full` tries every single one, `make test` every other."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ CORES = 2
 COMPLAINTS = 12
 """So many lines of each suite that failed are said again at the end, where whoever reads only that finds them."""
 FAST_S = 40
+"""What takes no longer by its budget runs before the others, so that a slip shows at once."""
 PRINTING = threading.Lock()
 ALWAYS = "ground down"
 """Runs whatever failed before, or a cluster would be left behind."""

@@ -166,4 +166,5 @@ RECORD = """
     operator_id string!
     seq bigint!
 """
-"""`kind` is the record's type without `io.staticgroup.` and `.v1`; `event_ms` the best single time (see silver.py)."""
+"""`kind` is the record's type without `io.staticgroup.` and `.v1`; `event_ms` the best single time (see silver.py); `k8s_cluster_uid` who tells: the
+cluster's UID, and `/` with `watch_scope` for an operator of some namespaces, in every table."""
