@@ -22,7 +22,7 @@ from support.connect_pods.pods import ConnectPods
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import by_length
-from support.scene.figures import record
+from support.scene.figures import prompt_s, record
 from support.scene.play import Play
 from support.scene.stage import SYSTEM
 from support.scene.witnesses import PodSighting, ProcessTable
@@ -36,7 +36,7 @@ LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
 STOCK_DELAY_S = 15
 ROLLOUTS = by_length(short=1, long=3)
 """Each restarts three workers, the leader among them."""
-ELSEWHERE_S_MAX = 4.0
+ELSEWHERE_S_MAX = prompt_s(4.0, otherwise_s=STOCK_DELAY_S * 2 / 3)
 NEVER = (GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED, GroupEventKind.REBALANCE_TIMED_OUT)
 FENCED = "another process holds"
 """In the log of a worker that the agent ends."""

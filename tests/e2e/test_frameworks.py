@@ -19,7 +19,7 @@ from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.frameworks.images import FRANZ_IMAGE, SPRING_IMAGE, load_franz_image, load_spring_image
 from support.jvm_workload.image import JVM_WORKLOAD_IMAGE, load_jvm_workload_image
-from support.scene.figures import record, spread
+from support.scene.figures import prompt_s, record, spread
 from support.scene.play import Play
 from support.scene.stage import REPOSITORY
 from support.scene.witnesses import ProcessTable, is_operators
@@ -31,7 +31,7 @@ PODS: Final = 2
 SESSION: Final = {"sessionTimeout": {"mode": "Fixed", "seconds": 120}}
 REMOVED_WITHIN_S: Final = 60.0
 """Half a session: what takes longer was not the operator's work."""
-ACKNOWLEDGED_S_MAX: Final = 3.0
+ACKNOWLEDGED_S_MAX: Final = prompt_s(3.0, otherwise_s=30)
 DEPARTURES: Final = (GroupEventKind.REMOVED, GroupEventKind.LEFT, GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED)
 Json = dict[str, Any]
 

@@ -22,7 +22,7 @@ from staticgroup.api.names import INSTANCE_ID_ANNOTATION
 from staticgroup.api.ordinals import Ordinals
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
-from support.scene.figures import record, spread
+from support.scene.figures import prompt_s, record, spread
 from support.scene.operators import standing_still
 from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.pod_lines import heard
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 NewPlay = Callable[..., Play]
 SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": 240}}
-ACKNOWLEDGED_S_MAX = 10.0
+ACKNOWLEDGED_S_MAX = prompt_s(10.0, otherwise_s=30)
 """From the visible end of a pod to its removal. On a quiet machine it is below 3 s, gap or not."""
 DEPLOYMENT = f"deployment/{RELEASE}-operator"
 GAP_WORDS = "watchgapconfirmations.staticgroup.io"

@@ -18,7 +18,7 @@ import pytest
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.long_drills import by_length
-from support.scene.figures import record, spread
+from support.scene.figures import prompt_s, record, spread
 from support.scene.play import Play
 from support.scene.pod_lines import PodLines, heard
 from support.scene.stage import Stage
@@ -38,8 +38,8 @@ SESSION_S = 120
 LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
 RATE_PER_S = 300
 ROLLS = by_length(short=1, long=3)
-ACKNOWLEDGED_S_MAX = 1.5
-BATCH_MS_MAX = 100
+ACKNOWLEDGED_S_MAX = prompt_s(1.5, otherwise_s=15)
+BATCH_MS_MAX = prompt_s(0.1, otherwise_s=1) * 1000
 """Members of one request are removed in one turn of the coordinator; on a busy machine its log lines may be so far apart."""
 DEPARTURES = (GroupEventKind.REMOVED, GroupEventKind.LEFT, GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED)
 

@@ -31,7 +31,7 @@ from e2e.test_gaps import (
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.earlier import BEFORE_SEATS, DEPLOYMENT, Earlier, is_known
-from support.scene.figures import record, spread
+from support.scene.figures import prompt_s, record, spread
 from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.stage import SYSTEM, Stage
 from support.scene.witnesses import PodWatch
@@ -49,9 +49,9 @@ SESSION_MS = 240_000
 CLASSIC: Leavers = {"before": (8, 7), "during": (6, 5), "after": (4, 3)}
 CONSUMER: Leavers = {"before": (4,), "during": (3,), "after": (2,)}
 """Which pods end while which version is at work, by ordinal, highest first."""
-ACKNOWLEDGED_S_MAX = 10.0
+ACKNOWLEDGED_S_MAX = prompt_s(10.0, otherwise_s=30)
 """From the visible end of a pod to its removal; who ends while the operator is replaced may wait for a new holder besides."""
-HANDED_OVER_S_MAX = 30.0
+HANDED_OVER_S_MAX = prompt_s(30.0, otherwise_s=60)
 REBALANCE_AFTER_REMOVAL_MS = 1_000
 """Within this the coordinator has logged the rebalance that a removal causes; it is the same request."""
 

@@ -89,6 +89,7 @@ def test_a_run_takes_only_what_is_new_and_an_idle_one_changes_nothing(spark: Any
     assert rows(second, schemas.MEMBER_EVENTS) == 6 * 3 + 3
 
 
+@pytest.mark.long
 def test_the_size_of_the_runs_does_not_matter(spark: Any, tmp_path: Path) -> None:
     """The same records at once, and shuffled in three runs, give the same outages and blind windows."""
     lines = history(groups=2)

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from support import suites
 from support.long_drills import VARIABLE, by_length
-from support.suites import ALWAYS, SUITES, Order, Suite, order_of, run_beside_each_other, run_in_order
+from support.scene.figures import prompt_s
+from support.suites import __main__ as report
+from support.suites import running, table
+from support.suites.running import run_alone, run_beside_each_other, run_in_order
+from support.suites.table import ALWAYS, SUITES, Order, Suite, order_of
 from support.waiting import until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -74,18 +77,18 @@ def test_the_exhaustive_models_are_searched_once_in_make_test() -> None:
     """Their command line would search every variant a second time, and no other suite on one core is as long."""
     in_test = [suite for group in groups_of("test") for suite in SUITES[group]]
     found = [file for suite in in_test for file in files(suite)]
-    assert {path: found.count(REPOSITORY / path) for path in suites.EXHAUSTIVE} == dict.fromkeys(suites.EXHAUSTIVE, 1)
+    assert {path: found.count(REPOSITORY / path) for path in table.EXHAUSTIVE} == dict.fromkeys(table.EXHAUSTIVE, 1)
     assert [suite.name for suite in in_test if "simulator.evidence" in suite.command] == []
 
 
 def test_long_tests_are_left_out_unless_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert suites.pytest("tests/e2e")[-2:] == ("-m", "not long")
-    assert suites.pytest("tests/conformance", only="broker")[-1] == "broker and not long"
+    assert table.pytest("tests/e2e")[-2:] == ("-m", "not long")
+    assert table.pytest("tests/conformance", only="broker")[-1] == "broker and not long"
     assert by_length(short=1, long=2) == 1
     monkeypatch.setenv(VARIABLE, "1")
-    assert "-m" not in suites.pytest("tests/e2e")[3:]
-    assert suites.pytest("tests/conformance", only="broker")[-1] == "broker"
+    assert "-m" not in table.pytest("tests/e2e")[3:]
+    assert table.pytest("tests/conformance", only="broker")[-1] == "broker"
     assert by_length(short=1, long=2) == 2
 
 
@@ -110,13 +113,23 @@ def test_what_takes_the_rest_of_the_machine_has_all_of_it_where_it_is_alone(grou
     assert {suite for suite in order_of([group, "e2e"]).spare} == {*SUITES[group]}
 
 
+def test_nothing_runs_beside_what_has_the_machine_to_itself_in_the_long_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold times against their budgets, which a busy machine would break."""
+    names = groups_of("test")
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert [suite.budget_s for suite in order_of(names).spare] == sorted((s.budget_s for s in order_of(names).spare), reverse=True)
+    assert (prompt_s(3, otherwise_s=30), order_of(names).spare != ()) == (30, True)
+    monkeypatch.setenv(VARIABLE, "1")
+    assert (prompt_s(3, otherwise_s=30), order_of(names).spare) == (3, ())
+
+
 def exiting(name: str, status: int, *, code: str = "") -> Suite:
     command = (sys.executable, "-c", f"{code}\nprint('{name} speaks'); raise SystemExit({status})")
     return Suite(name=name, command=command, budget_s=1, one_core=True)
 
 
 def test_nothing_more_begins_after_a_failure(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suites, "CORES", 1)
+    monkeypatch.setattr(running, "CORES", 1)
     done = run_beside_each_other([exiting("first", 0), exiting("second", 3), exiting("third", 0)])
     assert [(ran.suite.name, ran.status) for ran in done] == [("first", 0), ("second", 3)]
     shown = capfd.readouterr().out
@@ -131,9 +144,9 @@ def test_what_failed_is_said_again_at_the_end(
     """Who is shown the end of a long log only must find there what went wrong."""
     said = "print('E   assert 1 == 2')\nprint('FAILED test_x.py::test_y')\nprint('and much more' * 9)"
     failing = replace(exiting("failing", 1, code=said), one_core=beside)
-    monkeypatch.setattr(suites, "SUITES", {"group": (failing,)})
-    monkeypatch.setattr(suites, "FIGURES", tmp_path / "build" / "figures.jsonl")
-    assert suites.main(["group"]) == 1
+    monkeypatch.setitem(SUITES, "group", (failing,))
+    monkeypatch.setattr(report, "FIGURES", tmp_path / "build" / "figures.jsonl")
+    assert report.main(["group"]) == 1
     whole, _, end = capfd.readouterr().out.partition("suite                 seconds")
     assert "failing speaks" in whole
     assert "failing failed:\n  E   assert 1 == 2\n  FAILED test_x.py::test_y\n0 passed, 1 failed" in end
@@ -147,7 +160,7 @@ def test_the_output_of_a_suite_that_has_the_machine_is_shown_while_it_runs(
     waits = f"import pathlib, time\nprint('begun', flush=True)\nwhile not pathlib.Path({str(flag)!r}).exists(): time.sleep(0.01)"
     leaves = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(2)'])"
     with ThreadPoolExecutor(1) as worker:
-        running = worker.submit(suites.run_alone, exiting("waiting", 0, code=f"{waits}\n{leaves}"))
+        running = worker.submit(run_alone, exiting("waiting", 0, code=f"{waits}\n{leaves}"))
         shown = until(lambda: capfd.readouterr().out.partition("begun")[1], deadline_s=10, what="its first line")
         assert not running.done()
         flag.touch()
@@ -173,7 +186,7 @@ def test_after_a_failure_on_either_side_only_the_ground_is_taken_away(
     failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other side's first suite ends only once the failed one's process was waited for."""
-    monkeypatch.setattr(suites, "CORES", 1)
+    monkeypatch.setattr(running, "CORES", 1)
     pid_file = str(tmp_path / "pid")
     first = exiting(failing, 3, code=f"import os, pathlib; pathlib.Path({pid_file!r}).write_text(str(os.getpid()) + ' ')")
     waits = (

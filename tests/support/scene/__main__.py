@@ -12,6 +12,7 @@ from support.devcluster.kafka_broker import down as kafka_down
 from support.devcluster.kafka_broker import leftovers as kafka_leftovers
 from support.devcluster.kafka_state import state_root
 from support.devcluster.leftovers import leftovers
+from support.devcluster.programs import helm_program
 from support.devcluster.progress import say
 from support.scene.stage import Stage
 
@@ -40,10 +41,19 @@ def down(name: str) -> int:
     return 1 if left else 0
 
 
+def cluster_environment(name: str) -> dict[str, str]:
+    """Return the variables by which tests find a running development cluster."""
+    state = Cluster.load(name).state
+    return {
+        "KUBECTL": f"{state.bin_directory}/kubectl",
+        "KUBECONFIG": state.kubeconfig,
+        "HELM": str(helm_program()),
+        "OPERATOR_IMAGE": "localhost/staticgroup:0.1.0",
+    }
+
+
 def with_cluster(name: str, command: Sequence[str]) -> int:
     """Run a command while a cluster with the operator's image, and nothing installed, is there."""
-    from support.suites import cluster_environment
-
     cluster = Cluster(name)
     try:
         Stage.ground(cluster)

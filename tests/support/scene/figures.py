@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from support.long_drills import are_drills_long
+
 FIGURES = Path(__file__).parents[3] / "build" / "figures.jsonl"
 
 
@@ -28,6 +30,18 @@ def record(name: str, **values: Any) -> None:
     FIGURES.parent.mkdir(exist_ok=True)
     with FIGURES.open("a") as file:
         file.write(line + "\n")
+
+
+def prompt_s(quiet_s: float, *, otherwise_s: float) -> float:
+    """Return how long something may take: its budget where nothing runs beside it, which is so in the long forms.
+
+    Parameters
+    ----------
+    quiet_s: the budget, seconds.
+    otherwise_s: seconds on a machine that does something else as well, where only an order of magnitude proves anything: what
+        the thing would take without the operator's work, a session's end say, must be well beyond.
+    """
+    return quiet_s if are_drills_long() else otherwise_s
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

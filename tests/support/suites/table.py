@@ -1,47 +1,27 @@
 """The suites of `make check`, `make e2e`, `make test` and the like: what runs, in which order, and in what time.
 
-One table says it all. Each suite has a budget that is printed beside the time it took; a suite that overruns is
-reported, not failed, because a busy machine proves nothing. The figures that the end-to-end tests measured are printed
-at the end.
-
-Suites that keep one core busy come first, two at a time; after them each has the machine to itself, since most of those
-measure times or run a cluster. What those leave of it, for they wait much, goes to suites that only compute: the system runs
-them when nobody else wants a core. With LONG_DRILLS=1 nothing is left out: `make full`.
+One table says it all. Suites that keep one core busy come first, two at a time; after them each has the machine to itself,
+since most of those measure times or run a cluster. What those leave of it, for they wait much, goes to suites that only
+compute: the system runs them when nobody else wants a core. With LONG_DRILLS=1 nothing is left out: `make full`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
-import subprocess
 import sys
-import tempfile
-import threading
-import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import IO
 
 from support.long_drills import are_drills_long, by_length
 
-REPOSITORY = Path(__file__).parents[2]
-FIGURES = REPOSITORY / "build" / "figures.jsonl"
 PYTHON = sys.executable
 BIN = Path(PYTHON).parent
 E2E_CLUSTER = os.environ.get("E2E_CLUSTER", "sg-e2e")
 RESOURCES_CLUSTER = f"{E2E_CLUSTER}-resources"
 INSTALL_CLUSTER = f"{E2E_CLUSTER}-install"
-CORES = 2
-COMPLAINTS = 12
-"""So many lines of each suite that failed are said again at the end, where whoever reads only that finds them."""
 FAST_S = 40
 """What takes no longer by its budget runs before the others, so that a slip shows at once."""
-PRINTING = threading.Lock()
 ALWAYS = "ground down"
 """Runs whatever failed before, or a cluster would be left behind."""
 
@@ -130,12 +110,12 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     "models": (
         # Every state of every variant, and the mutants that the search finds: `python -m simulator.evidence` and more.
         Suite(
-            name="exhaustive model", command=pytest(*EXHAUSTIVE[:2], "--timeout=300"), budget_s=130, one_core=True
+            name="exhaustive model", command=pytest(*EXHAUSTIVE[:2], "--timeout=600"), budget_s=130, one_core=True, spare=True
         ),
         Suite(
-            name="continuity model", command=pytest(EXHAUSTIVE[2], "--timeout=300"), budget_s=40, one_core=True
+            name="continuity model", command=pytest(EXHAUSTIVE[2], "--timeout=600"), budget_s=40, one_core=True, spare=True
         ),
-        Suite(name="node model", command=pytest(EXHAUSTIVE[3], "--timeout=300"), budget_s=50, one_core=True),
+        Suite(name="node model", command=pytest(EXHAUSTIVE[3], "--timeout=600"), budget_s=50, one_core=True, spare=True),
         Suite(
             name="models",
             command=pytest(
@@ -255,126 +235,6 @@ SUITES: dict[str, tuple[Suite, ...]] = {
 }
 
 
-def cluster_environment(name: str) -> dict[str, str]:
-    """Return the variables by which tests find a running development cluster."""
-    from support.devcluster.cluster import Cluster
-    from support.devcluster.programs import helm_program
-
-    state = Cluster.load(name).state
-    return {
-        "KUBECTL": f"{state.bin_directory}/kubectl",
-        "KUBECONFIG": state.kubeconfig,
-        "HELM": str(helm_program()),
-        "OPERATOR_IMAGE": "localhost/staticgroup:0.1.0",
-    }
-
-
-def start(suite: Suite, output: IO[bytes] | None = None, *, is_idle: bool = False) -> subprocess.Popen[bytes]:
-    """Start one suite, its output to the terminal or to a file.
-
-    Parameters
-    ----------
-    is_idle: it and all that it starts run only when nobody else wants a core (SCHED_IDLE, sched(7)).
-    """
-    paths = os.pathsep.join(str(REPOSITORY / each) for each in ("operator", "tests"))
-    environment = {**os.environ, "PYTHONPATH": paths, "E2E_CLUSTER": E2E_CLUSTER}
-    command = ("chrt", "--idle", "0", *suite.command) if is_idle else suite.command
-    return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=output)
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """What became of a suite.
-
-    Parameters
-    ----------
-    complaints: the lines of its output that say what failed.
-    """
-
-    suite: Suite
-    status: int
-    seconds: float
-    complaints: tuple[str, ...] = ()
-
-
-def run_alone(suite: Suite) -> Ran:
-    """Run one suite, its output to the terminal as it comes.
-
-    Through a file and not a pipe: what a suite leaves running, as a cluster, would hold a pipe open.
-    """
-    began_s = time.monotonic()
-    _announce(suite)
-    with tempfile.TemporaryFile() as output:
-        process, shown = start(suite, output), 0
-        while process.poll() is None:
-            shown = _show(output, shown)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.2)
-        _show(output, shown)
-        return Ran(suite, process.returncode, time.monotonic() - began_s, _complaints(output, process.returncode))
-
-
-def _show(output: IO[bytes], shown: int) -> int:
-    """Print what a file has beyond its first `shown` bytes, and return how many it has; the writer's place stays."""
-    new = os.pread(output.fileno(), os.fstat(output.fileno()).st_size - shown, shown)
-    print(new.decode(errors="replace"), end="", flush=True)
-    return shown + len(new)
-
-
-def _complaints(output: IO[bytes], status: int) -> tuple[str, ...]:
-    """Return the lines of a failed suite's output that say what failed, or its last ones where none does."""
-    if not status:
-        return ()
-    lines = os.pread(output.fileno(), os.fstat(output.fileno()).st_size, 0).decode(errors="replace").splitlines()
-    return tuple([line[:200] for line in lines if line.startswith(("E  ", "FAILED ", "ERROR "))] or lines)[-COMPLAINTS:]
-
-
-def run_beside_each_other(suites: Sequence[Suite]) -> list[Ran]:
-    """Run suites as many at a time as there are cores; begins no more once one has failed."""
-    waiting, has_failed = _queue(suites), threading.Event()
-    with ThreadPoolExecutor(CORES) as workers:
-        lanes = [workers.submit(run_next_ones, waiting, has_failed) for _ in range(CORES)]
-        return [ran for lane in lanes for ran in lane.result()]
-
-
-def run_next_ones(waiting: SimpleQueue[Suite], has_failed: threading.Event, *, are_idle: bool = False) -> list[Ran]:
-    """Run suites that wait, one after the other, until none does or one has failed, here or elsewhere.
-
-    Parameters
-    ----------
-    are_idle: they take what others leave of the machine.
-    """
-    done: list[Ran] = []
-    while not has_failed.is_set():
-        try:
-            suite = waiting.get_nowait()
-        except Empty:
-            break
-        began_s = time.monotonic()
-        with tempfile.TemporaryFile() as output:
-            status = start(suite, output, is_idle=are_idle).wait()
-            seconds = time.monotonic() - began_s
-            if status:
-                has_failed.set()
-            with PRINTING:
-                _announce(suite)
-                _show(output, 0)
-                print(flush=True)
-            done.append(Ran(suite, status, seconds, _complaints(output, status)))
-    return done
-
-
-def _queue(suites: Sequence[Suite]) -> SimpleQueue[Suite]:
-    waiting: SimpleQueue[Suite] = SimpleQueue()
-    for suite in suites:
-        waiting.put(suite)
-    return waiting
-
-
-def _announce(suite: Suite) -> None:
-    print(f"\n=== {suite.name} (budget {suite.budget_s} s): {shlex.join(suite.command)[:160]}", flush=True)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What runs when.
@@ -392,68 +252,12 @@ class Order:
 def order_of(names: Sequence[str]) -> Order:
     """Return the order in which the named groups of suites run."""
     chosen = [suite for name in names for suite in SUITES[name]]
-    leave_some = any(not suite.one_core and not suite.spare for suite in chosen)
+    # In the long forms times are held against their budgets, so nothing runs beside what has the machine to itself.
+    leave_some = not are_drills_long() and any(not suite.one_core and not suite.spare for suite in chosen)
     spare = [suite for suite in chosen if suite.spare and leave_some]
     beside = [suite for suite in chosen if suite.one_core and suite not in spare]
     # What fails fast comes first; then the longest, so that no core waits long for the other one in the end.
     beside.sort(key=lambda suite: (suite.budget_s > FAST_S, -suite.budget_s if suite.budget_s > FAST_S else 0))
+    spare.sort(key=lambda suite: -suite.budget_s)
     alone = [suite for suite in chosen if not suite.one_core and suite not in spare]
     return Order(beside=tuple(beside), alone=tuple(alone), spare=tuple(spare))
-
-
-def run_in_order(order: Order) -> list[Ran]:
-    """Run suites; begins no more at the first failure, except for what takes the ground away."""
-    done, has_failed = run_beside_each_other(order.beside), threading.Event()
-    if any(ran.status for ran in done):
-        return done
-    waiting = _queue(order.spare)
-    with ThreadPoolExecutor(CORES) as workers:
-        spare = [workers.submit(run_next_ones, waiting, has_failed, are_idle=True) for _ in range(CORES)]
-        for suite in order.alone:
-            if has_failed.is_set() and suite.name != ALWAYS:
-                continue
-            ran = run_alone(suite)
-            done.append(ran)
-            if ran.status:
-                has_failed.set()
-        return done + [ran for lane in spare for ran in lane.result()]
-
-
-def main(names: Sequence[str]) -> int:
-    """Run the named groups of suites and return the exit code."""
-    unknown = [n for n in names if n not in SUITES]
-    if unknown or not names:
-        print(f"usage: python -m support.suites {' '.join(SUITES)}; unknown: {unknown}", file=sys.stderr)
-        return 2
-    FIGURES.parent.mkdir(exist_ok=True)
-    FIGURES.unlink(missing_ok=True)
-    began_s = time.monotonic()
-    done = run_in_order(order_of(names))
-    _print_figures()
-    print("\nsuite                 seconds  budget")
-    for ran in done:
-        over = "  over budget" if ran.seconds > ran.suite.budget_s else ""
-        said = f"{'FAILED' if ran.status else 'passed'}{over}"
-        print(f"{ran.suite.name:20} {ran.seconds:8.1f} {ran.suite.budget_s:7d}  {said}")
-    for ran in done:
-        if ran.status:
-            print(f"\n{ran.suite.name} failed:", *ran.complaints, sep="\n  ")
-    failed = sum(1 for ran in done if ran.status)
-    print(f"{len(done) - failed} passed, {failed} failed, in {time.monotonic() - began_s:.0f} s")
-    return 1 if failed else 0
-
-
-def _print_figures() -> None:
-    """Print what the end-to-end tests measured in this run."""
-    if not FIGURES.exists():
-        return
-    print("\nfigures of this run")
-    for line in FIGURES.read_text().splitlines():
-        row = json.loads(line)
-        name = row.pop("name")
-        row.pop("at_ms", None)
-        print(f"  {name}: " + ", ".join(f"{k} {v}" for k, v in row.items()))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
