@@ -257,9 +257,12 @@ def mib(text: str) -> int:
 
 
 def test_a_container_has_memory_for_more_than_its_heap() -> None:
-    """Spark, Configuration, spark.executor.memoryOverhead: what is left to Spark is a tenth, as for tasks in Java."""
+    """Spark, Configuration, spark.executor.memoryOverhead: what is left to Spark is a tenth, as for tasks in Java.
+
+    With two cores the JVM was seen to have 660 MiB beside its heap, and six workers of Python had 400.
+    """
     settings = properties()
-    assert mib(settings["spark.executor.memoryOverhead"]) >= 512 * int(settings["spark.executor.cores"])
+    assert mib(settings["spark.executor.memoryOverhead"]) >= 1024 + 256 * int(settings["spark.executor.cores"])
     (container,) = driver_pod()["containers"]
     assert mib(container["resources"]["limits"]["memory"]) - mib(settings["spark.driver.memory"]) >= 1024
 
