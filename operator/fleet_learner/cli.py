@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from .errors import EXIT_LEFT_OUT
 
@@ -27,6 +27,16 @@ _CARE = ("tidy", "erase")
 _MEASURED = ("run", "backfill")
 _FULL = "No space left on device"
 _EXTRA = ("pyspark", "pyarrow", "numpy", "scipy", "confluent_kafka")
+_FLAGS: Final[Mapping[str, dict[str, Any]]] = {
+    "--root": {"metavar": "PLACE", "help": "of the tables: a folder, or a URI such as s3a://bucket/fleet"},
+    "--output": {"type": Path, "metavar": "FOLDER", "help": "for report and recommendations"},
+    "--window-days": {"type": int, "metavar": "DAYS", "help": "how far back facts are counted"},
+    "--journal-files": {"type": Path, "metavar": "FOLDER", "help": "folder with journal files"},
+    "--bootstrap": {"metavar": "HOST:PORT", "help": "Kafka bootstrap servers of the topic that is read"},
+    "--topic": {"help": "the journal's topic"},
+}
+_OUTPUT: Final = ("--root", "--output")
+_LEARNING: Final = (*_OUTPUT, "--window-days")
 _EXAMPLES = """\
 examples:
   fleet-learner demo --root ./fleet-demo
@@ -219,16 +229,16 @@ def _parser() -> argparse.ArgumentParser:
     _as_of(backfill)
     _audit(commands)
     _bill(commands)
-    what_if = _command(commands, "what-if", "price other timeouts for one group", "what_if", "group")
+    what_if = _command(commands, "what-if", "price other timeouts for one group", "what_if", "group", flags=("--root",))
     what_if.add_argument("--group", type=group_name, required=True, metavar="CLUSTER/GROUP")
-    _command(commands, "tidy", "compact the tables and delete what no kept run needs", "tidy")
+    _command(commands, "tidy", "compact the tables and delete what no kept run needs", "tidy", flags=_LEARNING)
     erase = _command(
-        commands, "erase", "delete all that is known of a group or a namespace", "erase", "group", "namespace"
+        commands, "erase", "delete all that is known of a group or a namespace", "erase", "group", "namespace", flags=_LEARNING
     )
     what = erase.add_mutually_exclusive_group(required=True)
     what.add_argument("--group", type=group_name, metavar="CLUSTER/GROUP")
     what.add_argument("--namespace", metavar="NAME", help="of Kubernetes, in all clusters")
-    _command(commands, "report", "write the report from the tables", "report")
+    _command(commands, "report", "write the report from the tables", "report", flags=_OUTPUT)
     demo = _command(commands, "demo", "simulate a fleet and run everything on it", "demo", "groups", "days", "seed")
     demo.add_argument("--groups", type=positive, default=500, help="default: %(default)s")
     demo.add_argument("--days", type=positive, default=30, help="default: %(default)s")
@@ -238,7 +248,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _audit(commands: Any) -> None:
     own = ("kafka_cluster_id", "offsets_topic", "groups", "from_ms", "tolerance_ms", "json_file")
-    audit = _command(commands, "audit", "compare the journal with __consumer_offsets", "audit", *own)
+    audit = _command(commands, "audit", "compare the journal with __consumer_offsets", "audit", *own,
+                     flags=("--root", "--bootstrap"))  # fmt: skip
     audit.add_argument(
         "--cluster", dest="kafka_cluster_id", required=True, metavar="ID", help="id of the Kafka cluster"
     )
@@ -259,7 +270,8 @@ def _audit(commands: Any) -> None:
 
 def _bill(commands: Any) -> None:
     own = ("offsets_topic", "groups", "from_ms", "options", "is_sampled", "json_file")
-    bill = _command(commands, "bill", "say what rebalances cost each group of a Kafka cluster", "bill", *own)
+    bill = _command(commands, "bill", "say what rebalances cost each group of a Kafka cluster", "bill", *own,
+                    flags=("--bootstrap",))  # fmt: skip
     bill.set_defaults(root=Path())  # it has no tables
     bill.add_argument("--offsets-topic", default="__consumer_offsets", help="default: %(default)s")
     bill.add_argument(
@@ -280,18 +292,16 @@ def _bill(commands: Any) -> None:
     bill.add_argument("--json", dest="json_file", type=Path, metavar="FILE", help="write the same for programs")
 
 
-def _command(commands: Any, name: str, text: str, job: str, *own: str) -> argparse.ArgumentParser:
-    """Add a command with the flags that all have."""
+def _command(
+    commands: Any, name: str, text: str, job: str, *own: str, flags: Sequence[str] = tuple(_FLAGS)
+) -> argparse.ArgumentParser:
+    """Add a command with those of the flags of a configuration that it uses; it takes `--config` and `--master` in any case."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.set_defaults(job=job, own=own)
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML or YAML; flags win over it")
-    parser.add_argument("--root", metavar="PLACE", help="of the tables: a folder, or a URI such as s3a://bucket/fleet")
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help="for report and recommendations")
-    parser.add_argument("--journal-files", type=Path, metavar="FOLDER", help="folder with journal files")
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka bootstrap servers of the journal's topic")
-    parser.add_argument("--topic", help="the journal's topic")
+    for flag in flags:
+        parser.add_argument(flag, **_FLAGS[flag])
     parser.add_argument("--master", help="Spark master, such as local[2] (default: local[*])")
-    parser.add_argument("--window-days", type=int, metavar="DAYS", help="how far back facts are counted")
     return parser
 
 

@@ -43,6 +43,7 @@ def take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
     sources = job.sources()
     end_ms = as_of_ms if as_of_ms is not None else int(time.time() * 1000)
     job.progress.begin("ingest")
+    before = len(job.left_out)
     state = ingest(job.journal, sources, as_of_ms=end_ms, horizon=horizon, on_step=job.step)
     counts = state.counts
     say(
@@ -50,8 +51,7 @@ def take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
         f"{counts.get('bronze/quarantine_rows', 0):,} in quarantine, {counts.get('duplicates', 0):,} copies, "
         f"{counts.get('late_rows', 0):,} too late (run {state.number})"
     )
-    for text in job.left_out:
-        say(f"left out, and read again from where it was: {text}")
+    _tell_left_out(job, before)
     if told := beyond_window(counts.get("newest_ms", 0), gold.window_start_ms(end_ms, job.configuration.window_days)):
         say(told)
     fates = {"quarantine": "bronze/quarantine_rows", "copy": "duplicates", "late": "late_rows"}
@@ -92,6 +92,11 @@ def read_logs(job: Job) -> None:
         say(f"offsets of {name}: {count(stood, 'standstill')} known (run {state.number})")
         if state.counts["bad_records"]:
             say(f"offsets of {name}: passed over {count(state.counts['bad_records'], 'broken record')}")
+    _tell_left_out(job, before)
+
+
+def _tell_left_out(job: Job, before: int) -> None:
+    """Say what could not be read since there were so many that could not."""
     for text in job.left_out[before:]:
         say(f"left out, and read again from where it was: {text}")
 

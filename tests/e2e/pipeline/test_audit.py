@@ -191,10 +191,9 @@ def audited(lived: Lived, tmp_path_factory: pytest.TempPathFactory) -> Audited:
         f"--config={settings}",
         f"--root={root}",
         f"--bootstrap={lived.stage.brokers.bootstrap}",
-        f"--topic={lived.topic}",
         "--master=local[2]",
     ]
-    status, said = fleet_learner("run", *kafka)
+    status, said = fleet_learner("run", *kafka, f"--topic={lived.topic}")
     assert status == 0, said
     cluster = lived.stage.brokers.state.cluster_id
     steady = datetime.fromtimestamp(lived.steady_ms / 1000, UTC).isoformat()

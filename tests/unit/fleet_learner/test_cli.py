@@ -42,6 +42,10 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     [
         [], ["fly"], ["run", "--as-of", "soon"], ["backfill"], ["what-if", "--group", "x"],
         ["demo", "--root", "x", "--groups", "0"], ["demo", "--root", "x", "--days", "-1"],
+        # What a command would not look at is no flag of it.
+        ["bill", "--bootstrap", "kafka:9092", "--root", "x"], ["bill", "--bootstrap", "kafka:9092", "--topic", "x"],
+        ["audit", "--cluster", "k", "--topic", "x"], ["what-if", "--group", "k/g", "--window-days", "3"],
+        ["report", "--root", "x", "--journal-files", "x"], ["tidy", "--root", "x", "--bootstrap", "kafka:9092"],
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
