@@ -72,7 +72,7 @@ conformance: $(STAMP) ## The coordinator model against four versions of real bro
 	  PYTHONPATH=operator:tests $(BIN)/python -m conformance.table && exit $${status:-0}
 
 .PHONY: simulate-ci
-simulate-ci: $(STAMP) ## The models' tests, the exhaustive model, schedules with faults, a crash at every other await
+simulate-ci: $(STAMP) ## The models' tests, the exhaustive model, schedules with faults, a crash at every third await
 	PYTHONPATH=tests $(BIN)/python -m support.suites models simulate
 
 .PHONY: soak

@@ -187,6 +187,7 @@ def test_an_outage_that_lasts_too_long_has_the_same_row_in_many_runs_and_in_one(
     assert found == outages_of_runs(spark, tmp_path / "once", at_once(runs))
 
 
+@pytest.mark.long
 def test_a_window_that_ended_early_leaves_nothing_out_of_the_next_one(spark: Any, tmp_path: Path) -> None:
     """Records that came before their time are read once, and shown by the window that reaches them; one that goes back shows no more."""
     day = [MIDNIGHT_MS + n * DAY_MS for n in range(13)]

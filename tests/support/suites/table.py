@@ -150,13 +150,13 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     "simulate": (
         Suite(
             name="schedules",
-            command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="100", long="500")),
+            command=(PYTHON, "-m", "simulator", "soak", "--schedules", by_length(short="60", long="500")),
             budget_s=130,
             spare=True,
         ),
         Suite(
             name="crash at awaits",
-            command=(PYTHON, "-m", "simulator", "crash", "--every", by_length(short="2", long="1")),
+            command=(PYTHON, "-m", "simulator", "crash", "--every", by_length(short="3", long="1")),
             budget_s=130,
             spare=True,
         ),
@@ -221,7 +221,10 @@ SUITES: dict[str, tuple[Suite, ...]] = {
             one_core=True,
         ),
         Suite(
-            name="kind", command=pytest("tests/e2e/test_ground.py", "-k", "pytest_kind", "--timeout=300"), budget_s=30
+            name="kind",
+            command=pytest("tests/e2e/test_ground.py", "-k", "pytest_kind", "--timeout=300"),
+            budget_s=30,
+            one_core=True,
         ),
     ),
     "pods": (
