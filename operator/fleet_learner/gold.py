@@ -23,7 +23,7 @@ from .recommendations.canary import CanaryHistory, CanaryState, canary_state
 from .recommendations.features import stops_of
 from .recommendations.histories import Advised, Standing, Terms
 from .recommendations.recommend import MODEL_VERSION
-from .recommendations.waves import canary_history, canary_row, state_of, trial_begin_ms, with_waves
+from .recommendations.waves import canary_history, canary_row, clock_ms, state_of, trial_begin_ms, with_waves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -195,7 +195,8 @@ def _next_standing(
     source = journal.runs.read(plan.sources[SOURCE]["end"])
     before, earlier = _earlier(writing.lake, plan, last)
     # A promise rests on as much history before the campaign as recommendations rest on.
-    since_ms = trial_begin_ms(before, as_of_ms=plan.as_of_ms) - plan.settings["window_days"] * DAY_MS
+    now_ms = clock_ms(as_of_ms=plan.as_of_ms, newest_ms=source.counts.get("window_end_ms", plan.as_of_ms))
+    since_ms = trial_begin_ms(before, as_of_ms=now_ms) - plan.settings["window_days"] * DAY_MS
 
     def rows(table: schemas.Table) -> DataFrame:
         frame = journal.published(table, source, since_ms=max(0, since_ms))
@@ -207,7 +208,7 @@ def _next_standing(
         rows(schemas.OUTAGES),
         earlier,
         before,
-        as_of_ms=plan.as_of_ms,
+        as_of_ms=now_ms,
         salt=MODEL_VERSION,
     )
     row = canary_row(history, MODEL_VERSION)

@@ -22,6 +22,7 @@ from .job import opened, say
 from .metrics import RunMetrics
 from .progress import Progress
 from .recommendations.advised import recommendations
+from .recommendations.features import names_of
 from .recommendations.histories import Terms, history
 from .recommendations.what_if import weekly_evictions
 from .report import build
@@ -90,9 +91,11 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
         if not rows:
             raise JobError(f"no group {group[1]} in Kafka cluster {group[0]} within the window")
         terms = Terms.of_settings(state.plan.settings)  # what was published rests on them: measured prices, too
-        found = [e for e in recommendations(tables, days.where(F.col("protocol").eqNullSafe(rows[0]["protocol"])), terms,
-                                             gold.standing(job.learned, state))
-                 if e.record.key == group]  # fmt: skip
+        # A class learns together; of a group that changed its protocol, the days before are its own, too.
+        own_class = names_of(days).where(F.col("protocol").eqNullSafe(rows[0]["protocol"])).select("group_key")
+        own_days = days.join(own_class, on="group_key", how="left_semi")
+        every = recommendations(tables, own_days, terms, gold.standing(job.learned, state), fleet=days)
+        found = [each for each in every if each.record.key == group]
         if not found:
             raise JobError(
                 f"group {group[1]} is set aside: this version does not know the protocol {rows[0]['protocol']}"

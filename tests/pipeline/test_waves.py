@@ -14,7 +14,7 @@ from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.lake import Lake, Plan, Published, TableState, local_path
 from fleet_learner.recommendations.advised import advise_class, recommendations
 from fleet_learner.recommendations.canary import CanaryState, waves_of
-from fleet_learner.recommendations.features import group_features
+from fleet_learner.recommendations.features import group_features, names_of
 from fleet_learner.recommendations.histories import Advised, Terms
 from fleet_learner.recommendations.recommend import MODEL_VERSION
 from fleet_learner.recommendations.waves import with_waves
@@ -209,6 +209,10 @@ def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any,
         standing = gold.standing(facts, state)
         assert isinstance(standing.canary, CanaryState)
         assert recommendations(tables, days, TERMS, standing) == advised
+    for protocol in sorted({each.record.protocol for each in advised})[:1]:
+        own = days.join(names_of(days).where(f"protocol = '{protocol}'").select("group_key"), on="group_key", how="left_semi")
+        expected = [each for each in advised if each.record.protocol == protocol]
+        assert recommendations(tables, own, TERMS, standing, fleet=days) == expected, "its waves are those of the whole fleet"
 
 
 def test_groups_that_are_recommended_for_in_many_tasks_get_what_one_process_gives_them(spark: Any, ran: Any) -> None:

@@ -147,6 +147,7 @@ def advice(
     standing: Standing,
     states: DataFrame | None = None,
     stops: DataFrame | None = None,
+    fleet: DataFrame | None = None,
 ) -> DataFrame:
     """Recommend for every group of the window.
 
@@ -155,6 +156,7 @@ def advice(
     group_day: gold/group_day of the same window.
     states: gold/group_state of the same window; None makes it of the facts.
     stops: of the window, from `features.stops_of`, looked at twice; None makes them of the facts each time.
+    fleet: gold/group_day of all groups, whose waves count, where `group_day` is of some; whole classes, as they learn together.
 
     Returns
     -------
@@ -183,7 +185,7 @@ def advice(
                 made.append(names | of_record | gold_row(record, found.state) | {TEXT: _text(found)})
             yield pa.RecordBatch.from_pylist(made, schema)
 
-    features = known_protocols(group_features(tables, group_day, standing.earlier, states, stops))
+    features = known_protocols(group_features(tables, group_day, standing.earlier, states, stops, fleet))
     return features.mapInArrow(
         of_groups, T.StructType([*RECOMMENDATION.spark_nullable, T.StructField(TEXT, T.StringType())])
     )
@@ -197,9 +199,11 @@ def collected(advice: DataFrame) -> list[Advised]:
     return [_advised(row[TEXT]) for row in ordered]
 
 
-def recommendations(tables: Silver, group_day: DataFrame, terms: Terms, standing: Standing) -> list[Advised]:
+def recommendations(
+    tables: Silver, group_day: DataFrame, terms: Terms, standing: Standing, fleet: DataFrame | None = None
+) -> list[Advised]:
     """Recommend for every group of the window, as `advice` does, in the order of (Kafka cluster, group)."""
-    return collected(advice(tables, group_day, terms, standing))
+    return collected(advice(tables, group_day, terms, standing, fleet=fleet))
 
 
 def advise(

@@ -107,6 +107,7 @@ def group_features(
     earlier: DataFrame | None = None,
     states: DataFrame | None = None,
     stops: DataFrame | None = None,
+    fleet: DataFrame | None = None,
 ) -> DataFrame:
     """Return one row per group of the window with everything that a history needs.
 
@@ -116,6 +117,7 @@ def group_features(
     earlier: gold/recommendation of the run before.
     states: gold/group_state of the same window; None makes it of the facts.
     stops: of the window, from `stops_of`; None makes them of the facts.
+    fleet: gold/group_day of all groups where `group_day` is of some: a wave is a share of the whole fleet.
 
     Returns
     -------
@@ -129,7 +131,13 @@ def group_features(
         F.min("day_ms").alias("first_ms"),
         F.sum("covered_ms").alias("covered_ms"),
     )
-    groups = with_waves(names_of(group_day), MODEL_VERSION).join(sizes, on="group_key", how="left")
+    names = names_of(group_day)
+    if fleet is None:
+        groups = with_waves(names, MODEL_VERSION)
+    else:
+        every = with_waves(fleet.select("group_key", "kafka_cluster_id", "group_id").distinct(), MODEL_VERSION)
+        groups = names.join(every.select("group_key", "wave"), on="group_key", how="left")
+    groups = groups.join(sizes, on="group_key", how="left")
     for other in (_in_force(states_of(tables) if states is None else states), _earlier(earlier)):
         groups = groups.join(other, on="group_key", how="left") if other is not None else groups
     # Merged where the stops lie: sent to where the names lie, few tasks would have all groups.

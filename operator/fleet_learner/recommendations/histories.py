@@ -192,7 +192,6 @@ def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy
     def known(*names: str) -> Any:
         return next((row[name] for name in names if row.get(name) is not None), None)
 
-    images = [s["image_digest"] for s in stops]
     changed_ms = known("changed_ms", "earlier_changed_ms")
     # The timeout of a classic group says nothing of the KIP-848 group that it became: that one has the brokers' setting.
     timeouts = (
@@ -205,12 +204,29 @@ def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy
         current_ms=None if current_ms is None else min(current_ms, TIMEOUT_MS_MAX),
         changed_ms=changed_ms,
         stops_since_change=sum(changed_ms is None or s["down_ms"] >= changed_ms for s in stops),
-        # No process of it has stopped yet, so nobody knows how it comes back.
-        image_is_new=row["image_digest"] is not None and row["image_digest"] not in images and bool(images),
+        image_is_new=_image_is_new(row, stops),
         source=known("timeout_source", "earlier_timeout_source"),
         recommended_ms=known("earlier_recommended_ms"),
         advised_ms=tuple(row.get("earlier_advised_ms") or ()),
     )
+
+
+def _image_is_new(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether nobody knows yet how processes of the image that runs come up.
+
+    A stop tells the image of the process that ended. An image is known once a process of it has ended, or once the rollout that
+    brought it in, which is the last thing that happened then, has brought back as many members as there are: with a new image in
+    each deploy the first never comes.
+    """
+    if not stops or row["image_digest"] is None or row["image_digest"] in {s["image_digest"] for s in stops}:
+        return False
+    last = stops[-1]
+    if last["reason"] != _ROLLED or not last["rollout_id"]:
+        return True
+    brought = sum(
+        s["rollout_id"] == last["rollout_id"] and s["reason"] == _ROLLED and s["end_kind"] == EndKind.RETURNED for s in stops
+    )
+    return brought < max(1.0, row["members"] or 0.0)
 
 
 def usable(stops: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:

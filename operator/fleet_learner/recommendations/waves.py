@@ -54,12 +54,14 @@ class Trial:
     Parameters
     ----------
     campaign_ms, wave_ms: when the campaign and its present wave began, Unix milliseconds.
-    as_of_ms: end of the window.
+    wave: the present one.
+    as_of_ms: until when it is looked at.
     salt: of the waves.
     """
 
     campaign_ms: int
     wave_ms: int
+    wave: Wave
     as_of_ms: int
     salt: str
 
@@ -114,7 +116,8 @@ def shares(row: Mapping[str, Any], trial: Trial) -> list[Share]:
     said_ms = row["earlier_recommended_ms"]
     is_new = row["earlier_model_version"] is None
     has_to_change = is_new or (said_ms is not None and said_ms != row["earlier_session_timeout_ms"])
-    may_act = has_to_change and trial.as_of_ms - trial.wave_ms < PATIENCE_MS
+    # Who was released long ago and did nothing is not waited for; the patience of a wave says nothing of those that come.
+    may_act = has_to_change and (wave > trial.wave or trial.as_of_ms - trial.wave_ms < PATIENCE_MS)
     made = []
     if source in FOLLOWING_SOURCES and (by_fleet or may_act):
         made.append(Share(wave=wave, followers=1))
@@ -223,6 +226,19 @@ def account_of(found: Iterable[Share]) -> tuple[WaveAccount, dict[Wave, int]]:
     return account, followers
 
 
+def clock_ms(*, as_of_ms: int, newest_ms: int) -> int:
+    """Return what time it is for the canary: the end of the window, or a day after the newest record where that is earlier.
+
+    Waves begin and are waited for by this clock. One run that was told an end in the future, or had a clock that ran ahead,
+    would else hold all waves back until then.
+
+    Parameters
+    ----------
+    newest_ms: time of the newest record up to the window's end, Unix milliseconds.
+    """
+    return min(as_of_ms, newest_ms + DAY_MS)
+
+
 def trial_begin_ms(before: CanaryState | None, *, as_of_ms: int) -> int:
     """Return since when the fleet's changes are looked at: none before the first run, after the last wave for `WATCH_MS`."""
     if before is None:
@@ -269,13 +285,14 @@ def canary_history(
     group_events, outages: silver, up to `as_of_ms`, from so long before the campaign on as promises may rest on.
     earlier: gold/recommendation of the run before.
     before: what that run published; None: this is the first one.
+    as_of_ms: the canary's clock, of `clock_ms`.
     salt: of the waves.
     """
     from pyspark.sql import functions as F
 
     begin_ms = trial_begin_ms(before, as_of_ms=as_of_ms)
-    wave_ms = as_of_ms if before is None else before.began_ms
-    trial = Trial(campaign_ms=begin_ms, wave_ms=wave_ms, as_of_ms=as_of_ms, salt=salt)
+    wave_ms, wave = (as_of_ms, WAVES[0]) if before is None else (before.began_ms, before.wave)
+    trial = Trial(campaign_ms=begin_ms, wave_ms=wave_ms, wave=wave, as_of_ms=as_of_ms, salt=salt)
     if begin_ms >= as_of_ms:
         outages = outages.where(F.lit(False))  # nothing is on trial yet, so nothing has to be promised
     changes = F.struct("event_ms", "event_id", "timeout_source", "session_timeout_ms_before", "session_timeout_ms_after")

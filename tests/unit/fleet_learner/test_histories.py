@@ -137,6 +137,25 @@ def test_an_image_is_new_until_a_process_of_it_has_stopped() -> None:
     assert not made(image_digest="sha256:new").state.image_is_new
 
 
+@pytest.mark.parametrize(
+    ("back", "later", "is_new"),
+    [
+        (12, [], False),  # as many as there are
+        (11, [], True),
+        (0, [], True),
+        (12, [stop(13 * DAY_MS)], True),  # a stop after it: who ran the image before was not through
+    ],
+)
+def test_an_image_is_known_once_the_rollout_that_brought_it_in_has_brought_all_members_back(
+    back: int, later: list[dict[str, Any]], is_new: bool
+) -> None:
+    """With a new image in each deploy no process of the one that runs ever stopped, and the way down would be closed for ever."""
+    rolled = {"reason": "Deleted", "rollout_id": "rev-30", "image_digest": "sha256:29"}
+    stops = [stop(12 * DAY_MS + n, end_kind="returned" if n < back else "open", **rolled) for n in range(12)]
+    known = made(stops=[stop(1), *stops, *later], image_digest="sha256:30")
+    assert known.state.image_is_new == is_new
+
+
 def test_brokers_bounds_depend_on_protocol_and_cluster() -> None:
     """GroupCoordinatorConfig: 6 s to 30 min, and for KIP-848 and streams groups 45 s to 60 s, each by settings of their own."""
     assert (made().bounds.minimum_ms, made().bounds.maximum_ms) == (9_000, 1_800_000)

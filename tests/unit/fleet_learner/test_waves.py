@@ -18,18 +18,19 @@ from fleet_learner.recommendations.canary import (
     CanaryHistory,
     CanaryState,
     Wave,
+    WaveAccount,
     canary_state,
     harm,
 )
 from fleet_learner.recommendations.histories import Advised, Terms
 from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_values
-from fleet_learner.recommendations.waves import Share, Trial, account_of, canary_row, shares, state_of
+from fleet_learner.recommendations.waves import Share, Trial, account_of, canary_row, clock_ms, shares, state_of
 from fleet_learner.schemas import CANARY
 from staticgroup.api.recommendation import RecommendationReason as Reason
 
 Row = dict[str, Any]
 SALT = "s"
-TRIAL = Trial(campaign_ms=100 * DAY_MS, wave_ms=102 * DAY_MS, as_of_ms=105 * DAY_MS, salt=SALT)
+TRIAL = Trial(campaign_ms=100 * DAY_MS, wave_ms=102 * DAY_MS, wave=10, as_of_ms=105 * DAY_MS, salt=SALT)
 EARLIER = {
     "earlier_timeout_source": "Structural", "earlier_session_timeout_ms": 45_000, "earlier_recommended_ms": 90_000,
     "earlier_advised_ms": None, "earlier_model_version": "1.0",
@@ -165,7 +166,7 @@ def test_who_follows_is_in_mode_auto_and_has_something_to_change_or_changed_in_t
 def test_who_does_not_take_a_released_timeout_for_a_fortnight_is_not_waited_for() -> None:
     row = {"wave": 10, "stops": [], "changes": None} | EARLIER
     for late, follows in ((-1, 1), (0, 0)):
-        trial = Trial(campaign_ms=0, wave_ms=0, as_of_ms=PATIENCE_MS + late, salt=SALT)
+        trial = Trial(campaign_ms=0, wave_ms=0, wave=10, as_of_ms=PATIENCE_MS + late, salt=SALT)
         assert sum(each.followers for each in shares(row, trial)) == follows
 
 
@@ -211,6 +212,7 @@ class Team:
     rng: np.random.Generator
     timeout_ms: int = STRUCTURAL_MS
     source: str = "Structural"
+    obeys: bool = True
     stops: list[Row] = field(default_factory=list)
     changes: list[Row] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=lambda: [Pod() for _ in range(MEMBERS)])
@@ -274,7 +276,7 @@ class Fleet:
         before = self.canary
         trial = Trial(
             campaign_ms=before.campaign_ms if before else now_ms, wave_ms=before.began_ms if before else now_ms,
-            as_of_ms=now_ms, salt=MODEL_VERSION,
+            wave=before.wave if before else WAVES[0], as_of_ms=now_ms, salt=MODEL_VERSION,
         )  # fmt: skip
         own = [
             {"wave": t.wave, "stops": t.stops, "changes": t.changes or [change(0, t.timeout_ms / 1000, t.source)]}
@@ -295,7 +297,8 @@ class Fleet:
                 "earlier_recommended_ms": record.recommended_ms, "earlier_model_version": MODEL_VERSION,
                 "earlier_advised_ms": advised_values(by_name[team.group_id].state.advised_ms, record.recommended_ms),
             }  # fmt: skip
-            team.obey(by_name[team.group_id], now_ms)
+            if team.obeys:
+                team.obey(by_name[team.group_id], now_ms)
         return self.canary, advised
 
     def follows(self) -> dict[int, int]:
@@ -360,6 +363,31 @@ def test_a_good_canary_reaches_all_groups_in_five_runs() -> None:
     assert fleet.follows() == {1: 2, 10: 4, 50: 3, 95: 3, 100: 2}
 
 
+def test_a_wave_that_nobody_takes_is_passed_after_a_fortnight() -> None:
+    """Its operator has no recommendations, or a bound of its spec is in the way; the waves that come wait for it so long, not for ever."""
+    fleet = new_fleet(3)
+    for team in fleet.teams:
+        team.obeys = team.wave != 1
+    fleet.live(20)
+    seen = {}
+    for _ in range(17):
+        seen[fleet.day - 20] = fleet.run()[0].wave
+        fleet.live(1)
+    assert {wave for day, wave in seen.items() if day < 14} == {1}
+    assert {wave for day, wave in seen.items() if day >= 14} <= {10, 50}
+    assert fleet.follows()[10] == 4
+
+
+@pytest.mark.parametrize("ahead_days", [1, 365])
+def test_an_end_in_the_future_holds_no_wave_back(ahead_days: int) -> None:
+    """One run with a clock that runs ahead begins the waves; those of the days after go on from it."""
+    newest_ms = 20 * DAY_MS
+    began = canary_state(CanaryHistory(before=None, now_ms=clock_ms(as_of_ms=newest_ms + ahead_days * DAY_MS, newest_ms=newest_ms)))
+    account = WaveAccount(wave_stops=500)
+    later_ms = clock_ms(as_of_ms=22 * DAY_MS, newest_ms=22 * DAY_MS - 1)
+    assert canary_state(CanaryHistory(before=began, now_ms=later_ms, account=account, followers={10: 1})).wave == 10
+
+
 def trial_stops(rng: np.random.Generator, days: int, changed_day: int, factor: float) -> list[Row]:
     """Roll a group once a day: stops of a rollout resemble each other, 2 % take six times as long.
 
@@ -378,7 +406,7 @@ def trial_stops(rng: np.random.Generator, days: int, changed_day: int, factor: f
 def test_dependent_stops_and_heavy_tails_seldom_stop_a_campaign_and_slower_members_do() -> None:
     """Looked at every day for ten days; stops of one rollout are half of them the same, which the test does not model."""
     rng = np.random.Generator(np.random.Philox(key=[71, 0]))
-    trial = Trial(campaign_ms=12 * DAY_MS, wave_ms=12 * DAY_MS, as_of_ms=22 * DAY_MS, salt=SALT)
+    trial = Trial(campaign_ms=12 * DAY_MS, wave_ms=12 * DAY_MS, wave=10, as_of_ms=22 * DAY_MS, salt=SALT)
     alarms = {1.0: 0, 2.0: 0}
     for factor in [each for each in alarms for _ in range(30)]:
         rows = [
