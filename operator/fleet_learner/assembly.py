@@ -87,7 +87,7 @@ def assemble(
         before=gather.before(days if earlier_days is None else earlier_days, window),
         bill=_bill(bill, histories),
         money=money,
-        is_stop_stated=terms.durations.is_stated,
+        is_stop_stated=bool(histories) and all(terms.is_stated(each.protocol) for each in histories),
         versions=made_with(),
     )
 

@@ -94,7 +94,9 @@ class Job:
         }
         return Terms(
             durations=StopDurations(
-                **stops.model_dump(), is_stated=bool({"eager_ms", "cooperative_ms"} & stops.model_fields_set)
+                **stops.model_dump(),
+                is_eager_stated="eager_ms" in stops.model_fields_set,
+                is_cooperative_stated="cooperative_ms" in stops.model_fields_set,
             ),
             bounds=bounds,
             valid_ms=self.configuration.valid_days * DAY_MS,

@@ -23,7 +23,7 @@ from pipeline.test_facts import frame
 pytest.importorskip("pyspark")
 
 Row = dict[str, Any]
-TERMS = Terms(durations=StopDurations(is_stated=True), bounds={}, valid_ms=7 * DAY_MS)
+TERMS = Terms(durations=StopDurations(is_eager_stated=True, is_cooperative_stated=True), bounds={}, valid_ms=7 * DAY_MS)
 START_DAY = 20_000
 RUN_DAYS = (START_DAY + 20, START_DAY + 26)
 CLUSTER = "kafka"

@@ -31,13 +31,14 @@ class StopDurations:
     eager_ms: all partitions of a classic group stop.
     cooperative_ms: only the partitions that move stop (KIP-429, KIP-848).
     classic_is_cooperative: take classic groups for cooperative ones; the protocol's metadata is not in the journal.
-    is_stated: somebody wrote the durations into the configuration; else they are assumed.
+    is_eager_stated, is_cooperative_stated: somebody wrote that duration into the configuration; else it is assumed.
     """
 
     eager_ms: int = 3_000
     cooperative_ms: int = 300
     classic_is_cooperative: bool = False
-    is_stated: bool = False
+    is_eager_stated: bool = False
+    is_cooperative_stated: bool = False
 
 
 def rebalance_costs(rebalances: DataFrame, durations: StopDurations) -> DataFrame:

@@ -86,7 +86,7 @@ class Terms:
     def of_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Read the terms of a plan."""
         return cls(
-            durations=StopDurations(**settings["durations"]),
+            durations=StopDurations(**_known_durations(settings["durations"])),
             bounds={name: Bounds(**each) for name, each in settings["bounds"].items()},
             valid_ms=settings["valid_ms"],
             prices={(cluster, group): Price(**_sourced(each)) for cluster, group, each in settings.get("prices", [])},
@@ -99,7 +99,11 @@ class Terms:
             return measured
         durations = self.durations
         stop_ms = durations.eager_ms if self.is_eager(protocol) else durations.cooperative_ms
-        return Price.given(stop_ms / 1000, is_stated=durations.is_stated)
+        return Price.given(stop_ms / 1000, is_stated=self.is_stated(protocol))
+
+    def is_stated(self, protocol: str) -> bool:
+        """Say whether somebody wrote down how long such a group's rebalance stops a partition; that of the other kind says nothing."""
+        return self.durations.is_eager_stated if self.is_eager(protocol) else self.durations.is_cooperative_stated
 
     def is_eager(self, protocol: str) -> bool:
         """Say whether a rebalance of such a group stops all of its partitions."""
@@ -108,6 +112,11 @@ class Terms:
     def bounds_of(self, kafka_cluster_id: str, protocol: str) -> TimeoutBounds:
         """Return the bounds of a group."""
         return self.bounds.get(kafka_cluster_id, self.bounds.get("", Bounds())).of(protocol)
+
+
+def _known_durations(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what plans of earlier versions say of both durations at once: which of them was written down, it does not tell."""
+    return {name: value for name, value in values.items() if name != "is_stated"}
 
 
 def _sourced(values: Mapping[str, Any]) -> dict[str, Any]:

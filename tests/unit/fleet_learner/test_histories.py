@@ -11,13 +11,14 @@ import pytest
 from fleet_learner.configuration import ConfigurationError, read_configuration
 from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.estimates.price import Price
+from fleet_learner.job import Job
 from fleet_learner.recommendations.advised import advise_class
 from fleet_learner.recommendations.canary import CanaryState, waves_of
 from fleet_learner.recommendations.histories import Bounds, Terms, history
-from staticgroup.api.recommendation import PriceSource, Setting
+from staticgroup.api.recommendation import PriceSource, RecommendationReason, Setting
 from staticgroup.api.schema import TIMEOUT_MS_MAX
 
-TERMS = Terms(durations=StopDurations(is_stated=True), bounds={}, valid_ms=7 * DAY_MS)
+TERMS = Terms(durations=StopDurations(is_eager_stated=True, is_cooperative_stated=True), bounds={}, valid_ms=7 * DAY_MS)
 START_MS, AS_OF_MS = 0, 30 * DAY_MS
 ALL = CanaryState(wave=100, began_ms=0)
 
@@ -188,7 +189,7 @@ MEASURED = Price(seconds=2.5, lower_seconds=2.0, upper_seconds=4.0, source=Price
 
 def test_terms_survive_a_plan() -> None:
     terms = Terms(
-        durations=StopDurations(eager_ms=1), bounds={"": Bounds(), "k": Bounds(classic_minimum_ms=1)}, valid_ms=3,
+        durations=StopDurations(eager_ms=1, is_eager_stated=True), bounds={"": Bounds(), "k": Bounds(classic_minimum_ms=1)}, valid_ms=3,
         prices={("k", "g"): MEASURED},
     )  # fmt: skip
     assert Terms.of_settings(json.loads(json.dumps(terms.to_settings()))) == terms
@@ -211,6 +212,55 @@ def test_a_price_is_measured_or_stated_or_assumed_and_says_so() -> None:
     assert terms.price_of("kafka-1", "orders", "Classic") == MEASURED
     assert terms.price_of("kafka-1", "other", "Classic").source is PriceSource.ASSUMED
     assert made().price.source is PriceSource.STATED
+
+
+@pytest.mark.parametrize(
+    ("stops", "stated"),
+    [
+        ({}, set()),
+        ({"classic_is_cooperative": True}, set()),
+        ({"eager_ms": 3_000}, {"Classic"}),
+        ({"cooperative_ms": 300}, {"Consumer", "Streams"}),
+        ({"eager_ms": 3_000, "classic_is_cooperative": True}, set()),
+        ({"cooperative_ms": 300, "classic_is_cooperative": True}, {"Classic", "Consumer", "Streams"}),
+        ({"eager_ms": 1, "cooperative_ms": 2}, {"Classic", "Consumer", "Streams"}),
+    ],
+)
+def test_a_duration_that_is_written_down_states_the_price_of_its_own_kind_only(stops: dict[str, Any], stated: set[str]) -> None:
+    configuration = read_configuration(None, {"root": "x", "stops": stops})
+    terms = Job(configuration, spark=None, progress=None).terms  # type: ignore[arg-type]  # terms are of the configuration alone
+    protocols = ("Classic", "Consumer", "Streams")
+    assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.STATED} == stated
+    assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.ASSUMED} == {*protocols} - stated
+
+
+@pytest.mark.parametrize("protocol", ["Consumer", "Streams"])
+def test_the_price_of_the_other_kind_turns_no_advice_around(protocol: str) -> None:
+    """With 300 ms that somebody stated dynamic members would be cheaper; that nobody stated them, an eager duration changes not."""
+    durations = {
+        "neither": StopDurations(),
+        "the other one": StopDurations(is_eager_stated=True),
+        "its own": StopDurations(is_cooperative_stated=True),
+    }
+    rows = [
+        row(protocol=protocol, group_id=f"g-{seed}", stops=rollouts(28, 99, seed), moved=4, of_partitions=48, seen_timeout_ms=45_000)
+        for seed in range(4)
+    ]
+    told = {
+        name: advise_class(rows, Terms(durations=each, bounds={}, valid_ms=1), ALL, start_ms=0, as_of_ms=AS_OF_MS)[0].record
+        for name, each in durations.items()
+    }
+    assert told["the other one"] == told["neither"]
+    assert RecommendationReason.USE_DYNAMIC in told["its own"].reasons
+    assert RecommendationReason.USE_DYNAMIC not in told["neither"].reasons
+
+
+def test_a_plan_of_an_earlier_version_states_nothing_that_it_does_not_tell_apart() -> None:
+    """Its one word for both durations says not which of them was written down."""
+    terms = Terms(durations=StopDurations(eager_ms=7), bounds={}, valid_ms=3)
+    settings = terms.to_settings()
+    durations = {name: settings["durations"][name] for name in ("eager_ms", "cooperative_ms", "classic_is_cooperative")}
+    assert Terms.of_settings({**settings, "durations": {**durations, "is_stated": True}}) == terms
 
 
 def test_a_group_whose_size_nobody_told_is_not_free_of_charge() -> None:

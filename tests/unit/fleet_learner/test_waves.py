@@ -191,7 +191,7 @@ def test_the_state_survives_its_row() -> None:
 
 # a fleet -------------------------------------------------------------------------------------------------------------
 
-TERMS = Terms(durations=StopDurations(is_stated=True), bounds={}, valid_ms=7 * DAY_MS)
+TERMS = Terms(durations=StopDurations(is_eager_stated=True, is_cooperative_stated=True), bounds={}, valid_ms=7 * DAY_MS)
 MEMBERS = 12
 STRUCTURAL_MS = 30_000
 
