@@ -1,4 +1,4 @@
-"""Which standstills make a group's price, and which do not."""
+"""Which standstills make a group's price and which do not, and what would help which kind of group."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from fleet_learner.bill.account import Help, help_of
 from fleet_learner.bill.prices import LEAST_REBALANCES, measured_prices
-from fleet_learner.bill.schemas import STANDSTILLS
+from fleet_learner.bill.schemas import BILL, STANDSTILLS
 from fleet_learner.bill.standstills import Role
 from staticgroup.api.recommendation import PriceSource
 
@@ -42,3 +43,35 @@ def test_prices_are_of_partitions_that_a_rebalance_stops(spark: Any) -> None:
     )
     assert {each.source for each in found.values()} == {PriceSource.MEASURED}
     assert {each.rebalances for each in found.values()} == {LEAST_REBALANCES}
+
+
+HOURS_MS = 7_200_000
+WOULD_HELP: list[tuple[dict[str, Any], Help]] = [
+    ({"group_type": "Classic", "protocol_type": "consumer", "restart_rebalances": 6}, Help.STATIC_MEMBERSHIP),
+    ({"group_type": "Consumer", "restart_rebalances": 6}, Help.STATIC_MEMBERSHIP),
+    ({"group_type": "Classic", "protocol_type": "connect", "restart_rebalances": 6}, Help.NOTHING),
+    # KIP-1071: from Kafka 4.4 on, and what version runs the log does not tell.
+    ({"group_type": "Streams", "restart_rebalances": 6}, Help.STATIC_MEMBERSHIP_OF_STREAMS),
+    ({"group_type": "Streams", "restart_rebalances": 1}, Help.NOTHING),
+    # KIP-932 knows no static member, and epochs of share groups are not read.
+    ({"group_type": "Share"}, Help.SHARE_GROUP),
+    ({"group_type": "Share", "covered_ms": 0}, Help.SHARE_GROUP),
+    # One static member that is gone and back may be a scale-down and up, and restarts of dynamic members may weigh more.
+    ({"group_type": "Classic", "static_back": 1}, Help.NOTHING),
+    ({"group_type": "Classic", "static_back": 2}, Help.LONGER_TIMEOUT),
+    ({"group_type": "Classic", "static_back": 2, "restart_rebalances": 4}, Help.LONGER_TIMEOUT),
+    ({"group_type": "Classic", "static_back": 2, "restart_rebalances": 5}, Help.STATIC_MEMBERSHIP),
+    ({"group_type": "Classic", "protocol_type": "connect", "static_back": 2, "restart_rebalances": 5}, Help.LONGER_TIMEOUT),
+    ({"group_type": "Classic", "covered_ms": 60_000}, Help.NOT_ENOUGH_KNOWN),
+    ({"group_type": None}, Help.NO_MEMBERS),
+]  # fmt: skip
+
+
+def test_what_would_help_is_what_that_kind_of_group_can_have(spark: Any) -> None:
+    blank = {c.name: 0 if c.type == "bigint" else None for c in BILL.columns} | {"covered_ms": HOURS_MS}
+    rows = [
+        tuple((blank | counts | {"group_id": f"{number:02}"})[name] for name in BILL.names)
+        for number, (counts, _) in enumerate(WOULD_HELP)
+    ]
+    found = spark.createDataFrame(rows, BILL.spark_nullable).withColumn("found", help_of()).orderBy("group_id").collect()
+    assert [(counts, Help(each["found"])) for (counts, _), each in zip(WOULD_HELP, found, strict=True)] == WOULD_HELP

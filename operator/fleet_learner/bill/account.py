@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from fleet_learner.offsets.codec import GroupType
+
 from .causes import CauseKind
 from .schemas import BILL
 from .silences import GROUP, PARTITION
@@ -23,6 +25,7 @@ CONTEXT_MS: Final = 3_600_000
 LEAST_COVERED_MS: Final = 3_600_000
 """With less time covered, that nothing happened says nothing."""
 LEAST_RESTARTS: Final = 2
+"""One may be anything: of rebalances by restarts of dynamic members, and of static members that came back."""
 NAMED_MAX: Final = 20
 """So many client ids and hosts are named."""
 _COUNTED: Final = {
@@ -37,14 +40,17 @@ _COUNTED: Final = {
     "static_replaced": CauseKind.STATIC_REPLACED,
     "absorbed": CauseKind.ABSORBED,
 }
+OF_REBALANCES: Final = ("rebalances", "restart_rebalances", *_COUNTED)
+"""What is counted by records that tell generations or group epochs; those of share groups are not read."""
 
 
 class Help(StrEnum):
     """Say what would help a group.
 
-    LONGER_TIMEOUT: static members were gone and came back. STATIC_MEMBERSHIP: rebalances are made by restarts of dynamic
-    members. NOTHING: neither. NOT_ENOUGH_KNOWN: the log covers too little. NO_MEMBERS: somebody commits offsets for the group and
-    nobody joins it, so it never rebalances.
+    LONGER_TIMEOUT: static members were gone and came back, which a scale-down and up looks like, too. STATIC_MEMBERSHIP: rebalances
+    are made by restarts of dynamic members. STATIC_MEMBERSHIP_OF_STREAMS: the same in a group of KIP-1071, which can have static members
+    from Kafka 4.4 on. NOTHING: neither. NOT_ENOUGH_KNOWN: the log covers too little. NO_MEMBERS: somebody commits offsets for the
+    group and nobody joins it, so it never rebalances. SHARE_GROUP: it has no static members, and its rebalances are not counted.
     """
 
     LONGER_TIMEOUT = "LongerTimeout"
@@ -52,6 +58,8 @@ class Help(StrEnum):
     NOTHING = "Nothing"
     NOT_ENOUGH_KNOWN = "NotEnoughKnown"
     NO_MEMBERS = "NoMembers"
+    STATIC_MEMBERSHIP_OF_STREAMS = "StaticMembershipOfStreams"
+    SHARE_GROUP = "ShareGroup"
 
 
 def bills(
@@ -239,10 +247,15 @@ def help_of() -> Column:
     from pyspark.sql import functions as F
 
     can_be_static = F.coalesce(F.col("protocol_type"), F.lit("consumer")) == "consumer"
+    by_restarts = F.when(can_be_static, F.col("restart_rebalances")).otherwise(0)
+    by_static = 2 * F.col("static_back")  # one when it was given up, one when it came back
+    is_static = (F.col("static_back") >= LEAST_RESTARTS) & (by_static >= by_restarts)
     return (
         F.when(F.col("group_type").isNull(), Help.NO_MEMBERS.value)
-        .when(F.col("static_back") > 0, Help.LONGER_TIMEOUT.value)
-        .when((F.col("restart_rebalances") >= LEAST_RESTARTS) & can_be_static, Help.STATIC_MEMBERSHIP.value)
+        .when(F.col("group_type") == GroupType.SHARE.value, Help.SHARE_GROUP.value)
+        .when(is_static, Help.LONGER_TIMEOUT.value)
+        .when((by_restarts >= LEAST_RESTARTS) & (F.col("group_type") == GroupType.STREAMS.value), Help.STATIC_MEMBERSHIP_OF_STREAMS.value)
+        .when(by_restarts >= LEAST_RESTARTS, Help.STATIC_MEMBERSHIP.value)
         .when(F.col("covered_ms") < LEAST_COVERED_MS, Help.NOT_ENOUGH_KNOWN.value)
         .otherwise(Help.NOTHING.value)
     )

@@ -7,15 +7,20 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from fleet_learner.estimates.price import Price
+from fleet_learner.offsets.codec import GroupType
 from fleet_learner.report.units import count, duration, partition_time, percent
 
-from .account import Help
+from .account import OF_REBALANCES, Help
 
 LINES_MAX: Final = 40
 _NAME_WIDTH: Final = 36
 _HELP: Final[Mapping[str, str]] = {
-    Help.LONGER_TIMEOUT: "a longer session timeout: {static_back} times a static member was given up and came back",
+    Help.LONGER_TIMEOUT: "a longer session timeout, if they restarted and were not scaled down and up: {static_back} times a static "
+    "member was given up and came back",
     Help.STATIC_MEMBERSHIP: "static membership: {restart_rebalances} of {rebalances} rebalances are restarts of dynamic members",
+    Help.STATIC_MEMBERSHIP_OF_STREAMS: "static membership, if clients and brokers are of Kafka 4.4 or newer and it has state stores: "
+    "{restart_rebalances} of {rebalances} rebalances are restarts of dynamic members",
+    Help.SHARE_GROUP: "nothing: share groups have no static members, and their rebalances are not counted",
     Help.NOTHING: "nothing that membership could change",
     Help.NOT_ENOUGH_KNOWN: "not enough is known: read again when the log has grown",
     Help.NO_MEMBERS: "nothing: offsets without members never rebalance",
@@ -44,7 +49,7 @@ def lines(rows: Sequence[Row], prices: Prices) -> Iterator[str]:
     for row in rows[:LINES_MAX]:
         price = prices.get((row["kafka_cluster_id"], row["group_id"]))
         yield (
-            f"{row['group_id']:<{_NAME_WIDTH - 1}} {duration(row['covered_ms']):>10}{row['rebalances']:>11,}{_silent(row):>26}"
+            f"{row['group_id']:<{_NAME_WIDTH - 1}} {duration(row['covered_ms']):>10}{_rebalances(row):>11}{_silent(row):>26}"
             f"{_known(row):>7}{_share(row['interrupted_share']):>6}{_priced(price):>24}  {help_words(row)}"
         )
     if len(rows) > LINES_MAX:
@@ -53,12 +58,21 @@ def lines(rows: Sequence[Row], prices: Prices) -> Iterator[str]:
     yield f"{count(len(rows), 'group')}: {partition_time(total_ms)} without a consumer, {count(sum(r['rebalances'] for r in rows), 'rebalance')}"
     yield "stood still: of all partitions, each time known to ± the partition's usual commit interval; known: of the silences around"
     yield "causes, how many could be measured; hit: partitions of members that did nothing, and were interrupted; a rebalance: for"
-    yield "how long it stops a partition, with a 90 % interval, once ten were measured"
+    yield "how long it stops a partition, with a 90 % interval, once ten were measured; -: not counted, or there is none"
 
 
 def help_words(row: Row) -> str:
     """Say what would help a group of gold/bill."""
     return _HELP[row["help"]].format(**row)
+
+
+def is_counted(row: Row) -> bool:
+    """Say whether rebalances of a group of gold/bill are counted at all; where they are not, 0 is no figure."""
+    return bool(row["group_type"] != GroupType.SHARE.value)
+
+
+def _rebalances(row: Row) -> str:
+    return f"{row['rebalances']:,}" if is_counted(row) else "-"
 
 
 def _silent(row: Row) -> str:
@@ -84,12 +98,18 @@ def _priced(price: Price | None) -> str:
 
 
 def document(rows: Sequence[Row], prices: Prices, *, from_ms: int, bad_records: int) -> dict[str, Any]:
-    """Return the bills for programs; times are Unix milliseconds."""
+    """Return the bills for programs; times are Unix milliseconds, and what is not counted is null."""
     return {
         "from_ms": from_ms,
         "bad_records": bad_records,
-        "groups": [{**row, "price": _document(prices.get((row["kafka_cluster_id"], row["group_id"])))} for row in rows],
+        "groups": [
+            {**row, **_uncounted(row), "price": _document(prices.get((row["kafka_cluster_id"], row["group_id"])))} for row in rows
+        ],
     }
+
+
+def _uncounted(row: Row) -> dict[str, None]:
+    return {} if is_counted(row) else dict.fromkeys(OF_REBALANCES)
 
 
 def _document(price: Price | None) -> dict[str, Any] | None:

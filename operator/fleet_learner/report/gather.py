@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner.days.facts import DAY_MS
+from fleet_learner.offsets.codec import GroupType
 from staticgroup.api.journal import EndKind
 
 from .build import GroupHistory, sum_counts
@@ -145,10 +146,11 @@ def bill_row(row: Mapping[str, Any], key: GroupKey | None, help_words: str) -> B
     help_words: what would help.
     """
     by_restarts, silent, margin = row["restart_rebalances"], row["silent_partition_ms"], row["margin_partition_ms"]
+    is_counted = row["group_type"] != GroupType.SHARE.value
     return BillRow(
         key=key or GroupKey(kafka_cluster_id=row["kafka_cluster_id"], group_id=row["group_id"]),
         covered_days=row["covered_ms"] / DAY_MS,
-        rebalances={"by restarts": by_restarts, "otherwise": row["rebalances"] - by_restarts},
+        rebalances={"by restarts": by_restarts, "otherwise": row["rebalances"] - by_restarts} if is_counted else {},
         low_silent_partition_ms=max(0, silent - margin),
         silent_partition_ms=silent,
         high_silent_partition_ms=silent + margin,

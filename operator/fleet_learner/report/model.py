@@ -229,7 +229,7 @@ class BillRow:
     Parameters
     ----------
     covered_days: of the topic's retention that tells of this group.
-    rebalances: by cause.
+    rebalances: by cause; empty where they are not counted.
     low_silent_partition_ms, silent_partition_ms, high_silent_partition_ms: partition time without progress, and its interval.
     is_measured: whether any silence could be measured; else how long partitions stood still is not known.
     interrupted_members: that stood still though they were not the cause.

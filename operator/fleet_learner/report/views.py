@@ -241,6 +241,8 @@ def _points(now: float | None, then: float | None) -> str:
 
 def causes(row: BillRow) -> str:
     """Write a bill's rebalances by cause, the most frequent first."""
+    if not row.rebalances:
+        return "not counted"
     found = sorted(row.rebalances.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{amount(number)} {cause}" for cause, number in found if number) or "none"
 

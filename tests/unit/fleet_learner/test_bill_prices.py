@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet_learner.bill.account import Help
-from fleet_learner.bill.page import LINES_MAX, dearest_first, document, lines
+from fleet_learner.bill.page import LINES_MAX, dearest_first, document, help_words, lines
 from fleet_learner.bill.prices import price
 from fleet_learner.bill.schemas import BILL
 from fleet_learner.cli import main
 from fleet_learner.estimates.price import Price
+from fleet_learner.report.gather import bill_row
+from fleet_learner.report.views import causes
 from staticgroup.api.recommendation import PriceSource
 
 measured = st.tuples(st.integers(0, 60_000), st.integers(1, 40), st.integers(0, 5_000))
@@ -72,6 +74,28 @@ def test_the_dearest_group_comes_first_and_says_what_would_help() -> None:
     assert "75 %" in found[1]
     assert "not known" in found[2]
     assert "3 times" in found[2]
+
+
+def test_what_is_not_counted_is_no_zero() -> None:
+    """Epochs of share groups (KIP-932) are not read: 0 rebalances would say that none of them ever rebalances."""
+    share = row("share", group_type="Share", help=Help.SHARE_GROUP.value)
+    (said,) = (line for line in lines([share], {}) if line.startswith("share"))
+    assert said.split()[:4] == ["share", "0", "ms", "-"]  # covered, then rebalances
+    assert "share groups have no static members, and their rebalances are not counted" in said
+    (told,) = document([share], {}, from_ms=0, bad_records=0)["groups"]
+    assert {told[name] for name in ("rebalances", "restart_rebalances", "restarts", "departures", "joins", "unchanged")} == {None}
+    (counted,) = document([row("calm", group_type="Classic")], {}, from_ms=0, bad_records=0)["groups"]
+    assert (counted["rebalances"], counted["restarts"]) == (0, 0)
+    assert causes(bill_row(share, None, "")) == "not counted"
+    assert causes(bill_row(row("calm"), None, "")) == "none"
+
+
+def test_an_advice_comes_with_its_condition() -> None:
+    """Static members of KIP-1071 take clients and brokers of Kafka 4.4; a scale-down and up looks like a restart."""
+    streams = row("s", group_type="Streams", rebalances=7, restart_rebalances=6, help=Help.STATIC_MEMBERSHIP_OF_STREAMS.value)
+    assert help_words(streams).startswith("static membership, if clients and brokers are of Kafka 4.4 or newer and it has state stores: 6 of 7")
+    back = row("c", static_back=2, help=Help.LONGER_TIMEOUT.value)
+    assert help_words(back).startswith("a longer session timeout, if they restarted and were not scaled down and up: 2 times")
 
 
 def test_a_long_bill_is_cut_on_the_terminal_only() -> None:
