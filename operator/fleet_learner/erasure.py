@@ -9,6 +9,7 @@ owner's to clear. Every step may be done twice, so an erasure that was killed is
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -55,13 +56,23 @@ class Subject:
         )
 
     def is_written_in(self, text: Column) -> Column:
-        """Return whether a text that is no record of the journal speaks of the subject."""
+        """Return whether a text that is no record of the journal speaks of the subject: by any of its fields, whole or torn."""
         from pyspark.sql import functions as F
 
-        names = [f'"{self.group[1]}"'] if self.group is not None else []
-        if self.namespace is not None:
-            names = [f'"{self.namespace}"', f'"{self.namespace}/', f"/ns/{self.namespace}/"]
-        return reduce(lambda one, other: one | other, (F.contains(text, F.lit(name)) for name in names))
+        within = [F.contains(text, F.lit(name + end)) for name, ends in self._beginnings() for end in ends]
+        torn = [F.endswith(text, F.lit(name)) for name, _ in self._beginnings()]
+        return reduce(lambda one, other: one | other, [*within, *torn])
+
+    def _beginnings(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Return how JSON writes the subject's name where a text or a part of a path begins, and what may come behind it."""
+        if self.group is None:
+            return [(f'"{self.namespace}', ('"', "/")), (f"/ns/{self.namespace}", ('"', "/"))]
+        found = []
+        for is_ascii in (True, False):  # who wrote the record may have escaped the one or the other way
+            group, key = (json.dumps(each, ensure_ascii=is_ascii)[1:-1] for each in (self.group[1], "/".join(self.group)))
+            # `subject` and `partitionkey` begin with the cluster: <cluster>/<group>[/<instance id>].
+            found += [(f'"{group}', ('"',)), (key, ('"', "/"))]
+        return list(dict.fromkeys(found))
 
 
 def erase_facts(journal: Lake, learned: Lake, subject: Subject) -> dict[str, int]:
