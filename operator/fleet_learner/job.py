@@ -22,14 +22,15 @@ from .metrics import RunMetrics
 from .progress import Progress
 from .recommendations.histories import Bounds, Terms
 from .session import new_session
+from .terminal import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def say(text: str) -> None:
-    """Print one line of a result."""
-    sys.stdout.write(f"{text}\n")
+    """Print one line of a result; names in it are others' words, and do nothing to the terminal."""
+    sys.stdout.write(f"{printable(text)}\n")
     sys.stdout.flush()
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from fleet_learner.terminal import printable
+
 from .compare import Fact, Finding, LogRebalance, MemberFact
 
 _COLUMNS = (
@@ -23,8 +25,8 @@ def lines(findings: Sequence[Finding]) -> Iterator[str]:
     yield f"{'group':<{_NAME_WIDTH}}" + "  ".join("".join(f"{n:>{_WIDTH}}" for n in names) for _, names in _COLUMNS)
     for each in findings:
         cells = "  ".join("".join(f"{value:>{_WIDTH}}" for value in part) for part in _values(each))
-        yield f"{each.group_id:<{_NAME_WIDTH - 1}} {cells}{'' if each.agrees else '  differs'}"
-        yield from (f"    {text}" for text in differences(each))
+        yield f"{printable(each.group_id):<{_NAME_WIDTH - 1}} {cells}{'' if each.agrees else '  differs'}"
+        yield from (f"    {printable(text)}" for text in differences(each))
 
 
 def _values(each: Finding) -> tuple[tuple[int, ...], ...]:

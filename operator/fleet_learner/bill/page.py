@@ -9,6 +9,7 @@ from typing import Any, Final
 from fleet_learner.estimates.price import Price
 from fleet_learner.offsets.codec import GroupType
 from fleet_learner.report.units import count, duration, partition_time, percent
+from fleet_learner.terminal import printable
 
 from .account import OF_REBALANCES, Help
 
@@ -49,7 +50,7 @@ def lines(rows: Sequence[Row], prices: Prices) -> Iterator[str]:
     for row in rows[:LINES_MAX]:
         price = prices.get((row["kafka_cluster_id"], row["group_id"]))
         yield (
-            f"{row['group_id']:<{_NAME_WIDTH - 1}} {duration(row['covered_ms']):>10}{_rebalances(row):>11}{_silent(row):>26}"
+            f"{printable(row['group_id']):<{_NAME_WIDTH - 1}} {duration(row['covered_ms']):>10}{_rebalances(row):>11}{_silent(row):>26}"
             f"{_known(row):>7}{_share(row['interrupted_share']):>6}{_priced(price):>24}  {help_words(row)}"
         )
     if len(rows) > LINES_MAX:

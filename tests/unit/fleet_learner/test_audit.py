@@ -279,6 +279,13 @@ def test_what_differs_is_named_with_its_times() -> None:
     assert text[3].startswith("    missing in the journal")
 
 
+def test_a_name_neither_begins_a_line_nor_moves_the_cursor() -> None:
+    odd = replace(audit([found(100)], Account()), group_id="g\nother 0 0\x1b[2J")
+    text = list(lines([odd]))
+    assert text[2].startswith("g\\nother 0 0\\x1b[2J ")
+    assert all(line.isprintable() for line in text)
+
+
 def test_the_document_for_programs_says_the_same() -> None:
     one = audit([found(100), moved(200, 1)], Account())
     made = document([one], kafka_cluster_id="kc", from_ms=5, tolerance_ms=7)

@@ -90,6 +90,14 @@ def test_what_is_not_counted_is_no_zero() -> None:
     assert causes(bill_row(row("calm"), None, "")) == "none"
 
 
+def test_a_group_id_neither_begins_a_line_nor_moves_the_cursor() -> None:
+    """Kafka allows any character in it: one that looks like a line of the bill, one that clears the screen."""
+    ids = ["a\nbilling   9 partition-h", "x\x1b[2J", "y\u202ez"]
+    found = list(lines([row(each) for each in ids], {}))
+    assert len(found) == len(list(lines([row("a"), row("b"), row("c")], {})))
+    assert [line.split("  ")[0] for line in found[1:4]] == ["a\\nbilling", "x\\x1b[2J", "y\\u202ez"]
+
+
 def test_an_advice_comes_with_its_condition() -> None:
     """Static members of KIP-1071 take clients and brokers of Kafka 4.4; a scale-down and up looks like a restart."""
     streams = row("s", group_type="Streams", rebalances=7, restart_rebalances=6, help=Help.STATIC_MEMBERSHIP_OF_STREAMS.value)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fleet_learner import cli, jobs, stages
+from fleet_learner import cli, job, jobs, stages
 from fleet_learner.configuration import Configuration, ConfigurationError, read_configuration
 from fleet_learner.progress import Progress, line
 
@@ -182,6 +182,12 @@ def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("fleet-learner: no space left on device")
     assert "spark.local.dir" in line
+
+
+def test_what_a_result_says_is_one_line_whatever_names_are_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of groups, protocols and sources are others' words."""
+    job.say("set aside: k/a\nk/b\x1b[2J\udcff (P)")
+    assert capsys.readouterr().out == "set aside: k/a\\nk/b\\x1b[2J\\udcff (P)\n"
 
 
 def test_a_journal_that_ends_before_the_window_is_named() -> None:

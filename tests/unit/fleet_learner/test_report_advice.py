@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,8 +14,9 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fleet_learner import cli
 from fleet_learner.recommendations.policy import CHANGE_MS_MIN, CHANGE_PERCENT_MIN
-from fleet_learner.report.advice.carrier import FIXED_MS_MAX, FOLLOWING_SOURCES
+from fleet_learner.report.advice.carrier import FIXED_MS_MAX, FOLLOWING_SOURCES, bill_command
 from fleet_learner.report.advice.clusters import advise_clusters
 from fleet_learner.report.advice.groups import advise, is_small
 from fleet_learner.report.model import Advice, GroupKey, Saving, Verdict
@@ -102,6 +104,19 @@ def test_names_that_a_shell_would_act_on_are_quoted() -> None:
     words = shlex.split(advice.command)
     assert words[words.index("--entity-name") + 1] == group
     assert words[-1] == "consumer.session.timeout.ms=90000"
+
+
+@pytest.mark.parametrize("group", ["-orders", "--help", "a b", "x'y\\z", "a\nb", "x\x1b[2J'", "größe", "\u202etxt", "$(reboot)"])
+def test_an_advised_command_takes_any_group_id_and_stands_on_one_line(group: str) -> None:
+    """Kafka allows any character in it; argparse takes what begins with a dash for a flag, unless it is part of one word."""
+    command = bill_command(group)
+    assert command.isprintable()
+    read = subprocess.run(["bash", "-c", f"for word in {command}; do printf '%s\\0' \"$word\"; done"], env={"BOOTSTRAP": "kafka:9092", "LC_ALL": "C.UTF-8"},
+                          capture_output=True, check=True, encoding="utf-8").stdout.split("\0")[:-1]  # fmt: skip
+    options = cli._parser().parse_args(read[1:])
+    assert (options.groups, options.bootstrap) == ([group], "kafka:9092")
+    told_command = told(group_id=group, protocol="Consumer", setting=Setting.CONSUMER_SESSION_TIMEOUT).command
+    assert told_command.isprintable()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import json
 import shlex
 from typing import Final
 
+from fleet_learner.terminal import shell_word
 from staticgroup.api.recommendation import Recommendation, Setting
 
 from ..model import GroupKey
@@ -80,7 +81,7 @@ def wave_note(recommendation: Recommendation) -> str:
 
 def bill_command(group_id: str | None = None) -> str:
     """Return the command that measures what rebalances cost, for one group or for all."""
-    return f"fleet-learner bill --bootstrap {_BROKERS}" + (f" --group {shlex.quote(group_id)}" if group_id else "")
+    return f"fleet-learner bill --bootstrap {_BROKERS}" + (f" --group={shell_word(group_id)}" if group_id else "")
 
 
 def lasting_bill() -> str:
@@ -99,7 +100,7 @@ def _joined(*parts: str) -> str:
 def _group_config(group_id: str, setting: str, then_ms: int) -> str:
     return (
         f"kafka-configs.sh --bootstrap-server {_BROKERS} --alter --entity-type groups "
-        f"--entity-name {shlex.quote(group_id)} --add-config {setting}={then_ms}"
+        f"--entity-name {shell_word(group_id)} --add-config {setting}={then_ms}"
     )
 
 
