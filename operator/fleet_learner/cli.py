@@ -7,11 +7,13 @@ quick, and a machine without the extra `pipeline` is told what to install.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from .errors import EXIT_LEFT_OUT
@@ -25,6 +27,8 @@ EXIT_USAGE = 2
 EXIT_CONFLICT = 3
 _CARE = ("tidy", "erase")
 _MEASURED = ("run", "backfill")
+_TELLING = ("run", "backfill", "report", "demo", "tidy", "erase")
+"""Jobs that write into the folder for reports and recommendations."""
 _FULL = "No space left on device"
 _EXTRA = ("pyspark", "pyarrow", "numpy", "scipy", "confluent_kafka")
 _FLAGS: Final[Mapping[str, dict[str, Any]]] = {
@@ -99,6 +103,7 @@ def _ended(options: argparse.Namespace, configuration: Configuration, **more: An
 
     job = getattr(care if options.job in _CARE else jobs, options.job)
     try:
+        _assert_writable(options, configuration)
         status: int = job(configuration, **_job_options(options), **more)
     except ConfigurationError as error:
         return _failed(str(error), EXIT_USAGE)
@@ -115,6 +120,44 @@ def _ended(options: argparse.Namespace, configuration: Configuration, **more: An
             EXIT_FINDING,
         )
     return status
+
+
+def _assert_writable(options: argparse.Namespace, configuration: Configuration) -> None:
+    """Refuse what a job could not leave its results in, before minutes of work are lost by it."""
+    from .configuration import ConfigurationError
+
+    def refused(name: str, place: Path, error: OSError) -> ConfigurationError:
+        return ConfigurationError(f"{name}: {place} cannot be written: {error.strerror}")
+
+    file = getattr(options, "json_file", None)
+    if file is not None:
+        try:
+            _try_file(file)
+        except OSError as error:
+            raise refused("--json", file, error) from None
+    # Below the root it is the root's matter, and is told by its name.
+    if options.job in _TELLING and (folder := configuration.output_folder) == configuration.output:
+        try:
+            _try_folder(folder)
+        except OSError as error:
+            raise refused("output", folder, error) from None
+
+
+def _try_file(file: Path) -> None:
+    """Open a file as if to write, and leave it as it was; a pipe or a device is not touched."""
+    is_new = not file.exists()
+    if is_new or file.is_file() or file.is_dir():
+        with file.open("ab"):
+            pass
+    if is_new:
+        file.resolve().unlink()  # of a link, what it names
+
+
+def _try_folder(folder: Path) -> None:
+    """Ask the folder, or the nearest one above it that is there, whether something can be made in it."""
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
+    with TemporaryFile(dir=there):
+        pass
 
 
 def _leave(metrics: RunMetrics, where: MetricsSettings) -> None:

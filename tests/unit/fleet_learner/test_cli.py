@@ -93,6 +93,48 @@ def test_a_root_that_cannot_be_made_is_one_line_with_its_path(tmp_path: Path, ca
 
 
 @pytest.mark.parametrize(
+    ("place", "why"),
+    [("no/such/x.json", "No such file or directory"), ("file/x.json", "Not a directory"), (".", "Is a directory")],
+)
+@pytest.mark.parametrize("words", [["bill", "--bootstrap", "127.0.0.1:9"], ["audit", "--bootstrap", "127.0.0.1:9", "--cluster", "k", "--root", "x"]])
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], place: str, why: str
+) -> None:
+    pytest.importorskip("pyspark")
+    (tmp_path / "file").write_text("")
+    assert cli.main([*words, "--json", str(tmp_path / place)]) == cli.EXIT_USAGE
+    assert capsys.readouterr().err == f"fleet-learner: --json: {tmp_path / place} cannot be written: {why}\n"
+
+
+def test_asking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    old = tmp_path / "old.json"
+    old.write_text("{}")
+    seen: list[str] = []
+    monkeypatch.setattr(jobs, "bill", lambda *_, json_file, **__: seen.append(json_file.name) or 0)
+    (tmp_path / "link.json").symlink_to("target.json")
+    for name in ("old.json", "new.json", "link.json"):
+        assert cli.main(["bill", "--bootstrap", "x:9", "--json", str(tmp_path / name)]) == 0
+    assert seen == ["old.json", "new.json", "link.json"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link.json", "old.json"]
+    assert old.read_text() == "{}"
+
+
+@pytest.mark.parametrize("words", [["run", "--journal-files", "x"], ["backfill", "--from", "2026-10-01"], ["report"], ["demo"]])
+def test_an_output_that_cannot_be_written_is_told_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    pytest.importorskip("pyspark")
+    (tmp_path / "file").write_text("")
+    output, root = tmp_path / "file" / "output", tmp_path / "root"
+    assert cli.main([*words, "--root", str(root), "--output", str(output)]) == cli.EXIT_USAGE
+    assert capsys.readouterr().err == f"fleet-learner: output: {output} cannot be written: Not a directory\n"
+    assert cli.main([*words, "--root", "s3a://bucket/fleet"]) == cli.EXIT_USAGE
+    assert capsys.readouterr().err.startswith("fleet-learner: output: name a folder for reports and recommendations")
+    assert not root.exists()
+
+
+@pytest.mark.parametrize(
     ("text", "ms"),
     [
         ("2026-10-01", 1_790_812_800_000),
