@@ -7,7 +7,7 @@ finds what is done and goes on.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -178,10 +178,32 @@ def tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -
         bill=_bill_rows(job, tables.start_ms, tables.as_of_ms),
         money=job.configuration.report.money,
     )
+    if told := bounds_for_nobody(terms.bounds, (row.key.kafka_cluster_id for row in made.rows)):
+        say(told)
     written = write_report(made, job.configuration.output_folder / REPORTS)
     _say_report(made, written)
     _measure(job.metrics, made, aside=len(aside), expires_ms=tables.as_of_ms + terms.valid_ms)
     return made
+
+
+def bounds_for_nobody(named: Iterable[str], there: Iterable[str]) -> str:
+    """Say for which Kafka clusters bounds are configured that no group of a run is in; "" when there is none.
+
+    Parameters
+    ----------
+    named: ids of Kafka clusters that have bounds of their own; "" stands for all others.
+    there: that of each group of the run.
+    """
+    ids = sorted(set(there))
+    lost = sorted({*named} - {*ids, ""})
+    if not lost or not ids:
+        return ""
+    which = f"Kafka cluster{'s' if len(lost) > 1 else ''} {', '.join(lost)}"
+    more = f" and {len(ids) - NAMED_MAX} more" if len(ids) > NAMED_MAX else ""
+    return (
+        f"brokers: no group of this run is in the {which}, so what is said there holds for none; "
+        f"there are: {', '.join(ids[:NAMED_MAX])}{more}"
+    )
 
 
 def _measure(metrics: RunMetrics, made: Report, *, aside: int, expires_ms: int) -> None:

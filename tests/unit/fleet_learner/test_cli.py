@@ -239,6 +239,19 @@ def test_a_journal_that_ends_before_the_window_is_named() -> None:
     assert stages.beyond_window(0, 1) == stages.beyond_window(5, 5) == ""
 
 
+def test_bounds_that_hold_for_no_group_are_said_with_the_clusters_that_are_there() -> None:
+    """A mistyped id left the brokers' own bounds unused, and nobody knew."""
+    there = ["c", "a", "b", "a"]
+    assert stages.bounds_for_nobody(["", "a", "c"], there) == ""
+    assert stages.bounds_for_nobody(["", "a", "B"], there) == (
+        "brokers: no group of this run is in the Kafka cluster B, so what is said there holds for none; there are: a, b, c"
+    )
+    many = stages.bounds_for_nobody(["y", "x"], [f"k{n}" for n in range(9)])
+    assert "in the Kafka clusters x, y," in many
+    assert many.endswith("there are: k0, k1, k2, k3, k4 and 4 more")
+    assert stages.bounds_for_nobody(["x"], []) == "", "where there is no group, none is missing"
+
+
 def test_flags_become_a_configuration() -> None:
     options = cli._parser().parse_args(["run", "--root", "/data", "--bootstrap", "b:9092", "--as-of", "2026-10-01"])
     read = read_configuration(options.config, cli._flags(options))
