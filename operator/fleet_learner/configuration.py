@@ -12,7 +12,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from staticgroup.api.schema import TIMEOUT_MS_MAX
 
@@ -20,6 +29,19 @@ from .lake import local_path, uri_of
 from .report.model import Money
 
 PositiveInt = Annotated[int, Field(gt=0)]
+
+
+def _from_home(place: Any, info: ValidationInfo) -> Any:
+    """Read `~` and `~name` at the beginning of a path as a home folder, as a shell does: nobody else would, in a file."""
+    if not isinstance(place, str | Path) or not str(place).startswith("~"):
+        return place
+    try:
+        return Path(place).expanduser()
+    except RuntimeError:
+        raise ValueError(f"{info.field_name}: {place}: there is no such home folder") from None
+
+
+LocalPath = Annotated[Path, BeforeValidator(_from_home)]
 
 
 class ConfigurationError(ValueError):
@@ -61,7 +83,7 @@ class OffsetsLogSettings(_Section):
 class MetricsSettings(_Section):
     """Where a run leaves its figures for an alert; nowhere by default."""
 
-    file: Path | None = None
+    file: LocalPath | None = None
     pushgateway: str | None = Field(None, pattern=r"^https?://[^@?#]+$", description="Without a user or a password.")
 
 
@@ -149,12 +171,12 @@ class Configuration(_Section):
     """
 
     root: str
-    journal_files: Path | None = None
+    journal_files: LocalPath | None = None
     kafka: KafkaJournal | None = None
     kafka_clusters: tuple[NamedJournal, ...] = ()
     offsets_logs: tuple[OffsetsLogSettings, ...] = ()
     metrics: MetricsSettings = MetricsSettings()
-    output: Path | None = None
+    output: LocalPath | None = None
     window_days: PositiveInt = 30
     rewrite_days: PositiveInt = 3
     valid_days: PositiveInt = 7
@@ -168,8 +190,9 @@ class Configuration(_Section):
 
     @field_validator("root", mode="before")
     @classmethod
-    def _is_uri(cls, root: Any) -> Any:
-        return uri_of(root) if isinstance(root, str | Path) and str(root) else root
+    def _is_uri(cls, root: Any, info: ValidationInfo) -> Any:
+        place = _from_home(root, info)
+        return uri_of(place) if isinstance(place, str | Path) and str(place) else place
 
     @model_validator(mode="after")
     def _are_distinct(self) -> Self:

@@ -252,6 +252,20 @@ def test_bounds_that_hold_for_no_group_are_said_with_the_clusters_that_are_there
     assert stages.bounds_for_nobody(["x"], []) == "", "where there is no group, none is missing"
 
 
+def test_a_tilde_in_a_file_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell does the same with a flag; in a file nobody else would, and a folder named ~ would come to be."""
+    monkeypatch.setenv("HOME", "/home/me")
+    file = tmp_path / "fleet.yaml"
+    file.write_text("root: ~/fleet\noutput: ~/out\njournal_files: '~'\nmetrics: {file: ~/fleet.prom}\n")
+    read = read_configuration(file, {})
+    assert (read.root, read.output, read.journal_files) == ("file:/home/me/fleet", Path("/home/me/out"), Path("/home/me"))
+    assert read.metrics.file == Path("/home/me/fleet.prom")
+    assert read_configuration(None, {"root": Path("~/x"), "output": Path("a~b/~")}).root == "file:/home/me/x"
+    assert read_configuration(None, {"root": "s3a://bucket/~/x", "output": "a~b/~"}).output == Path("a~b/~")
+    with pytest.raises(ConfigurationError, match=r"^root: ~no-such-user/x: there is no such home folder$"):
+        read_configuration(None, {"root": "~no-such-user/x"})
+
+
 def test_flags_become_a_configuration() -> None:
     options = cli._parser().parse_args(["run", "--root", "/data", "--bootstrap", "b:9092", "--as-of", "2026-10-01"])
     read = read_configuration(options.config, cli._flags(options))
