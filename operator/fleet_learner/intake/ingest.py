@@ -72,7 +72,7 @@ class Horizon:
     ----------
     rewrite_days: at least so many days before the newest fact of the run before.
     open_days_max: an outage that lasts for longer is blind from then on.
-    backfill_from_ms: once, from here on; None for an ordinary run.
+    backfill_from_ms: once, from here on where that is earlier; None for an ordinary run.
     """
 
     rewrite_days: int = 3
@@ -252,7 +252,7 @@ def _outages(run: _Run) -> None:
     newest_ms, heard = _heard_of(run)
     end_ms = min(run.plan.as_of_ms, newest_ms)
     since_ms = _since(run.before, heard, end_ms, settings["open_days_max"])
-    from_ms = rewrite_from_ms(_may_be_open(run), since_ms, settings)
+    from_ms = rewrite_from_ms(_opened_ms(run), since_ms, settings)
     run.counts |= {_NEWEST: newest_ms, "rewrite_from_ms": from_ms, "window_end_ms": end_ms}
     run.counts |= {f"{_WATERMARK}{uid}": newest for uid, (_, newest) in heard.items()}
     run.counts |= {name: at_ms for name, at_ms in _watermarks(run.before).items() if at_ms > run.counts.get(name, -1)}
@@ -269,14 +269,20 @@ def _outages(run: _Run) -> None:
     run.counts |= _outside(run, from_ms, end_ms)
 
 
-def _may_be_open(run: _Run) -> DataFrame:
-    """Return silver/outages as it was, without days of which no outage can be open any more."""
+def _opened_ms(run: _Run) -> int | None:
+    """Return when the first outage began that was open; on most days silver/outages has none that can be."""
+    from pyspark.sql import functions as F
+
     before = run.before
     since_ms = None
     if before is not None and "window_end_ms" in before.counts:
         days = max(each.settings.get("open_days_max", 0) for each in (before.plan, run.plan))
         since_ms = before.counts["window_end_ms"] - (days + 1) * DAY_MS
-    return run.lake.published(schemas.OUTAGES, before, since_ms=max(0, since_ms) if since_ms is not None else None)
+    old = run.lake.published(schemas.OUTAGES, before, since_ms=max(0, since_ms) if since_ms is not None else None)
+    # A departed member may be removed yet.
+    is_away = F.col("end_kind").isin(EndKind.OPEN.value, EndKind.DEPARTED.value)
+    opened_ms: int | None = old.where(is_away).agg(F.min("down_ms")).collect()[0][0]
+    return opened_ms
 
 
 def _outside(run: _Run, from_ms: int, end_ms: int) -> dict[str, int]:
@@ -337,26 +343,17 @@ def _newest_ms(before: Published | None) -> int:
     return before.counts.get(_NEWEST, 0) if before is not None else 0
 
 
-def rewrite_from_ms(old: DataFrame, newest_ms: int, settings: Mapping[str, Any]) -> int:
+def rewrite_from_ms(opened_ms: int | None, newest_ms: int, settings: Mapping[str, Any]) -> int:
     """Return the midnight (UTC) from which outages are made again.
 
     Parameters
     ----------
-    old: silver/outages as it was.
+    opened_ms: when the first outage began that was open; None when none was.
     newest_ms: time of the newest fact or beat before this run, of the cluster that is furthest behind; 0 when there was none.
-    settings: of the plan.
+    settings: of the plan. A backfill reaches further back, never less far: what is new is read once.
     """
-    from pyspark.sql import functions as F
-
-    if settings["backfill_from_ms"] is not None:
-        start = int(settings["backfill_from_ms"])
-    else:
-        start = max(0, newest_ms - settings["rewrite_days"] * DAY_MS)
-        # A departed member may be removed yet.
-        is_away = F.col("end_kind").isin(EndKind.OPEN.value, EndKind.DEPARTED.value)
-        opened = old.where(is_away).agg(F.min("down_ms")).collect()[0][0]
-        start = min(start, opened if opened is not None else start)
-    return start // DAY_MS * DAY_MS
+    starts = [max(0, newest_ms - settings["rewrite_days"] * DAY_MS), opened_ms, settings["backfill_from_ms"]]
+    return int(min(start for start in starts if start is not None)) // DAY_MS * DAY_MS
 
 
 def _is_same(old: Mapping[str, TableState], table: schemas.Table, version: int) -> bool:

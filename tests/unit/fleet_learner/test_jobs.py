@@ -21,7 +21,7 @@ from fleet_learner.configuration import (
     read_configuration,
 )
 from fleet_learner.errors import SourceError, UnreachableError
-from fleet_learner.intake.ingest import LEFT_OUT, Horizon, _new_plan
+from fleet_learner.intake.ingest import DAY_MS, LEFT_OUT, Horizon, _new_plan, rewrite_from_ms
 from fleet_learner.job import Job
 from fleet_learner.lake import Plan, Published
 from fleet_learner.sources.journal_topic import JournalTopic
@@ -88,6 +88,18 @@ def test_a_run_whose_only_sources_cannot_be_read_fails_with_the_first_reason() -
     silent = [Readable(name, UnreachableError(f"{name} does not answer")) for name in ("one", "two")]
     with pytest.raises(UnreachableError, match="one does not answer"):
         _new_plan(None, silent, 2, Horizon(), lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("opened_day", "backfill_day", "day"), [(None, None, 1), (None, 13, 1), (0, 13, 0), (None, 0, 0), (3, 2, 1), (0, None, 0)]
+)
+def test_a_backfill_makes_no_fewer_days_again_than_an_ordinary_run(
+    opened_day: int | None, backfill_day: int | None, day: int
+) -> None:
+    """Facts are new to one run only: days that it passes over stay without them."""
+    settings = {"rewrite_days": 3, "backfill_from_ms": None if backfill_day is None else backfill_day * DAY_MS + 5}
+    opened_ms = None if opened_day is None else opened_day * DAY_MS + 7
+    assert rewrite_from_ms(opened_ms, 4 * DAY_MS + 9, settings) == day * DAY_MS
 
 
 def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
