@@ -153,8 +153,7 @@ def audit(
         told = journal_accounts(*silver, kafka_cluster_id=kafka_cluster_id, groups=groups)
         if not told:
             raise JobError(f"the journal knows no such group of the Kafka cluster {kafka_cluster_id}")
-        kafka.register(job.spark)
-        records = job.spark.read.format(kafka.FORMAT).options(**configuration.kafka.options, **options).load()
+        records = kafka.load(job.spark, configuration.kafka.options, options)
         job.progress.begin("log")
         log = log_accounts(records, sorted(told))
     found = compare(log, told, from_ms=from_ms, tolerance_ms=tolerance_ms)

@@ -7,11 +7,13 @@ need a real one: see test_offsets_topic.py.
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from fleet_learner import schemas
+from fleet_learner.bill.log import OffsetsLog
 from fleet_learner.sources import kafka
 from fleet_learner.sources.topic import DataLossError, Range, TopicReader
 from pipeline.conftest import Topics
@@ -104,6 +106,37 @@ def test_one_reader_reads_one_range_after_the_other_exactly(topics: Topics) -> N
         offsets = [m.offset() for batch in reader.read(Range("again", 1, start, end)) for m in batch]
         assert offsets == list(range(start, end))
     reader.close()
+
+
+class Session:
+    """A session that notes the options of what is read, and reads nothing."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, str] = {}
+        self.read, self.dataSource = self, SimpleNamespace(register=lambda _: None)
+
+    def format(self, _: str) -> Session:
+        return self
+
+    def options(self, **told: str) -> Session:
+        self.told = told
+        return self
+
+    def load(self) -> None:
+        return None
+
+
+def test_an_option_that_a_command_sets_itself_may_stand_in_the_configuration_in_any_case(topics: Topics) -> None:
+    """Names of Spark's options have no case: of two the one of the command holds."""
+    fill(topics, "log", 4)
+    session = Session()
+    kafka.load(cast("Any", session), options(topics, "log", STARTINGOFFSETS="latest"), {"startingOffsets": "earliest"})
+    assert session.told == {**options(topics, "log"), "startingoffsets": "earliest"}
+    for name in ("failOnDataLoss", "FAILONDATALOSS", "Subscribe", "endingOffsets", "Kafka.Bootstrap.Servers"):
+        log = OffsetsLog({name: "true", **options(topics, "other")}, "log")
+        log.records(cast("Any", session))
+        assert (session.told["failondataloss"], session.told["subscribe"]) == ("false", "log")
+        assert json.loads(session.told["endingoffsets"]) == {"log": {"0": 1, "1": 1, "2": 1, "3": 1}}
 
 
 def test_options_are_checked_before_anything_starts() -> None:

@@ -37,10 +37,8 @@ class OffsetsLog:
 
     def __init__(self, options: Mapping[str, str], topic: str) -> None:
         self._topic = topic
-        self._options = {**options, "subscribe": topic}
-        self._settings: dict[str, Any] = {
-            name.removeprefix("kafka."): v for name, v in options.items() if name.startswith("kafka.")
-        }
+        self._options = kafka.joined(options, {"subscribe": topic})
+        self._settings: dict[str, Any] = dict(kafka.Connection.of(self._options).settings)
         self.kafka_cluster_id = self._looked_up()
         self._logs = self._readable()
 
@@ -132,14 +130,13 @@ class OffsetsLog:
         ----------
         start, end: offsets by partition; the partitions of `end` are read.
         """
-        kafka.register(spark)
         offsets = {
             "startingOffsets": json.dumps(kafka.to_json({self._topic: self.starts if start is None else start})),
             "endingOffsets": json.dumps(kafka.to_json({self._topic: self.ends if end is None else end})),
             # Only the beginning of the log can go meanwhile, and what is left says itself from where on it is whole.
             "failOnDataLoss": "false",
         }
-        return spark.read.format(kafka.FORMAT).options(**self._options, **offsets).load()
+        return kafka.load(spark, self._options, offsets)
 
     def end_offsets(self, spark: SparkSession, topics: Iterable[str], now_ms: int) -> DataFrame:
         """Sample where topics end; one that may not be described, or is gone, is left out."""

@@ -28,8 +28,8 @@ class JournalTopic:
 
     def __init__(self, options: Mapping[str, str], records_per_run: int | None = None, label: str = "") -> None:
         self.label = label
-        self.options = dict(options)
-        self.connection = kafka.Connection.of({name.lower(): value for name, value in options.items()})
+        self.options = kafka.joined(options)
+        self.connection = kafka.Connection.of(self.options)
         self.records_per_run = records_per_run
 
     @property
@@ -68,9 +68,8 @@ class JournalTopic:
         """Return the records of a plan, with the columns of bronze/events."""
         if plan["start"] == plan["end"]:
             return spark.createDataFrame([], schemas.EVENTS.spark_nullable)
-        kafka.register(spark)
         offsets = {"startingOffsets": json.dumps(plan["start"]), "endingOffsets": json.dumps(plan["end"])}
-        return of_kafka(spark.read.format(kafka.FORMAT).options(**self.options, **offsets).load())
+        return of_kafka(kafka.load(spark, self.options, offsets))
 
 
 def of_kafka(records: DataFrame) -> DataFrame:

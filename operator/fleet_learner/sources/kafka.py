@@ -24,7 +24,7 @@ from .topic import EARLIEST, LATEST, Offsets, Range, TopicReader, ranges, resolv
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 FORMAT: Final = "staticgroup-kafka"
@@ -176,13 +176,20 @@ class KafkaSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch side."""
-        return KafkaBatchReader(_lowered(self.options))
+        return KafkaBatchReader(joined(self.options))
 
 
-def _lowered(options: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in options.items()}
+def joined(*options: Mapping[str, str]) -> dict[str, str]:
+    """Return several sets of options as one, with names in lower case, as Spark takes them; of two with a name the later one says."""
+    return {name.lower(): value for each in options for name, value in each.items()}
 
 
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("staticgroup-kafka")` work in this session."""
     spark.dataSource.register(KafkaSource)
+
+
+def load(spark: SparkSession, *options: Mapping[str, str]) -> DataFrame:
+    """Return the records that options tell of, with the columns of the JVM source; of two options with a name the later one says."""
+    register(spark)
+    return spark.read.format(FORMAT).options(**joined(*options)).load()
