@@ -5,7 +5,8 @@ from __future__ import annotations
 from .configuration import Configuration
 from .erasure import Subject, erase_bill, erase_facts, groups_of
 from .errors import JobError
-from .intake.ingest import Horizon, ingest
+from .intake.ingest import ingest
+from .intake.planning import Horizon
 from .job import Job, opened, say
 from .lake.upkeep import present, vacuum
 from .recommendations.snapshot import delete_old_snapshots

@@ -13,7 +13,8 @@ from . import gold, schemas
 from .configuration import Configuration, ConfigurationError
 from .days.facts import DAY_MS, StopDurations
 from .errors import EXIT_LEFT_OUT
-from .intake.ingest import LEFT_OUT, TABLES, Source
+from .intake.ingest import TABLES
+from .intake.planning import LEFT_OUT, Source
 from .lake import Lake, local_path
 from .lake.lock import only_writer
 from .lake.object_store import PROBE, is_in_object_store, probe, settings_for

@@ -17,7 +17,7 @@ from .assembly import feature_rows
 from .configuration import Configuration, ConfigurationError
 from .errors import JobError
 from .estimates.kaplan_meier import kaplan_meier
-from .intake.ingest import Horizon
+from .intake.planning import Horizon
 from .job import opened, say
 from .metrics import RunMetrics
 from .progress import Progress

@@ -17,7 +17,8 @@ from .assembly import assemble
 from .days import increment
 from .estimates.price import Price
 from .gold import Silver
-from .intake.ingest import Horizon, ingest
+from .intake.ingest import ingest
+from .intake.planning import Horizon
 from .job import Job, say
 from .lake import Published
 from .lake.lake import day_of

@@ -13,7 +13,8 @@ from fleet_learner import gold, schemas
 from fleet_learner.days import increment
 from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.days.replay import replayed_days
-from fleet_learner.intake.ingest import Horizon, ingest
+from fleet_learner.intake.ingest import ingest
+from fleet_learner.intake.planning import Horizon
 from fleet_learner.lake import Lake, Plan, Published
 from fleet_learner.recommendations.histories import Terms
 from fleet_learner.simulated.fleet import journal_lines

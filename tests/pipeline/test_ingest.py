@@ -11,7 +11,8 @@ import pytest
 
 from fleet_learner import schemas
 from fleet_learner.intake import quality
-from fleet_learner.intake.ingest import DAY_MS, TABLES, Horizon, ingest
+from fleet_learner.intake.ingest import DAY_MS, TABLES, ingest
+from fleet_learner.intake.planning import Horizon
 from fleet_learner.lake import Lake, Published
 from fleet_learner.sources.files import JournalFiles
 from fleet_learner.sources.journal_topic import JournalTopic

@@ -7,7 +7,7 @@ from typing import Final
 
 from fleet_learner.configuration import OffsetsLogSettings
 from fleet_learner.errors import JobError
-from fleet_learner.intake.ingest import LEFT_OUT
+from fleet_learner.intake.planning import LEFT_OUT
 from fleet_learner.lake import Lake, Published
 
 from .daily import bill_lake, take_in

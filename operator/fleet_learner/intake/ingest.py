@@ -1,7 +1,7 @@
 """One run of ingest: what is new in the sources becomes bronze, silver and a published run, exactly once.
 
 The one idea: a run is a function of its plan and of the tables before it. The plan (offsets, as-of time) is fixed in the log of
-runs before anything is read; each table is written once, under the run's number; publishing at the end makes all of it the
+runs before anything is read, and changes at most by a source that is lost before its records were written; each table is written once, under the run's number; publishing at the end makes all of it the
 tables' contents at once. A run that dies anywhere is done again from its plan: tables that it wrote already are left as they
 are, and the others come to the same rows.
 
@@ -24,19 +24,19 @@ Source: the design of Spark's own offset and commit logs; Delta's idempotent wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from staticgroup.api.journal import EndKind
 
 from .. import schemas
-from ..errors import SourceError
 from ..lake import Lake, Plan, Published, TableState, Written
 from . import quality, sessions, silver
+from .planning import Horizon, OnStep, Source, is_idle, new_plan, revised_plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 DAY_MS: Final = 86_400_000
 _EVENT_TABLES: Final = (schemas.EVENTS, schemas.QUARANTINE, schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)
@@ -45,39 +45,6 @@ _SILVER: Final = (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)
 _FACT: Final = ("source", "event_id")
 _NEWEST: Final = "newest_ms"
 _WATERMARK: Final = "newest_ms/"
-OnStep = Callable[[str], None]
-LEFT_OUT: Final = "left out: "
-"""A step that begins so names a source that could not be read; it is read when it can be, from where it was."""
-
-
-class Source(Protocol):
-    """Where records come from; positions are JSON values."""
-
-    @property
-    def name(self) -> str:
-        """Return the name under which runs keep the positions."""
-
-    def plan(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the `start` and `end` positions of a run that goes on from `start`."""
-
-    def frame(self, spark: SparkSession, plan: Mapping[str, Any]) -> DataFrame:
-        """Return the records of a plan, with the columns of bronze/events, the same at every call."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Horizon:
-    """How far back outages are made again.
-
-    Parameters
-    ----------
-    rewrite_days: at least so many days before the newest fact of the run before.
-    open_days_max: an outage that lasts for longer is blind from then on.
-    backfill_from_ms: once, from here on where that is earlier; None for an ordinary run.
-    """
-
-    rewrite_days: int = 3
-    open_days_max: int = 7
-    backfill_from_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -127,7 +94,8 @@ def ingest(
     Parameters
     ----------
     sources: with different names.
-    as_of_ms: end of the window, Unix milliseconds. An unfinished run goes on with its own, and with its own offsets.
+    as_of_ms: end of the window, Unix milliseconds. An unfinished run goes on with its own, and with its own offsets, but for those
+        of a source that was lost before its records were written.
     erased: the digest of what was taken out of the tables just before; the run publishes them without it.
     on_step: is told after each step.
 
@@ -139,16 +107,20 @@ def ingest(
     ------
     ConflictError: another writer published this number, or wrote a table at the same moment.
     ConservationError: records were lost or made up.
-    SourceError: no source can be read, or one no longer has what the plan needs. Of several the others are read, and
-        `on_step` is told of each that is not.
+    SourceError: no source can be read. Of several the others are read, and `on_step` is told of each that is not.
     """
     before = lake.runs.latest()
     plan = lake.runs.unfinished()
     if plan is None:
-        plan = _new_plan(before, sources, as_of_ms, horizon or Horizon(), on_step, erased)
-        if before is not None and _is_idle(before, plan):
+        plan = new_plan(before, sources, as_of_ms, horizon or Horizon(), on_step, erased)
+        if before is not None and is_idle(before, plan):
             return before
         lake.runs.begin(plan)
+    elif lake.written(schemas.EVENTS, plan.number) is None:
+        # Nothing is written before the raw records, so what can no longer be read may still be left out.
+        begun, plan = plan, revised_plan(plan, sources, on_step)
+        if plan != begun:
+            lake.runs.amend(plan)
     on_step("plan")
     run = _Run(lake=lake, plan=plan, before=before, on_step=on_step)
     _bronze(run, sources)
@@ -161,49 +133,10 @@ def ingest(
     return published
 
 
-def _new_plan(
-    before: Published | None,
-    sources: Sequence[Source],
-    as_of_ms: int,
-    horizon: Horizon,
-    on_step: OnStep,
-    erased: str | None = None,
-) -> Plan:
-    known = before.plan.sources if before is not None else {}
-    planned: dict[str, Mapping[str, Any]] = {}
-    failed: list[SourceError] = []
-    for source in sources:
-        try:
-            planned[source.name] = source.plan(known.get(source.name, {}).get("end", {}))
-        except SourceError as error:
-            failed.append(error)
-            on_step(f"{LEFT_OUT}{error}")
-    if failed and not planned:
-        raise failed[0]
-    kept = {name: {"start": old["end"], "end": old["end"]} for name, old in known.items() if name not in planned}
-    settings = {
-        "rewrite_days": horizon.rewrite_days,
-        "open_days_max": horizon.open_days_max,
-        "backfill_from_ms": horizon.backfill_from_ms,
-        **({"erased": erased} if erased is not None else {}),
-    }
-    number = 0 if before is None else before.number + 1
-    return Plan(number=number, as_of_ms=as_of_ms, sources={**planned, **kept}, settings=settings)
-
-
-def _is_idle(before: Published, plan: Plan) -> bool:
-    nothing_new = all(source["start"] == source["end"] for source in plan.sources.values())
-    same_window = before.plan.as_of_ms == plan.as_of_ms and plan.settings == before.plan.settings
-    return nothing_new and same_window
-
-
 def _bronze(run: _Run, sources: Sequence[Source]) -> None:
-    here = {source.name for source in sources}
-    gone = [n for n, each in run.plan.sources.items() if each["start"] != each["end"] and n not in here]
-    if gone:
-        raise SourceError(
-            f"run {run.plan.number} was begun with the source {gone[0]}, which the configuration no longer names: bring it back for one run"
-        )
+    if (done := run.lake.written(schemas.EVENTS, run.plan.number)) is not None:
+        run.keep(schemas.EVENTS, done)
+        return
     planned = [(source, run.plan.sources[source.name]) for source in sources if source.name in run.plan.sources]
     active = [(source, plan) for source, plan in planned if plan["start"] != plan["end"]]
     if active:

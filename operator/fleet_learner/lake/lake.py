@@ -136,6 +136,10 @@ class Lake:
 
     # writing ---------------------------------------------------------------------------------------------------------
 
+    def written(self, table: Table, run: int) -> Written | None:
+        """Return what a run wrote to a table; None when it did not yet."""
+        return self._done(table, run)
+
     def append(self, table: Table, rows: DataFrame, *, run: int) -> Written:
         """Add rows."""
         return self._save(table, rows, run, "append")

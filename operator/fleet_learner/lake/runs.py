@@ -141,6 +141,16 @@ class RunLog:
         """
         self._objects.create(_name(plan.number, ".plan"), _dump(asdict(plan)))
 
+    def amend(self, plan: Plan) -> None:
+        """Put a plan in the place of that of an unfinished run which has written nothing.
+
+        Raises
+        ------
+        ConflictError: another writer did so at this moment.
+        """
+        self._objects.delete(_name(plan.number, ".plan"))
+        self.begin(plan)
+
     def publish(self, published: Published) -> None:
         """Make the versions of a run the ones that are read.
 

@@ -9,36 +9,34 @@ Source: the operator's writer gives a file its final name from the first byte an
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner import schemas
 from fleet_learner.errors import SourceError
 
+from .folder import look
 from .topic import DataLossError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-PATTERN: Final = "**/*.jsonl"
 _CHUNK_BYTES: Final = 1 << 20
 _BATCH_ROWS: Final = 10_000
 
 
 class JournalFiles:
-    """The files below one folder that every task can read (a disk, a shared volume).
+    """The files (`*.jsonl`) below one folder that every task can read (a disk, a shared volume).
 
     Parameters
     ----------
-    folder: is searched with all folders below it.
-    pattern: which files; names that begin with a dot are left out.
+    folder: is searched with all folders below it, also those that it links to; names that begin with a dot are no files.
     """
 
-    def __init__(self, folder: Path, pattern: str = PATTERN) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.pattern = pattern
 
     @property
     def name(self) -> str:
@@ -46,39 +44,70 @@ class JournalFiles:
         return f"files:{self.folder}"
 
     def ends(self) -> dict[str, int]:
-        """Return the end of the last complete line of every file, by name below the folder.
+        """Return the end of the last complete line of every file that can be read, by name below the folder.
 
         Raises
         ------
-        SourceError: there is no such folder, or it cannot be read.
+        SourceError: there is no such folder, or it cannot be listed.
         """
-        if not self.folder.is_dir():
-            raise SourceError(f"journal files: {self.folder} is not a folder; is the volume mounted?")
-        found = {}
-        for path in sorted(self.folder.glob(self.pattern)):
-            if path.is_file() and not path.name.startswith("."):
-                found[path.relative_to(self.folder).as_posix()] = last_line_end(path)
-        return found
+        return look(self.folder, last_line_end).ends
 
-    def plan(self, start: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return the positions between which a run will read.
+    def plan(self, start: Mapping[str, Any], log: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the positions between which a run will read, and what is `left_out` and `gone`.
 
-        A file that is gone was deleted by the writer's own limit: what it still held cannot be known, and its position
-        is forgotten.
+        A file that cannot be read keeps its position. One that is gone was deleted by the writer's own limit: what it still
+        held cannot be known, and its position is forgotten.
 
         Raises
         ------
-        DataLossError: a file is shorter than what was read of it.
-        SourceError: there is no such folder.
+        DataLossError: no file is left, and one is shorter than what was read of it.
+        SourceError: there is no such folder, or nothing in it can be read.
         """
-        ends = self.ends()
-        for name, end in ends.items():
-            if end < start.get(name, 0):
-                raise DataLossError(
-                    f"{self.folder / name} was read up to byte {start[name]}, and now ends at {end}: bring it back as it was, "
-                    "or move it out of the folder; what was read of it stays"
-                )
-        return {"start": {name: start.get(name, 0) for name in ends}, "end": ends}
+        found = look(self.folder, last_line_end)
+        left_out = dict(found.left_out)
+        for plain, name in found.aside.items():
+            if plain not in found.ends and not start.get(plain):
+                left_out[name] = f"{self.folder / name} is not read: unpack it to {plain}, or move it out of the folder"
+        shorter = [name for name, end in found.ends.items() if end < start.get(name, 0)]
+        left_out |= {name: self._shrank(name, start[name], found.ends[name]) for name in shorter}
+        ends = {name: end for name, end in found.ends.items() if name not in shorter}
+        if left_out and not ends:
+            raise (DataLossError if shorter else SourceError)(next(iter(left_out.values())))
+        missing = [name for name in start if name not in ends]
+        kept = {name: start[name] for name in missing if name in shorter or name in found.aside or found.is_left_out(name)}
+        return {
+            "start": {**{name: start.get(name, 0) for name in ends}, **kept},
+            "end": {**ends, **kept},
+            **_said(left_out.values(), (name for name in missing if name not in kept)),
+        }
+
+    def recheck(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a plan without the files that can no longer be read as far as it goes; they are `left_out` or `gone`.
+
+        Raises
+        ------
+        SourceError: there is no such folder, or it cannot be listed.
+        """
+        found = look(self.folder, last_line_end)
+        start, end = plan["start"], dict(plan["end"])
+        left_out, gone = [], []
+        for name, until in plan["end"].items():
+            if until == start[name] or found.ends.get(name, -1) >= until:
+                continue
+            end[name] = start[name]
+            if name in found.ends:
+                left_out.append(self._shrank(name, until, found.ends[name]))
+            elif found.is_left_out(name):
+                left_out.append(next(text for each, text in found.left_out.items() if name == each or name.startswith(f"{each}/")))
+            else:
+                gone.append(name)
+        return {**plan, "end": end, **_said(left_out, gone)}
+
+    def _shrank(self, name: str, read: int, end: int) -> str:
+        return (
+            f"{self.folder / name} was read up to byte {read}, and now ends at {end}: bring it back as it was, "
+            "or move it out of the folder; what was read of it stays"
+        )
 
     def frame(self, spark: SparkSession, plan: Mapping[str, Any]) -> DataFrame:
         """Return the records of a plan, with the columns of bronze/events."""
@@ -95,6 +124,12 @@ class JournalFiles:
 
         # Equal small ranges: one file a task, so that the largest file bounds the time and not their sum.
         return ranges.repartitionByRange(len(todo), "file").mapInArrow(read, schemas.EVENTS.spark_nullable)
+
+
+def _said(left_out: Iterable[str], gone: Iterable[str]) -> dict[str, list[str]]:
+    """Return what a plan says of files that it does not read; nothing where it reads them all."""
+    told = {"left_out": list(left_out), "gone": sorted(gone)}
+    return {name: said for name, said in told.items() if said}
 
 
 def last_line_end(path: Path) -> int:

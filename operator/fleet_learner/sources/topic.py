@@ -22,6 +22,8 @@ Offsets = Mapping[str, Mapping[int, int]]
 EARLIEST: Final = -2
 LATEST: Final = -1
 """What the JSON of the JVM source says for the two ends of a log."""
+NO_CREATION: Final = {"allow.auto.create.topics": "false"}
+"""For every client here: asking for a topic by its name makes it, where brokers are left as they come."""
 _REQUEST_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.2
 _BATCH_RECORDS: Final = 10_000
@@ -53,6 +55,20 @@ class Watermarks:
     high: int
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells a log from another one at the same place.
+
+    Parameters
+    ----------
+    kafka_cluster_id: None where brokers tell none.
+    topic_ids: by topic, without those that are not known: brokers before 2.8 have none.
+    """
+
+    kafka_cluster_id: str | None
+    topic_ids: Mapping[str, str]
+
+
 class TopicReader:
     """A connection that answers what there is and hands over ranges.
 
@@ -73,7 +89,8 @@ class TopicReader:
         # A waiting fetch holds the connection: the next range would begin half a second (its default) later.
         waits = {"fetch.wait.max.ms": "50"}
         defaults = {"group.id": "staticgroup-fleet-learner", "isolation.level": "read_committed", **waits}
-        forced = {"enable.auto.commit": "false", "enable.partition.eof": "true", "auto.offset.reset": "error"}
+        forced = {"enable.auto.commit": "false", "enable.partition.eof": "true", "auto.offset.reset": "error", **NO_CREATION}
+        self._settings: dict[str, Any] = {**settings, **NO_CREATION}
         self._consumer: Any = Consumer({**defaults, **settings, **forced})
 
     def close(self) -> None:
@@ -103,6 +120,30 @@ class TopicReader:
                 low, high = self._consumer.get_watermark_offsets(where, timeout=_REQUEST_TIMEOUT_S)
                 found[topic][partition] = Watermarks(low, high)
         return found
+
+    def identity(self, topics: tuple[str, ...]) -> Identity:
+        """Return what tells these logs from others of the same names; what brokers refuse to tell is not known.
+
+        Raises
+        ------
+        confluent_kafka.KafkaException: no broker answered in time.
+        """
+        from confluent_kafka import KafkaException, TopicCollection
+        from confluent_kafka.admin import AdminClient
+
+        told = self._consumer.list_topics(timeout=_REQUEST_TIMEOUT_S)
+        found: dict[str, str] = {}
+        if told.controller_id in told.brokers:  # librdkafka asks the controller, and waits for one
+            admin = AdminClient(self._settings)  # answers come for as long as it is there
+            asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_REQUEST_TIMEOUT_S)
+            for topic, answer in asked.items():
+                try:
+                    uuid = answer.result().topic_id
+                except KafkaException:
+                    continue
+                if uuid.get_most_significant_bits() or uuid.get_least_significant_bits():
+                    found[topic] = str(uuid)
+        return Identity(told.cluster_id, found)
 
     def offsets_at(self, topic: str, ends: Mapping[int, int], at_ms: int) -> dict[int, int]:
         """Return by partition the first offset whose record is not older than an instant, Unix milliseconds.
@@ -192,6 +233,11 @@ class TopicReader:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise DataLossError(f"{wanted}: retention took records away while they were read: {error}")
         raise KafkaException(error)
+
+
+def read_right(topic: str) -> str:
+    """Return the command that gives the right to read a topic."""
+    return f"kafka-acls --add --allow-principal User:<name> --operation Read --topic {topic}"
 
 
 def resolve(wanted: Offsets | int, logs: Mapping[str, Mapping[int, Watermarks]]) -> dict[str, dict[int, int]]:

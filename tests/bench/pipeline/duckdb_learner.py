@@ -24,7 +24,7 @@ from bench.pipeline.events import AS_OF_MS, DAY_MS, START_MS
 from fleet_learner.days.facts import StopDurations
 from fleet_learner.days.replay import rebalances_of_day
 from fleet_learner.estimates.class_sums import class_model
-from fleet_learner.intake.ingest import Horizon
+from fleet_learner.intake.planning import Horizon
 from fleet_learner.recommendations.advised import advise
 from fleet_learner.recommendations.canary import CanaryState, waves_of
 from fleet_learner.recommendations.histories import Terms, sample_of, usable

@@ -21,7 +21,8 @@ from fleet_learner.configuration import (
     read_configuration,
 )
 from fleet_learner.errors import SourceError, UnreachableError
-from fleet_learner.intake.ingest import DAY_MS, LEFT_OUT, Horizon, _new_plan, rewrite_from_ms
+from fleet_learner.intake.ingest import DAY_MS, rewrite_from_ms
+from fleet_learner.intake.planning import LEFT_OUT, Horizon, new_plan, revised_plan
 from fleet_learner.job import Job
 from fleet_learner.lake import Plan, Published
 from fleet_learner.sources.journal_topic import JournalTopic
@@ -57,10 +58,15 @@ class Readable:
         self.name = name
         self.error = error
 
-    def plan(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
+    def plan(self, start: Mapping[str, Any], log: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.error is not None:
             raise self.error
         return {"start": dict(start), "end": {"at": 7}}
+
+    def recheck(self, plan: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.error is not None:
+            raise self.error
+        return plan
 
     def frame(self, spark: Any, plan: Mapping[str, Any]) -> Any:
         raise NotImplementedError
@@ -71,7 +77,7 @@ def test_a_source_that_cannot_be_read_keeps_its_position_and_stops_no_other(erro
     sources = {"one": {"start": {}, "end": {"at": 3}}, "two": {"start": {}, "end": {"at": 4}}}
     before = Published(plan=Plan(number=5, as_of_ms=1, sources=sources), tables={})
     told: list[str] = []
-    plan = _new_plan(before, [Readable("one"), Readable("two", error)], 2, Horizon(), told.append)
+    plan = new_plan(before, [Readable("one"), Readable("two", error)], 2, Horizon(), told.append)
     assert plan.sources == {
         "one": {"start": {"at": 3}, "end": {"at": 7}},
         "two": {"start": {"at": 4}, "end": {"at": 4}},
@@ -79,15 +85,41 @@ def test_a_source_that_cannot_be_read_keeps_its_position_and_stops_no_other(erro
     assert told == [f"{LEFT_OUT}{error}"]
 
 
+BEGUN = Plan(
+    number=6, as_of_ms=1, settings={"erased": "d1"},
+    sources={"one": {"start": {"at": 3}, "end": {"at": 7}}, "two": {"start": {"at": 4}, "end": {"at": 9}, "log": {"id": "a"}}},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("sources", [[Readable("one"), Readable("two", SourceError("lost"))], [Readable("one")]])
+def test_an_unfinished_run_goes_on_without_a_source_that_was_lost_meanwhile(sources: list[Readable]) -> None:
+    """Whether it cannot be read any more, or nobody names it: a later run reads it from where it was."""
+    told: list[str] = []
+    plan = revised_plan(BEGUN, sources, told.append)
+    assert plan.sources == {"one": BEGUN.sources["one"], "two": {"start": {"at": 4}, "end": {"at": 4}, "log": {"id": "a"}}}
+    assert (plan.number, plan.as_of_ms, plan.settings) == (6, 1, {"erased": "d1"})
+    assert len(told) == 1
+    assert told[0].startswith((f"{LEFT_OUT}lost", f"{LEFT_OUT}run 6 was begun with the source two, which"))
+    assert revised_plan(BEGUN, [Readable("one"), Readable("two")], told.append) == BEGUN
+
+
+def test_an_unfinished_run_none_of_whose_sources_can_be_read_is_kept() -> None:
+    lost = [Readable(name, SourceError(f"{name} is lost")) for name in ("one", "two")]
+    with pytest.raises(SourceError, match="one is lost"):
+        revised_plan(BEGUN, lost, lambda _: None)
+    with pytest.raises(SourceError, match="one is lost"):
+        revised_plan(BEGUN, lost[:1], lambda _: None)
+
+
 def test_one_that_was_never_read_begins_when_it_can_be(tmp_path: Path) -> None:
     silent = Readable("two", UnreachableError("no broker"))
-    assert set(_new_plan(None, [Readable("one"), silent], 2, Horizon(), lambda _: None).sources) == {"one"}
+    assert set(new_plan(None, [Readable("one"), silent], 2, Horizon(), lambda _: None).sources) == {"one"}
 
 
 def test_a_run_whose_only_sources_cannot_be_read_fails_with_the_first_reason() -> None:
     silent = [Readable(name, UnreachableError(f"{name} does not answer")) for name in ("one", "two")]
     with pytest.raises(UnreachableError, match="one does not answer"):
-        _new_plan(None, silent, 2, Horizon(), lambda _: None)
+        new_plan(None, silent, 2, Horizon(), lambda _: None)
 
 
 @pytest.mark.parametrize(

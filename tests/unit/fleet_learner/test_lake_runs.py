@@ -55,6 +55,13 @@ def test_a_plan_is_fixed_once_and_found_until_its_run_is_published(tmp_path: Pat
     assert runs.unfinished() is None
 
 
+def test_a_plan_may_be_amended_until_its_run_is_published(tmp_path: Path) -> None:
+    runs, less = log_in(tmp_path), Plan(number=0, as_of_ms=5)
+    runs.begin(PLAN)
+    runs.amend(less)
+    assert log_in(tmp_path).unfinished() == less
+
+
 def test_of_two_writers_one_fails(tmp_path: Path) -> None:
     log_in(tmp_path).publish(published(0, version=1))
     with pytest.raises(ConflictError):
