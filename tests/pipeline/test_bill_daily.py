@@ -17,7 +17,7 @@ from fleet_learner.bill.schemas import BILL_SLICES, GROUP_RECORDS, STANDSTILLS
 from fleet_learner.configuration import OffsetsLogSettings
 from fleet_learner.erasure import Subject, erase_bill
 from fleet_learner.errors import SourceError
-from fleet_learner.lake import Lake, Plan
+from fleet_learner.lake import Lake, Plan, Published
 from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
 from unit.fleet_learner.offsets_encoder import commit_key, commit_value, key_of, value_of
 
@@ -36,6 +36,7 @@ class Log:
 
     records_: list[tuple[int, int, bytes, bytes | None]] = field(default_factory=list)
     kafka_cluster_id: str = "kafka-1"
+    topic_id: str | None = None
     topic: str = "__consumer_offsets"
     until_ms: int = T0_MS + 30 * DAY_MS
 
@@ -311,6 +312,23 @@ def test_a_plan_that_goes_on_speaks_of_the_log_that_it_was_made_for() -> None:
     log.kafka_cluster_id = "kafka-2"
     with pytest.raises(SourceError, match="was of kafka-1"):
         daily._assert_same_log(plan, log)  # type: ignore[arg-type]
+
+
+def test_a_topic_that_was_made_again_is_another_log_however_long_it_is() -> None:
+    """Runs of earlier versions noted no id; brokers that tell none for once change nothing."""
+    log = Log(topic_id="first")
+    log.add(T0_MS, b"k", b"v")
+    earlier = Plan(number=0, as_of_ms=T0_MS, sources={"log": {"start": {}, "end": {"0": 1}}}, settings={"kafka_cluster_id": "kafka-1"})  # fmt: skip
+    before = Published(plan=earlier, tables={}, counts={"next_from_ms": T0_MS})
+    plan = daily._new_plan(before, log, T0_MS)  # type: ignore[arg-type]
+    assert plan.settings["topic_id"] == "first"
+    before, log.topic_id = replace(before, plan=plan), None
+    plan = daily._new_plan(before, log, T0_MS)  # type: ignore[arg-type]
+    assert plan.settings["topic_id"] == "first"
+    before, log.topic_id = replace(before, plan=plan), "second"
+    log.add(T0_MS + 1, b"k", b"v")
+    with pytest.raises(SourceError, match="__consumer_offsets was made again since it was read: give its entry below offsets_logs"):
+        daily._new_plan(before, log, T0_MS)  # type: ignore[arg-type]
 
 
 def test_names_of_logs_are_folders() -> None:

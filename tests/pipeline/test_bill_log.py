@@ -1,4 +1,4 @@
-"""One right is enough to read a bill, and without it somebody says which: a real broker that denies by default."""
+"""What brokers tell of a log: one right is enough to read it, without it somebody says which. A real broker that denies by default."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from fleet_learner.bill.log import OffsetsLog
-from fleet_learner.errors import JobError
+from fleet_learner.errors import JobError, SourceError
+from fleet_learner.sources.journal_topic import JournalTopic
 from fleet_learner.sources.offsets_topic import TOPIC
 from fleet_learner.sources.topic import TopicReader, ranges, resolve
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers, down
 from support.devcluster.kafka_config import BrokerSettings
+from support.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.long]
 NAME = f"bill-log-{os.getpid()}"
@@ -63,3 +65,16 @@ def test_read_on_the_topic_is_needed_and_is_enough(brokers: Brokers) -> None:
     read = sum(len(batch) for each in ranges(resolve(-2, logs), resolve(-1, logs)) for batch in reader.read(each))
     reader.close()
     assert read == log.records_max == 10
+
+
+def test_brokers_tell_a_topic_that_was_made_again_from_the_first_one(brokers: Brokers) -> None:
+    admin = BrokerAdmin(brokers.bootstrap)
+    topic = JournalTopic({"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": "journal"})
+    admin.create_topic("journal", partitions=2)
+    read = topic.plan({})
+    assert topic.plan(read["end"], read["log"]) == topic.recheck(read) == read
+    admin.delete_topic("journal")
+    until(lambda: "journal" not in admin.topics(), deadline_s=30, what="the topic is gone")
+    admin.create_topic("journal", partitions=2)
+    with pytest.raises(SourceError, match="made again since it was read"):
+        topic.plan(read["end"], read["log"])

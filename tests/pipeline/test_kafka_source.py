@@ -14,7 +14,9 @@ import pytest
 
 from fleet_learner import schemas
 from fleet_learner.bill.log import OffsetsLog
+from fleet_learner.errors import JobError
 from fleet_learner.sources import kafka
+from fleet_learner.sources.journal_topic import JournalTopic
 from fleet_learner.sources.topic import DataLossError, Range, TopicReader
 from pipeline.conftest import Topics
 
@@ -76,6 +78,17 @@ def test_a_range_without_offsets_has_no_records(spark: Any, topics: Topics) -> N
 def test_a_topic_that_does_not_exist_yet_is_empty(topics: Topics) -> None:
     reader = TopicReader({"bootstrap.servers": topics.bootstrap, "allow.auto.create.topics": "false"})
     assert reader.watermarks(("nowhere",)) == {"nowhere": {}}
+    reader.close()
+
+
+def test_nothing_that_looks_for_a_topic_makes_it(topics: Topics) -> None:
+    """Brokers make a topic that a producer's handle, as an admin client's is, asks for by its name; whatever the configuration says."""
+    told = options(topics, "mistyped", **{"kafka.allow.auto.create.topics": "true"})
+    for look in (lambda: OffsetsLog(told, "mistyped"), lambda: JournalTopic(told).plan({})):
+        with pytest.raises(JobError, match="shows no topic mistyped"):
+            look()
+    reader = TopicReader({"bootstrap.servers": topics.bootstrap})
+    assert reader.watermarks(("mistyped",)) == {"mistyped": {}}
     reader.close()
 
 

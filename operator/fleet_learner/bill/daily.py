@@ -38,6 +38,7 @@ FOLDER: Final = "offsets"
 TABLES: Final = (GROUP_RECORDS, STANDSTILLS, BILL_SLICES)
 OPEN_DAYS_MAX: Final = 3
 """A silence that has not ended for so long is not waited for: nobody may ever commit there again."""
+_ANEW: Final = "give its entry below offsets_logs another name, under which it is read from its beginning"
 _LOG: Final = "log"
 _NEXT: Final = "next_from_ms"
 OnStep = Callable[[str], None]
@@ -98,7 +99,7 @@ def _new_plan(before: Published | None, log: OffsetsLog, now_ms: int) -> Plan:
         _assert_same_log(before.plan, log)
         again = log.offsets_at(max(0, since_ms - CONTEXT_MS))
         read = {p: min(start.get(p, log.starts[int(p)]), again[int(p)]) for p in ends}
-    settings = {"kafka_cluster_id": log.kafka_cluster_id, "since_ms": since_ms, "read": read}
+    settings = {"kafka_cluster_id": log.kafka_cluster_id, "topic_id": _topic_id(before, log), "since_ms": since_ms, "read": read}
     number = 0 if before is None else before.number + 1
     return Plan(number=number, as_of_ms=now_ms, sources={_LOG: {"start": start, "end": ends}}, settings=settings)
 
@@ -108,17 +109,26 @@ def _assert_same_log(told: Plan, log: OffsetsLog) -> None:
     known = told.settings["kafka_cluster_id"]
     if known != log.kafka_cluster_id:
         raise SourceError(
-            f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: give it another name"
+            f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: {_ANEW}"
         )
+    topic_id = told.settings.get("topic_id")  # runs of earlier versions noted none
+    if None not in (topic_id, log.topic_id) and topic_id != log.topic_id:
+        raise SourceError(f"{log.topic} was made again since it was read: {_ANEW}")
     if len(log.ends) != len(told.sources[_LOG]["end"]):
         raise SourceError(
-            f"{log.topic} has another number of partitions than before, and a group's records lie in two of them now: give it another name"
+            f"{log.topic} has another number of partitions than before, and a group's records lie in two of them now: {_ANEW}"
         )
     shorter = [p for p, end in told.sources[_LOG]["end"].items() if log.ends.get(int(p), 0) < end]
     if shorter:
         raise SourceError(
-            f"{log.topic} ends before what was read of partition {shorter[0]}: it was made again, give it another name"
+            f"{log.topic} ends before what was read of partition {shorter[0]}: it was made again; {_ANEW}"
         )
+
+
+def _topic_id(before: Published | None, log: OffsetsLog) -> str | None:
+    """Return the topic's id; that of the run before where brokers do not tell it this time."""
+    known: str | None = before.plan.settings.get("topic_id") if before is not None else None
+    return log.topic_id or known
 
 
 def _write(

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner.errors import JobError, UnreachableError
 from fleet_learner.sources import kafka
-from fleet_learner.sources.topic import EARLIEST, LATEST, Range, TopicReader, Watermarks, ranges, resolve
+from fleet_learner.sources.topic import (
+    EARLIEST,
+    LATEST,
+    NO_CREATION,
+    Range,
+    TopicReader,
+    Watermarks,
+    ranges,
+    read_right,
+    resolve,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +50,7 @@ class OffsetsLog:
         self._options = kafka.joined(options, {"subscribe": topic})
         self._settings: dict[str, Any] = dict(kafka.Connection.of(self._options).settings)
         self.kafka_cluster_id = self._looked_up()
+        self.topic_id: str | None = None
         self._logs = self._readable()
 
     def _looked_up(self) -> str:
@@ -49,7 +60,7 @@ class OffsetsLog:
 
         servers = self._settings["bootstrap.servers"]
         try:
-            found = AdminClient(dict(self._settings)).list_topics(self._topic, timeout=_TIMEOUT_S)
+            found = AdminClient({**self._settings, **NO_CREATION}).list_topics(self._topic, timeout=_TIMEOUT_S)
         except KafkaException as error:
             raise UnreachableError(f"{servers} does not answer: {error.args[0].str()}") from error
         trouble = found.topics[self._topic].error
@@ -63,10 +74,7 @@ class OffsetsLog:
         return str(found.cluster_id)
 
     def _refused(self) -> JobError:
-        return JobError(
-            f"no right to read {self._topic}: kafka-acls --add --allow-principal User:<name> --operation Read "
-            f"--topic {self._topic}"
-        )
+        return JobError(f"no right to read {self._topic}: {read_right(self._topic)}")
 
     def _readable(self) -> dict[int, Watermarks]:
         """Return what there is, fixed now; a look at the first records shows whether they may be read."""
@@ -75,6 +83,7 @@ class OffsetsLog:
         reader = TopicReader(self._settings)
         try:
             logs = reader.watermarks((self._topic,))
+            self.topic_id = reader.identity((self._topic,)).topic_ids.get(self._topic)
             found = ranges(resolve(EARLIEST, logs), resolve(LATEST, logs))
             if not found:
                 raise EmptyLogError(f"nothing is in {self._topic}")
