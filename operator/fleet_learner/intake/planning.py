@@ -120,7 +120,7 @@ def revised_plan(plan: Plan, sources: Sequence[Source], on_step: OnStep) -> Plan
 
     Raises
     ------
-    SourceError: no source that is named can be read.
+    SourceError: no source that is named can be read; the plan is kept.
     """
     here = {source.name: source for source in sources}
     revised: dict[str, Mapping[str, Any]] = {}
@@ -138,8 +138,8 @@ def revised_plan(plan: Plan, sources: Sequence[Source], on_step: OnStep) -> Plan
             failed[name] = error
             on_step(f"{LEFT_OUT}{error}")
             revised[name] = {**each, "end": each["start"]}
-    if failed and here.keys() & plan.sources.keys() <= failed.keys():
-        raise next(iter(failed.values()))
+    if failed and here.keys() <= failed.keys():
+        raise failed[next(iter(here or failed))]
     return replace(plan, sources=revised)
 
 

@@ -111,6 +111,13 @@ def test_an_unfinished_run_none_of_whose_sources_can_be_read_is_kept() -> None:
         revised_plan(BEGUN, lost[:1], lambda _: None)
 
 
+def test_sources_that_have_other_names_by_now_are_read_by_the_run_after_an_unfinished_one() -> None:
+    plan = revised_plan(BEGUN, [Readable("three")], lambda _: None)
+    assert all(each["start"] == each["end"] for each in plan.sources.values())
+    lost = Readable("one", SourceError("one is lost"))
+    assert revised_plan(BEGUN, [lost, Readable("three")], lambda _: None).sources == plan.sources
+
+
 def test_one_that_was_never_read_begins_when_it_can_be(tmp_path: Path) -> None:
     silent = Readable("two", UnreachableError("no broker"))
     assert set(new_plan(None, [Readable("one"), silent], 2, Horizon(), lambda _: None).sources) == {"one"}
