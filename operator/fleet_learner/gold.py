@@ -131,6 +131,7 @@ def learn(
             "window_days": window_days,
             "is_replayed": is_replayed,
             "model_version": MODEL_VERSION,
+            "days_version": increment.DAYS_VERSION,
             **terms.to_settings(),
         }
         plan = _plan(before, source, settings)

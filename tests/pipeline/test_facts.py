@@ -203,15 +203,22 @@ def generated(seed: int, groups: int) -> dict[str, list[Row]]:
                     "member.rejoined",
                     at + 300_000,
                     absorbed=rng.random() < 0.5,
-                    **({"members": rng.randrange(1, 9), "partitions_total": 12} if rng.random() < 0.5 else {}),
+                    **({"members": rng.randrange(1, 9), "partitions_total": 12} if rng.random() < 0.5 and key % 3 else {}),
                     event_id=f"m-{key}-{number}",
                     **own,
                     **member,
                 )
             )
         for number in range(rng.randrange(8)):
-            what = rng.choice(("group.rebalanced", "rollout.started", "removal.held"))
-            more: Row = {"members": rng.randrange(1, 9), "partitions_total": 12} if what == "group.rebalanced" else {}
+            what = rng.choice(("group.rebalanced", "rollout.started", "removal.held", "workload.scaled"))
+            size = rng.randrange(9) if key % 3 else None  # of some groups nobody tells the members
+            more: Row = {}
+            if what == "group.rebalanced":
+                more = {"members": size, "partitions_total": 12 if size else size}
+            elif what == "rollout.started":
+                more = {"replicas": rng.randrange(3)}
+            elif what == "workload.scaled":
+                more = {"replicas_before": 2, "replicas_after": rng.randrange(3)}
             made["groups"].append(
                 event(what, START_MS + rng.randrange(6 * DAY_MS), event_id=f"g-{key}-{number}", **more, **own)
             )
@@ -271,7 +278,11 @@ def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int]
                     min(s["gap_ms"], 45_000) for s in stops if s["end_kind"] in {"returned", "open"}
                 ),
             }
-            known = [(at, row["members"]) for at, row in own if "members" in row]
+            known = [(at, row["members"]) for at, row in own if row.get("members")]
+            pods = [(at, row.get("replicas") or row.get("replicas_after")) for at, row in own]
+            # Pods are no members: they are asked only where nobody ever told of members.
+            known = known or [(at, number) for at, number in pods if number]
+            assert counted.setdefault("partitions", 12 if any(row.get("partitions_total") for _, row in own) else None) != 0
             # Before the first one is known, the last one of the first day on which one is.
             first_day = [m for at, m in known if at // DAY_MS == known[0][0] // DAY_MS]
             until = [m for at, m in known if at < end]
@@ -307,6 +318,22 @@ def test_days_agree_with_the_reference_and_do_not_depend_on_order_or_partitions(
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
     assert again == rows
+
+
+def test_pods_are_not_taken_for_members_and_an_empty_night_is_no_size(spark: Any) -> None:
+    """Nine threads in three pods that are scaled to nothing at night; and a group whose members nobody ever told."""
+    at, night = START_MS + 3_600_000, START_MS + 20 * 3_600_000
+    groups = [
+        *(event("rollout.finished", at + 9, rollout_id="r", replicas=3, group_key=key) for key in (1, 2)),
+        *(event("workload.scaled", night, replicas_before=3, replicas_after=0, group_key=key) for key in (1, 2)),
+        event("group.rebalanced", night + 9, members=0, partitions_total=0),
+    ]
+    members = [event("member.rejoined", at, absorbed=True, members=9, partitions_total=36)]
+    made = {"outages": [], "members": members, "groups": groups, "blind": [], "beats": []}
+    rows = day_table(spark, made, START_MS + 2 * DAY_MS).collect()
+    assert sorted((r.group_key, (r.day_ms - START_MS) // DAY_MS, r.members, r.partitions) for r in rows) == [
+        (1, 0, 9, 36), (1, 1, 9, 36), (2, 0, 3, None), (2, 1, 3, None),
+    ]  # fmt: skip
 
 
 def test_the_columns_are_those_of_the_tables(spark: Any) -> None:

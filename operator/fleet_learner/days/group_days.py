@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = ("kafka_cluster_id", "group_id", "namespace", "static_group", "workload", "protocol")
 _GROUP: Final = ("group_key", *_NAMES)
+_SIZES: Final = ("members", "partitions", "replicas")
 _ZERO: Final = (
     "downs", "returned", "removed", "open", "blind", "absorbed", "fenced", "held", "rollouts", "rebalances",
     "stopped_partition_ms", "ghost_wanted_ms", "ghost_late_ms", "ghost_operator_ms",
@@ -45,6 +46,12 @@ def _facts_with_a_day(
             *(value.alias(name) for name, value in counted.items()),
         )
 
+    def positive(number: Column) -> Column:
+        return F.when(number > 0, number)
+
+    # A group that is empty for the night has no size then, and its partitions are with nobody.
+    is_empty = F.coalesce(F.col("members") == 0, F.lit(False))
+    told = {"members": positive(F.col("members")), "partitions": F.when(~is_empty, F.col("partitions_total"))}
     end, kind = F.col("end_kind"), F.col("kind")
     stops = shaped(
         ghosts,
@@ -60,16 +67,15 @@ def _facts_with_a_day(
         absorbed=one((kind == "member.rejoined") & F.col("absorbed")),
         fenced=one(kind == "member.fenced"),
         instance_id=F.col("instance_id"),
-        members=F.col("members"),
-        partitions=F.col("partitions_total"),
+        **told,
     )
     groups = shaped(
         group_events,
         "event_ms",
         held=one(kind == "removal.held"),
         rollouts=one(kind == "rollout.started"),
-        members=F.coalesce("members", "replicas", "replicas_after"),
-        partitions=F.col("partitions_total"),
+        replicas=positive(F.coalesce("replicas", "replicas_after")),
+        **told,
     )
     priced = shaped(
         costs,
@@ -102,20 +108,19 @@ def busy_days(
 
     Returns
     -------
-    gold/busy_day. What a group is called, and how large it is, is the last of the day.
+    gold/busy_day. What a group is called, and how large it is, is the last of the day; of a group that is empty no size is.
     """
     from pyspark.sql import functions as F
 
     facts = _facts_with_a_day(ghosts, member_events, group_events, costs)
     latest = F.struct("at_ms", "event_id")
-    sizes = ("members", "partitions")
     return (
         facts.where(F.col("at_ms").between(start_ms, as_of_ms - 1))
         .withColumn("day_ms", day_of("at_ms"))
         .groupBy("group_key", "day_ms")
         .agg(
             *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _ZERO),
-            *(F.max_by(F.col(name), F.when(F.col(name).isNotNull(), latest)).alias(name) for name in sizes),
+            *(F.max_by(F.col(name), F.when(F.col(name).isNotNull(), latest)).alias(name) for name in _SIZES),
             F.max_by(F.struct(*_NAMES), latest).alias("name"),
             F.max("k8s_cluster_uid").alias("k8s_cluster_uid"),
             F.collect_set("k8s_cluster_uid").alias("k8s_cluster_uids"),
@@ -149,8 +154,9 @@ def group_day(
     Returns
     -------
     gold/group_day: one row per group and UTC day from the day the group was first heard of, quiet days included.
-    `members` and `partitions` are the last known ones of the day, carried over quiet days; without a rebalance they are
-    those that returning members were seen with, and null partitions were never told.
+    `members` and `partitions` are the last known ones of the day that the coordinator showed, carried over quiet days and
+    days on which the group was empty. Where it never showed members, they are the pods of its workload, and where nobody told
+    those, the ids that were heard of: a pod may hold several members. Null partitions were never told.
     """
     from pyspark.sql import functions as F
 
@@ -196,9 +202,9 @@ def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:
 
     return (
         spine.join(
-            days.select("group_key", "day_ms", "members", "partitions", *_ZERO), on=["group_key", "day_ms"], how="left"
+            days.select("group_key", "day_ms", *_SIZES, *_ZERO), on=["group_key", "day_ms"], how="left"
         )
-        .withColumn("members", F.coalesce(carried("members"), F.col("seen_members")).cast("bigint"))
+        .withColumn("members", F.coalesce(carried("members"), carried("replicas"), "seen_members").cast("bigint"))
         .withColumn("partitions", carried("partitions").cast("bigint"))
         .withColumns({name: F.coalesce(name, F.lit(0)).cast("bigint") for name in _ZERO})
         .withColumn("day_end_ms", F.least(F.col("day_ms") + DAY_MS, F.lit(as_of_ms)))

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 SOURCE: Final = "journal"
 """Under this name a plan has the run of ingest that it learns from."""
 DAILY: Final = (schemas.REBALANCES, schemas.BUSY_DAY, schemas.GROUP_STATE, schemas.REPLAYED_DAY)
-_DECIDING: Final = ("window_days", "durations", "is_replayed", "model_version")
+DAYS_VERSION: Final = 2
+"""Of the rules by which a day's rows are made; with another one the days of earlier runs are made again."""
+_DECIDING: Final = ("window_days", "durations", "is_replayed", "model_version", "days_version")
 """Settings that a day's rows depend on."""
 
 
@@ -86,7 +88,7 @@ def since_ms(journal: Lake, source: Published, plan: Plan, before: Published | N
     source: the run of ingest that is learned from.
     before: the run of learning before.
     """
-    if before is None or any(before.plan.settings.get(name) != plan.settings[name] for name in _DECIDING):
+    if before is None or any(before.plan.settings.get(name) != plan.settings.get(name) for name in _DECIDING):
         return None
     if any(before.version(table.name) is None for table in DAILY if _is_made(table, plan)):
         return None

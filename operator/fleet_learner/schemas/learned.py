@@ -82,13 +82,15 @@ BUSY_DAY = Table(
         ghost_late_ms bigint!
         ghost_operator_ms bigint!
         k8s_cluster_uids array<string>
+        replicas bigint
         """
     ),
     ("group_key", "day_ms"),
     day_of="day_ms",
 )
-"""One row per group and UTC day on which anything happened to it, of the facts of that day alone; `instances` are hashes of the
-instance ids that were heard of, `k8s_cluster_uids` the clusters that told of it (null in rows of before they were kept).
+"""One row per group and UTC day on which anything happened to it, of the facts of that day alone; `members` are those that the
+coordinator showed, `replicas` the pods of the workload; `instances` are hashes of the instance ids that were heard of,
+`k8s_cluster_uids` the clusters that told of it (null in rows of before they were kept).
 gold/group_day is made of these rows.
 """
 

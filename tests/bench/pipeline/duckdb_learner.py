@@ -139,7 +139,7 @@ WITH covered AS (
 ), known AS (
   SELECT group_key, any_value(kafka_cluster_id) AS kafka_cluster_id, any_value(group_id) AS group_id,
     any_value(protocol) AS protocol, any_value(k8s_cluster_uid) AS k8s_cluster_uid,
-    min(event_ms) // {DAY_MS} * {DAY_MS} AS first_ms, max(coalesce(members, replicas))::DOUBLE AS members,
+    min(event_ms) // {DAY_MS} * {DAY_MS} AS first_ms, coalesce(nullif(max(members), 0), max(replicas))::DOUBLE AS members,
     max(partitions_total)::DOUBLE AS partitions, sum(partitions_moved)::BIGINT AS moved,
     sum(CASE WHEN partitions_moved IS NOT NULL THEN partitions_total END)::BIGINT AS of_partitions,
     arg_max(session_timeout_ms_after, event_ms) FILTER (kind = 'timeout.changed') AS set_timeout_ms,
