@@ -72,7 +72,10 @@ def test_files_become_tables_and_every_record_has_a_fate(spark: Any, tmp_path: P
     assert rows(state, schemas.GROUP_EVENTS) == 3 * 6
     assert rows(state, schemas.BEATS) == 100
     assert kinds(lake, state) == {"returned": 18, "removed": 3, "open": 3}
-    assert state.counts["window_end_ms"] == T0_MS - 60_000 + 99 * 600_000, "the data end before the as-of time"
+    end_ms = T0_MS - 60_000 + 99 * 600_000
+    assert state.counts["window_end_ms"] == end_ms, "the data end before the as-of time"
+    blind = [(r["start_ms"], r["end_ms"]) for r in lake.published(schemas.BLIND_WINDOWS, state).collect()]
+    assert blind == [(end_ms, AS_OF_MS)], "a journal that ends is not watched any more"
 
 
 def test_a_run_takes_only_what_is_new_and_an_idle_one_changes_nothing(spark: Any, tmp_path: Path) -> None:

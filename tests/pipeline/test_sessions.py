@@ -242,20 +242,20 @@ def beats_frame(spark: Any, beats: Sequence[tuple[str, str, int]]) -> DataFrame:
     return spark.createDataFrame(rows, schemas.BEATS.spark_nullable)
 
 
-def plain_windows(beats: Sequence[tuple[str, str, int]], as_of: int) -> list[tuple[int, int]]:
-    """Return the blind windows by asking of every millisecond whether somebody looked."""
+def plain_windows(beats: Sequence[tuple[str, str, int]], as_of: int, until: int) -> list[tuple[int, int]]:
+    """Return the blind windows by asking of every millisecond whether somebody looked; records end at `as_of`."""
     inside = sorted({beat for beat in beats if beat[2] <= as_of}, key=lambda b: b[2])
     if not inside:
         return []
     covered = set()
     for n, (operator, epoch, at) in enumerate(inside):
         following = [b[2] for b in inside[n + 1 :] if b[:2] == (operator, epoch)]
-        until = following[0] if following else as_of
-        if until - at <= 25:
-            covered |= set(range(at, until))
-    dark = [t for t in range(inside[0][2], as_of) if t not in covered]
+        for end in following[:1] or (as_of, until):
+            if end - at <= 25:
+                covered |= set(range(at, end))
+    dark = [t for t in range(inside[0][2], until) if t not in covered]
     starts = [t for t in dark if t - 1 not in dark]
-    return [(t, next(u for u in range(t, as_of + 1) if u not in dark)) for t in starts]
+    return [(t, next(u for u in range(t, until + 1) if u not in dark)) for t in starts]
 
 
 beats = st.lists(
@@ -263,12 +263,14 @@ beats = st.lists(
 )
 
 
-@given(beats)
+@given(beats, st.integers(0, 60))
 @settings(slow, max_examples=12)
-def test_blind_is_where_no_operator_beat(spark: Any, some: list[tuple[str, str, int]]) -> None:
-    rows = sessions.blind_windows(beats_frame(spark, some), AS_OF_MS) if some else None
+def test_blind_is_where_no_operator_beat(spark: Any, some: list[tuple[str, str, int]], later: int) -> None:
+    """`later`: so much time passed since the newest record."""
+    until_ms = AS_OF_MS + later
+    rows = sessions.blind_windows(beats_frame(spark, some), AS_OF_MS, until_ms=until_ms) if some else None
     windows = [] if rows is None else sorted((r["start_ms"], r["end_ms"]) for r in rows.collect())
-    assert windows == plain_windows(some, AS_OF_MS)
+    assert windows == plain_windows(some, AS_OF_MS, until_ms)
 
 
 @pytest.mark.parametrize(
@@ -282,6 +284,6 @@ def test_blind_is_where_no_operator_beat(spark: Any, some: list[tuple[str, str, 
 def test_a_new_watch_epoch_is_a_gap_and_the_end_of_the_window_is_watched(
     spark: Any, beats: list[tuple[str, str, int]], windows: list[tuple[int, int]]
 ) -> None:
-    assert plain_windows(beats, AS_OF_MS) == windows
+    assert plain_windows(beats, AS_OF_MS, AS_OF_MS) == windows
     rows = sessions.blind_windows(beats_frame(spark, beats), AS_OF_MS).collect()
     assert sorted((r["start_ms"], r["end_ms"]) for r in rows) == windows

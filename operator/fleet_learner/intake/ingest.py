@@ -190,7 +190,7 @@ def _outages(run: _Run) -> None:
     run.counts |= {f"{_WATERMARK}{uid}": newest for uid, (_, newest) in heard.items()}
     run.counts |= {name: at_ms for name, at_ms in _watermarks(run.before).items() if at_ms > run.counts.get(name, -1)}
     if run.version(schemas.BEATS) is not None:
-        blind = sessions.blind_windows(run.rows(schemas.BEATS), end_ms)
+        blind = sessions.blind_windows(run.rows(schemas.BEATS), end_ms, until_ms=run.plan.as_of_ms)
         run.keep(schemas.BLIND_WINDOWS, run.lake.overwrite(schemas.BLIND_WINDOWS, blind, run=number))
     if run.version(schemas.MEMBER_EVENTS) is not None:
         away_ms_max = settings["open_days_max"] * DAY_MS

@@ -30,8 +30,8 @@ _RANK_BITS: Final = 3
 _RANKS: Final = 1 << _RANK_BITS
 
 
-def blind_windows(beats: DataFrame, as_of_ms: int) -> DataFrame:
-    """Return when nobody looked, from the first beat of each Kubernetes cluster to the end of the window.
+def blind_windows(beats: DataFrame, as_of_ms: int, *, until_ms: int | None = None) -> DataFrame:
+    """Return when nobody looked, from the first beat of each Kubernetes cluster on.
 
     Two beats of one operator and one watch epoch, not further apart than `BEATS_MISSED_MAX` intervals, cover the time
     between them; what no operator covers is blind. Before the first beat nothing is said.
@@ -39,7 +39,9 @@ def blind_windows(beats: DataFrame, as_of_ms: int) -> DataFrame:
     Parameters
     ----------
     beats: silver/beats, one row per beat.
-    as_of_ms: end of the window; later beats are left out.
+    as_of_ms: where the records end, Unix milliseconds; later beats are left out.
+    until_ms: to where windows go, at or after `as_of_ms`, which it is by default: in between nobody told anything, so only a
+        last beat that reaches to its end covers it.
 
     Returns
     -------
@@ -48,13 +50,15 @@ def blind_windows(beats: DataFrame, as_of_ms: int) -> DataFrame:
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
+    until_ms = as_of_ms if until_ms is None else until_ms
     inside = beats.where(F.col("observed_at_ms") <= as_of_ms)
     of_one = W.partitionBy("k8s_cluster_uid", "operator_id", "watch_epoch").orderBy("observed_at_ms", "event_id")
     following = F.lead("observed_at_ms").over(of_one)
     # No time is beyond the longest interval, and a longer one has no room in 64 bits.
     patience_ms = (F.least("interval_ms", F.lit(INTERVAL_MS_MAX)) * BEATS_MISSED_MAX).cast("bigint")
     reached = F.when(following - F.col("observed_at_ms") <= patience_ms, following).otherwise(F.col("observed_at_ms"))
-    last = F.when(following.isNull() & (F.lit(as_of_ms) - F.col("observed_at_ms") <= patience_ms), F.lit(as_of_ms))
+    ends = (F.when(F.lit(end) - F.col("observed_at_ms") <= patience_ms, F.lit(end)) for end in (until_ms, as_of_ms))
+    last = F.when(following.isNull(), F.coalesce(*ends))
     covered = inside.select(
         "k8s_cluster_uid",
         F.col("observed_at_ms").alias("from_ms"),
@@ -68,7 +72,7 @@ def blind_windows(beats: DataFrame, as_of_ms: int) -> DataFrame:
         covered.withColumn("number", F.row_number().over(order))
         .where((F.col("number") == 1) | (F.col("to_ms") > F.col("from_ms")))
         .withColumn("start_ms", so_far)
-        .withColumn("end_ms", F.lead("from_ms", 1, as_of_ms).over(order))
+        .withColumn("end_ms", F.lead("from_ms", 1, until_ms).over(order))
         .where(F.col("start_ms") < F.col("end_ms"))
         .select(*BLIND_WINDOWS.names)
     )
