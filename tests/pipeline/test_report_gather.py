@@ -10,6 +10,8 @@ import pytest
 from fleet_learner import schemas
 from fleet_learner.report import gather
 from fleet_learner.report.curves import Window
+from fleet_learner.report.model import GroupKey
+from pipeline.test_facts import event, frame, outage
 
 pytest.importorskip("pyspark")
 
@@ -71,3 +73,25 @@ def test_a_group_whose_size_nobody_told_still_waits_for_its_members(spark: Any) 
     assert found.partitions is None
     assert found.counts.ghost_wanted_partition_ms == 6_000
     assert found.counts.lost_partition_ms == 6_900
+
+
+def test_a_restart_is_drawn_as_what_the_coordinator_told_of_it(spark: Any) -> None:
+    """Absorbed after a gap longer than the timeout, evicted within a shorter one; who is still away is neither yet."""
+    at = WINDOW.start_ms
+    stops = [
+        outage(at, 70_000, absorbed=True), outage(at + 1_000_000, 20_000, absorbed=False), outage(at + 2_000_000, 90_000, absorbed=False),
+        outage(at + 3_000_000, 80_000, "open"), outage(at + 4_000_000, 80_000, "removed"),
+    ]  # fmt: skip
+    rejoins = [event("member.rejoined", at + 5_000_000, absorbed=True)]  # a client that was made anew in a process that lives on
+    key = GroupKey(kafka_cluster_id="kafka", group_id="group")
+    drawn = gather.timelines(
+        [key],
+        WINDOW,
+        member_events=frame(spark, schemas.MEMBER_EVENTS, [*rejoins, event("member.removed", at + 4_080_000)]),
+        group_events=frame(spark, schemas.GROUP_EVENTS, []),
+        outages=frame(spark, schemas.OUTAGES, stops),
+        rebalances=frame(spark, schemas.REBALANCES, []),
+    )[key]
+    assert drawn.absorbed_ms == (at + 70_000,)
+    assert drawn.evicted_ms == (at + 1_020_000, at + 2_045_000)
+    assert drawn.removed_ms == (at + 4_080_000,)

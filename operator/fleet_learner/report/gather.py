@@ -216,16 +216,14 @@ def timelines(
     steps = _by_group(
         of_groups(rebalances, keys).select(*pair, "start_hi_ms", "group_epoch").orderBy("start_hi_ms", "event_id")
     )
-    rejoined = _by_group(
-        of_groups(member_events, keys, ("member.rejoined", "member.removed"))
-        .select(*pair, "kind", "event_ms", "absorbed")
-        .orderBy("event_ms")
+    removals = _by_group(
+        of_groups(member_events, keys, ("member.removed",)).select(*pair, "event_ms").orderBy("event_ms")
     )
-    stops = _by_group(
+    returns = _by_group(
         of_groups(outages, keys)
-        .where("gap_ms > session_timeout_ms")
-        .where(f"end_kind NOT IN ('{EndKind.BLIND.value}', '{EndKind.DEPARTED.value}')")
-        .selectExpr(*pair, "down_ms + session_timeout_ms AS at_ms")
+        .where(f"end_kind = '{EndKind.RETURNED.value}' AND absorbed IS NOT NULL")
+        # That a member was evicted is told by its return; it was so from its timeout on, if that came first.
+        .selectExpr(*pair, "absorbed", "if(absorbed, back_ms, least(back_ms, down_ms + session_timeout_ms)) AS at_ms")
         .orderBy("at_ms")
     )
     made = {}
@@ -235,9 +233,9 @@ def timelines(
             window=window,
             rollouts=_spans(groups.get(name, []), window),
             generations=_generations(steps.get(name, [])),
-            absorbed_ms=tuple(r["event_ms"] for r in rejoined.get(name, []) if r["absorbed"]),
-            evicted_ms=tuple(r["at_ms"] for r in stops.get(name, [])),
-            removed_ms=tuple(r["event_ms"] for r in rejoined.get(name, []) if r["kind"] == "member.removed"),
+            absorbed_ms=tuple(r["at_ms"] for r in returns.get(name, []) if r["absorbed"]),
+            evicted_ms=tuple(r["at_ms"] for r in returns.get(name, []) if not r["absorbed"]),
+            removed_ms=tuple(r["event_ms"] for r in removals.get(name, [])),
             timeout_changes=tuple(
                 (r["event_ms"], r["session_timeout_ms_after"])
                 for r in groups.get(name, [])
