@@ -266,7 +266,7 @@ def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int]
             counted["open"] += sum(s["end_kind"] == "departed" for s in stops)
             counted |= {
                 "downs": len(stops),
-                "absorbed": sum(bool(row.get("absorbed")) for row in today if "kind" in row),
+                "absorbed": sum(bool(s["absorbed"]) for s in stops),  # who joins anew without a stop was not away
                 "held": kinds.count("removal.held"),
                 "rollouts": kinds.count("rollout.started"),
                 "rebalances": kinds.count("group.rebalanced"),

@@ -59,12 +59,13 @@ def _facts_with_a_day(
         downs=F.lit(1).cast("bigint"),
         **{each.value: one(end == each.value) for each in EndKind if each not in (EndKind.OPEN, EndKind.DEPARTED)},
         open=one(end.isin(EndKind.OPEN.value, EndKind.DEPARTED.value)),
+        # Of the stops, not of the rejoins: a client that is made anew in a process that lives on joins without having stopped.
+        absorbed=one(F.col("absorbed")),
         **{name: F.col(name) for name in _ZERO if name.startswith("ghost_")},
     )
     members = shaped(
         member_events,
         "event_ms",
-        absorbed=one((kind == "member.rejoined") & F.col("absorbed")),
         fenced=one(kind == "member.fenced"),
         instance_id=F.col("instance_id"),
         **told,

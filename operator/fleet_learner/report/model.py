@@ -40,7 +40,7 @@ class Counts:
     Parameters
     ----------
     restarts: outages that began in the window, whatever became of them.
-    absorbed_restarts: rejoins under a known instance id without a rebalance.
+    absorbed_restarts: of those, the ones after which the member was back under its instance id without a rebalance.
     rebalances: steps of the generation (classic) or of the group epoch (KIP-848).
     rebalances_if_dynamic: rebalances of the same timeline with dynamic members; None when it was not replayed.
     rebalance_cost_partition_ms: partitions stopped × how long, over all rebalances.
