@@ -119,13 +119,15 @@ def _row(rng: random.Random, index: int, groups: int, days: int) -> GroupRow:
         workload=f"service-{index}",
     )
     now_ms = rng.choice((45_000, 10_000) if index < groups // 8 else (None, 45_000, 10_000))
+    coverage = rng.random()
     return GroupRow(
         key=key,
         protocol=rng.choice(("Classic", "Consumer")),
         members=rng.randrange(1, 60),
         partitions=rng.randrange(1, 400),
         session_timeout_ms=now_ms,
-        coverage=rng.random(),
+        coverage=coverage,
+        covered_ms=round(coverage * days * DAY_MS),
         counts=Counts(
             restarts=rng.randrange(900),
             absorbed_restarts=rng.randrange(300),

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleet_learner.days.facts import DAY_MS
 from fleet_learner.estimates.cost import (
     CostRates,
     dynamic_cost_per_day,
@@ -40,6 +39,7 @@ from .model import (
     QualityCheck,
     Report,
     Verdict,
+    lost_per_watched_day,
 )
 from .units import duration
 
@@ -131,6 +131,7 @@ def _row(history: GroupHistory, recommendation: Recommendation | None, source: s
         partitions=history.partitions,
         session_timeout_ms=None if recommendation is None else recommendation.current_ms,
         coverage=history.covered_ms / history.span_ms if history.span_ms else 0.0,
+        covered_ms=history.covered_ms,
         counts=history.counts,
         advice=advise(
             recommendation, key=history.key, source=source, members=history.members, partitions=history.partitions
@@ -186,7 +187,7 @@ def build_report(
         members=sum(row.members for row in rows),
         coverage=covered_ms / span_ms if span_ms else 0.0,
         covered_ms=covered_ms,
-        lost_partition_ms_per_day=_lost_per_watched_day(histories),
+        lost_partition_ms_per_day=lost_per_watched_day((h.counts, h.covered_ms) for h in histories),
         days=tuple(days),
         clusters=advise_clusters(recommendations[_pair(r.key)] for r in rows if _pair(r.key) in recommendations),
         rows=rows,
@@ -199,14 +200,6 @@ def build_report(
         money=money,
         stop_source=(PriceSource.STATED if is_stop_stated else PriceSource.ASSUMED).value,
     )
-
-
-def _lost_per_watched_day(histories: Sequence[GroupHistory]) -> int | None:
-    """Add up what each group lost on a day on which it was watched: silence of the others is no good news."""
-    watched = [each for each in histories if each.covered_ms > 0]
-    if not watched:
-        return None
-    return round(sum(each.counts.lost_partition_ms * DAY_MS / each.covered_ms for each in watched))
 
 
 def sum_counts(all_counts: Sequence[Counts]) -> Counts:

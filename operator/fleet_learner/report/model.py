@@ -6,11 +6,12 @@ are Unix milliseconds in UTC, all costs are partition-milliseconds without consu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from .curves import CostPoint, HazardPoint, SurvivalPoint, Timeline, WhatIf, Window
+from .units import DAY_MS
 
 MODEL_VERSION = 2
 
@@ -69,6 +70,23 @@ class Counts:
     def absorbed_share(self) -> float | None:
         """Share of the restarts that the group let pass; None without restarts."""
         return self.absorbed_restarts / self.restarts if self.restarts else None
+
+
+def lost_per_watched_day(groups: Iterable[tuple[Counts, int]]) -> int | None:
+    """Add up what each group lost on a day on which it was watched: silence of the others is no good news.
+
+    Parameters
+    ----------
+    groups: what happened to each, and for how long it was watched, milliseconds.
+
+    Returns
+    -------
+    Partition-milliseconds; None: none was watched.
+    """
+    watched = [(counts, covered_ms) for counts, covered_ms in groups if covered_ms > 0]
+    if not watched:
+        return None
+    return round(sum(counts.lost_partition_ms * DAY_MS / covered_ms for counts, covered_ms in watched))
 
 
 class Verdict(StrEnum):
@@ -145,7 +163,7 @@ class GroupRow:
     Parameters
     ----------
     session_timeout_ms: in force; None when unknown.
-    coverage: share of the window in which an operator watched the group, 0 to 1.
+    coverage: share of the window in which an operator watched the group, 0 to 1; covered_ms: the same as time.
     lost_partition_ms_by_day: one value per day of the window, the first day first.
     """
 
@@ -155,6 +173,7 @@ class GroupRow:
     partitions: int | None
     session_timeout_ms: int | None
     coverage: float
+    covered_ms: int
     counts: Counts
     advice: Advice
     lost_partition_ms_by_day: tuple[int, ...] = ()

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .model import GroupKey, GroupPage, GroupRow, Report
-from .units import DAY_MS, WEEK_DAYS
+from .model import GroupKey, GroupPage, GroupRow, Report, lost_per_watched_day
+from .units import WEEK_DAYS
 
 ROWS_MAX: Final = 2_000
 """Groups with a row in full in the table of the whole report; with all their markup some 700 bytes each."""
@@ -30,6 +30,7 @@ class Team:
     ----------
     full, short: rows to write in full, and those that get a line; left_out: how many get neither.
     groups: all of them.
+    lost_partition_ms_per_week: by the days on which each was watched, as for the whole fleet; None: none was.
     """
 
     namespace: str
@@ -40,7 +41,7 @@ class Team:
     acting: int
     open: int
     saving_partition_ms: int
-    lost_partition_ms_per_week: int
+    lost_partition_ms_per_week: int | None
 
     @property
     def name(self) -> str:
@@ -76,20 +77,20 @@ def teams(report: Report, *, rows_max: int = ROWS_MAX, lines_max: int = LINES_MA
     by_name: dict[str, list[tuple[int, GroupRow]]] = {}
     for rank, row in enumerate(report.rows):
         by_name.setdefault(row.key.namespace, []).append((rank, row))
-    return tuple(_team(name, found, report, rows_max, rows_max + lines_max) for name, found in sorted(by_name.items()))
+    return tuple(_team(name, found, rows_max, rows_max + lines_max) for name, found in sorted(by_name.items()))
 
 
 def of_team(report: Report, namespace: str) -> tuple[Team, tuple[GroupRow, ...], tuple[GroupPage, ...]]:
     """Return one namespace as if it were the whole fleet, its rows and its pages."""
     rows = tuple(row for row in report.rows if row.key.namespace == namespace)
     pages = tuple(page for page in report.pages if page.row.key.namespace == namespace)
-    return _team(namespace, list(enumerate(rows)), report, ROWS_MAX, ROWS_MAX + LINES_MAX), rows, pages
+    return _team(namespace, list(enumerate(rows)), ROWS_MAX, ROWS_MAX + LINES_MAX), rows, pages
 
 
-def _team(name: str, found: Sequence[tuple[int, GroupRow]], report: Report, full_max: int, lines_max: int) -> Team:
+def _team(name: str, found: Sequence[tuple[int, GroupRow]], full_max: int, lines_max: int) -> Team:
     rows = [row for _, row in found]
     savings = [row.advice.saving for row in rows if row.advice.saving is not None]
-    days = max(report.window.days, 1 / DAY_MS)
+    lost_ms = lost_per_watched_day((row.counts, row.covered_ms) for row in rows)
     return Team(
         namespace=name,
         groups=len(rows),
@@ -99,5 +100,5 @@ def _team(name: str, found: Sequence[tuple[int, GroupRow]], report: Report, full
         acting=sum(row.advice.is_action for row in rows),
         open=sum(bool(row.advice.would_tell) for row in rows),
         saving_partition_ms=sum(each.best_partition_ms for each in savings),
-        lost_partition_ms_per_week=round(sum(row.counts.lost_partition_ms for row in rows) / days * WEEK_DAYS),
+        lost_partition_ms_per_week=None if lost_ms is None else lost_ms * WEEK_DAYS,
     )

@@ -34,6 +34,11 @@ def saving(saved: Saving) -> str:
     )
 
 
+def lost_in_time(partition_ms: int | None) -> str:
+    """Write what was lost in some time that was watched; None: none was."""
+    return "not watched" if partition_ms is None else partition_time(partition_ms)
+
+
 def money(told: Money | None, partition_ms: float) -> str:
     """Write what partition time is worth; "" unless somebody configured it."""
     if told is None or told.price_per_partition_hour is None:
@@ -151,7 +156,7 @@ def cards(report: Report) -> list[tuple[str, str, str]]:
         ("Rebalances", amount(counts.rebalances), _dynamic_note(counts)),
         (
             "Lost per week",
-            "not watched" if lost_week is None else partition_time(lost_week),
+            lost_in_time(lost_week),
             _lost_note(report, lost_week),
         ),
         ("Can be saved per week", *_saved(report)),
@@ -263,7 +268,7 @@ def place(key: GroupKey) -> str:
 FUNCTIONS: Final = {
     each.__name__: each
     for each in (
-        amount, bill_command, cards, causes, chosen_range, count, day, detection, duration, lasting_bill, lost_words, minute, money,
+        amount, bill_command, cards, causes, chosen_range, count, day, detection, duration, lasting_bill, lost_in_time, lost_words, minute, money,
         money_delayed, money_saved, partition_span, partition_time, percent, place, price, saving, short_advice, silent, span, spark,
         timeouts, trend,
     )

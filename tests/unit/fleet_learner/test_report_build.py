@@ -16,6 +16,9 @@ from fleet_learner.report import build, gather, views
 from fleet_learner.report.curves import Timeline, Window
 from fleet_learner.report.methods import methods
 from fleet_learner.report.model import BillRow, Counts, GroupKey
+from fleet_learner.report.pages import team_pages
+from fleet_learner.report.teams import teams
+from fleet_learner.report.units import partition_time
 from staticgroup.api.recommendation import (
     PriceSource,
 )
@@ -134,6 +137,20 @@ def test_the_fleet_is_the_sum_of_its_groups() -> None:
     assert made.counts.rebalances_if_dynamic == 4320
     assert made.coverage == 0.45
     assert made.pages == ()
+
+
+def test_a_team_lost_as_much_a_week_as_its_groups_did_while_somebody_watched() -> None:
+    """A fleet of one team says one figure, on its card and in its table of teams: a third of the month was seen."""
+    lost = Counts(rebalance_cost_partition_ms=36_000_000)
+    told = {"created_ms": 1, "run_id": "1", "window": WINDOW, "recommendations": {}, "details": {}, "days": ()}
+    silent = history("b", counts=lost, covered_ms=0)
+    report = build.build_report(histories=[history("a", counts=lost, covered_ms=10 * DAY_MS), silent], **told)
+    (team,) = teams(report)
+    assert team.lost_partition_ms_per_week == 7 * 3_600_000
+    assert dict((name, value) for name, value, _ in views.cards(report))["Lost per week"] == partition_time(7 * 3_600_000)
+    unseen = build.build_report(histories=[silent], **told)
+    assert [each.lost_partition_ms_per_week for each in teams(unseen)] == [None]
+    assert "1 group, not watched." in dict(team_pages(unseen, {}))["_none.html"].replace("&nbsp;", " ").replace("\xa0", " ")
 
 
 def test_dynamic_members_are_compared_only_when_every_group_was_replayed() -> None:

@@ -44,7 +44,7 @@ def page(
     shares = [1 - (i + 1) / len(ordered) for i in range(len(ordered))]
     row = GroupRow(
         key=GroupKey(kafka_cluster_id="k", group_id="g"), protocol="Classic", members=3, partitions=12, session_timeout_ms=now_ms,
-        coverage=1.0, counts=Counts(restarts=len(gaps_ms)),
+        coverage=1.0, covered_ms=86_400_000, counts=Counts(restarts=len(gaps_ms)),
         advice=Advice(verdict=Verdict.CHANGE, action="", why="", now_ms=now_ms, then_ms=then_ms),
     )  # fmt: skip
     return GroupPage(
