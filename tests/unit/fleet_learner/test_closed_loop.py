@@ -13,7 +13,7 @@ import numpy as np
 
 from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.recommendations.advised import advise_class
-from fleet_learner.recommendations.canary import CanaryHistory, CanaryState, Wave, canary_state, waves_of
+from fleet_learner.recommendations.canary import WAVES, CanaryHistory, CanaryState, Wave, canary_state, waves_of
 from fleet_learner.recommendations.histories import Terms
 from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_values
 from fleet_learner.recommendations.waves import Trial, account_of, shares, trial_begin_ms
@@ -118,7 +118,7 @@ class Services:
         now_ms, before = self.day * DAY_MS, self.canary
         trial = Trial(
             campaign_ms=trial_begin_ms(before, as_of_ms=now_ms), wave_ms=before.began_ms if before else now_ms,
-            as_of_ms=now_ms, salt=MODEL_VERSION,
+            wave=before.wave if before else WAVES[0], as_of_ms=now_ms, salt=MODEL_VERSION,
         )  # fmt: skip
         account, followers = account_of(s for each in self.each for s in shares(each.account_row(), trial))
         self.canary = canary_state(

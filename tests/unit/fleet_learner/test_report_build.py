@@ -12,6 +12,7 @@ import pytest
 
 from fleet_learner.estimates.cost import CostRates, cheapest, cost_per_day
 from fleet_learner.estimates.kaplan_meier import kaplan_meier
+from fleet_learner.offsets.codec import GroupType
 from fleet_learner.report import build, gather, views
 from fleet_learner.report.curves import Timeline, Window
 from fleet_learner.report.methods import methods
@@ -176,12 +177,14 @@ def test_a_bill_is_told_with_its_interval_and_by_what_made_the_rebalances() -> N
     row = {
         "kafka_cluster_id": "k", "group_id": "g", "covered_ms": DAY_MS // 2, "rebalances": 9, "restart_rebalances": 7,
         "silent_partition_ms": 1_000, "margin_partition_ms": 1_200, "measured": 3, "interrupted_members": 4, "records_delayed": None,
+        "group_type": GroupType.CLASSIC.value,
     }  # fmt: skip
     made = gather.bill_row(row, None, "nothing")
     assert (made.covered_days, made.rebalances) == (0.5, {"by restarts": 7, "otherwise": 2})
     assert views.silent(made) == "1 partition-s (0 to 2.2 partition-s)"
     assert views.causes(made) == "7 by restarts, 2 otherwise"
     assert views.silent(gather.bill_row({**row, "measured": 0}, None, "")) == "not known"
+    assert views.causes(gather.bill_row({**row, "group_type": GroupType.SHARE.value}, None, "")) == "not counted"
 
 
 def found_coverage() -> dict[str, list[int]]:
