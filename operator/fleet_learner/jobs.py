@@ -138,11 +138,12 @@ def audit(
     from .audit.accounts import journal_accounts, log_accounts
     from .audit.compare import compare
     from .audit.page import document, lines
-    from .sources import kafka
+    from .bill.log import OffsetsLog
 
     if configuration.kafka is None:
         raise ConfigurationError("name the brokers whose log is to be read: --bootstrap")
-    options = {"kafka.bootstrap.servers": configuration.kafka.bootstrap_servers, "subscribe": offsets_topic}
+    options = {**configuration.kafka.options, "kafka.bootstrap.servers": configuration.kafka.bootstrap_servers}
+    held_against = OffsetsLog(options, offsets_topic)
     with opened(configuration, "audit") as job:
         source = job.journal.runs.latest()
         if source is None:
@@ -153,9 +154,8 @@ def audit(
         told = journal_accounts(*silver, kafka_cluster_id=kafka_cluster_id, groups=groups)
         if not told:
             raise JobError(f"the journal knows no such group of the Kafka cluster {kafka_cluster_id}")
-        records = kafka.load(job.spark, configuration.kafka.options, options)
         job.progress.begin("log")
-        log = log_accounts(records, sorted(told))
+        log = log_accounts(held_against.records(job.spark), sorted(told))
     found = compare(log, told, from_ms=from_ms, tolerance_ms=tolerance_ms)
     for line in lines(found):
         say(line)

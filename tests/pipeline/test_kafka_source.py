@@ -7,13 +7,15 @@ need a real one: see test_offsets_topic.py.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from fleet_learner import schemas
+from fleet_learner import jobs, schemas
 from fleet_learner.bill.log import OffsetsLog
+from fleet_learner.configuration import Configuration, KafkaJournal
 from fleet_learner.errors import JobError
 from fleet_learner.sources import kafka
 from fleet_learner.sources.journal_topic import JournalTopic
@@ -90,6 +92,15 @@ def test_nothing_that_looks_for_a_topic_makes_it(topics: Topics) -> None:
     reader = TopicReader({"bootstrap.servers": topics.bootstrap})
     assert reader.watermarks(("mistyped",)) == {"mistyped": {}}
     reader.close()
+
+
+def test_an_audit_of_a_log_that_is_not_there_says_so_before_it_begins(topics: Topics, tmp_path: Path) -> None:
+    """Without its records every group of the journal would seem to differ."""
+    told = Configuration(root=str(tmp_path), kafka=KafkaJournal(bootstrap_servers=topics.bootstrap))
+    with pytest.raises(JobError, match="shows no topic mistyped"):
+        jobs.audit(
+            told, kafka_cluster_id="k", offsets_topic="mistyped", groups=[], from_ms=0, tolerance_ms=0, json_file=None
+        )
 
 
 def test_records_that_retention_took_are_an_error_unless_that_is_allowed(topics: Topics) -> None:
