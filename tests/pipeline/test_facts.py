@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from fleet_learner import schemas
+from fleet_learner.audit.accounts import Beat, seen_by, seen_spans
 from fleet_learner.days import facts
 from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.days.group_days import busy_days, group_day
 from fleet_learner.days.rebalances import SLACK_MS, Trigger, rebalances
+from fleet_learner.intake import sessions
 
 pytest.importorskip("pyspark")
 
@@ -334,6 +336,32 @@ def test_pods_are_not_taken_for_members_and_an_empty_night_is_no_size(spark: Any
     assert sorted((r.group_key, (r.day_ms - START_MS) // DAY_MS, r.members, r.partitions) for r in rows) == [
         (1, 0, 9, 36), (1, 1, 9, 36), (2, 0, 3, None), (2, 1, 3, None),
     ]  # fmt: skip
+
+
+def test_time_in_which_a_group_could_not_be_read_is_not_watched(spark: Any) -> None:
+    """As the audit has it: between two beats of which one names it, or leaves names out. Others of its cluster were watched."""
+    rng, hour_ms = random.Random(5), 3_600_000
+    beats: list[Row] = [
+        {"event_id": str(n), "observed_at_ms": START_MS - hour_ms + n * hour_ms, "interval_ms": hour_ms, "operator_id": "op",
+         "unreachable_groups": ["ns/mute"] if rng.random() < 0.3 else [], "unreachable_total": 3 if n in {20, 21} else 0}
+        for n in range(64) if n not in {9, 10, 11}
+    ]  # fmt: skip
+    as_of_ms = START_MS + 2 * DAY_MS + 14 * hour_ms
+    told = [event("rollout.started", START_MS + 9, group_key=k, static_group=name) for k, name in ((1, "mute"), (2, "well"))]
+    blind = [(r.start_ms, r.end_ms) for r in sessions.blind_windows(frame(spark, schemas.BEATS, beats), as_of_ms).collect()]
+    windows = [{"k8s_cluster_uid": "k8s", "start_ms": begin, "end_ms": end} for begin, end in blind]
+    made = {"outages": [], "members": [], "groups": told, "blind": windows, "beats": beats}
+    spans = seen_spans(
+        Beat(k8s_cluster_uid="k8s", operator=("op", ""), at_ms=b["observed_at_ms"], interval_ms=hour_ms,
+             unreachable=frozenset(b["unreachable_groups"]), is_whole=b["unreachable_total"] <= len(b["unreachable_groups"]))
+        for b in beats
+    )["k8s"]  # fmt: skip
+    seen = {key: seen_by(spans, f"ns/{name}") for key, name in ((1, "mute"), (2, "well"))}
+    for row in day_table(spark, made, as_of_ms).collect():
+        ends = row.day_ms, row.day_ms + DAY_MS
+        expected = sum(max(0, min(to, ends[1]) - max(begin, ends[0])) for begin, to in seen[row.group_key])
+        assert (row.group_key, row.day_ms, row.covered_ms) == (row.group_key, row.day_ms, expected)
+    assert 0 < sum(to - begin for begin, to in seen[1]) < sum(to - begin for begin, to in seen[2]) - 10 * hour_ms
 
 
 def test_the_columns_are_those_of_the_tables(spark: Any) -> None:

@@ -123,6 +123,24 @@ def covered_days(beats: DataFrame, blind_windows: DataFrame, days: DataFrame) ->
     )
 
 
+def unread_days(spans: DataFrame) -> DataFrame:
+    """Return (k8s_cluster_uid, static_group, day_ms, unread_ms): for how long a group could not be read on each day.
+
+    Parameters
+    ----------
+    spans: of `sessions.unread_spans`.
+    """
+    from pyspark.sql import functions as F
+
+    last = (F.floor((F.col("end_ms") - 1) / DAY_MS) * DAY_MS).cast("bigint")
+    inside = F.least("end_ms", F.col("day_ms") + DAY_MS) - F.greatest("start_ms", "day_ms")
+    return (
+        spans.withColumn("day_ms", F.explode(F.sequence(day_of("start_ms"), last, F.lit(DAY_MS))))
+        .groupBy("k8s_cluster_uid", "static_group", "day_ms")
+        .agg(F.sum(inside).alias("unread_ms"))
+    )
+
+
 def day_of(column: str) -> Column:
     """Return the midnight (UTC) before a time."""
     from pyspark.sql import functions as F

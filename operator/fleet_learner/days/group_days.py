@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from staticgroup.api.journal import EndKind
 
+from ..intake.sessions import EVERY_GROUP, unread_spans
 from ..schemas import BUSY_DAY, GROUP_DAY
-from .facts import DAY_MS, covered_days, day_of
+from .facts import DAY_MS, covered_days, day_of, unread_days
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -162,21 +163,41 @@ def group_day(
     from pyspark.sql import functions as F
 
     days = _with_quiet_days(busy.where(F.col("day_ms").between(start_ms, as_of_ms - 1)), as_of_ms)
+    unread = unread_days(unread_spans(beats, start_ms=start_ms, as_of_ms=as_of_ms))
+    made = _with_covered(_with_dynamic(days, dynamic), beats, blind_windows, unread)
+    return made.select("*", "known_name.*").select(*GROUP_DAY.names)
+
+
+def _with_covered(days: DataFrame, beats: DataFrame, blind_windows: DataFrame, unread: DataFrame) -> DataFrame:
+    """Add `covered_ms`: of the operators that told of a group the one that looked for longest; at least so much of it was seen."""
+    from pyspark.sql import functions as F
+
     clusters = days.select(F.explode("uids").alias("k8s_cluster_uid"), "day_ms", "day_end_ms").distinct()
-    covered = (
-        covered_days(beats, blind_windows, clusters)
-        .groupBy("day_ms")
-        .agg(F.map_from_entries(F.collect_list(F.struct("k8s_cluster_uid", "covered_ms"))).alias("covered"))
-    )
-    # Of two operators that told of a group, the one that looked for longer: at least so much of it was seen.
-    longest = F.array_max(F.transform("uids", lambda uid: F.col("covered")[uid]))
+    covered = _by_cluster(covered_days(beats, blind_windows, clusters), "covered_ms", "day_ms")
+    is_of_all = F.col("static_group") == EVERY_GROUP
+    unread_all = _by_cluster(unread.where(is_of_all).withColumnRenamed("unread_ms", "unread_all_ms"), "unread_all_ms", "day_ms")
+    own = _by_cluster(unread.where(~is_of_all), "unread_ms", "day_ms", "static_group").withColumnRenamed("static_group", "reads")
+
+    def seen(uid: Column) -> Column:
+        hidden = (F.coalesce(F.col(name)[uid], F.lit(0)) for name in ("unread_ms", "unread_all_ms"))
+        return F.greatest(F.col("covered_ms")[uid] - sum(hidden, F.lit(0)), F.lit(0))
+
+    longest = F.array_max(F.transform("uids", seen))
     return (
-        _with_dynamic(days, dynamic)
+        days.withColumn("reads", F.concat_ws("/", "known_name.namespace", "known_name.static_group"))
         .join(F.broadcast(covered), on=["day_ms"], how="left")
+        .join(F.broadcast(unread_all), on=["day_ms"], how="left")
+        .join(F.broadcast(own), on=["day_ms", "reads"], how="left")
         .withColumn("covered_ms", F.coalesce(longest, F.lit(0)).cast("bigint"))
-        .select("*", "known_name.*")
-        .select(*GROUP_DAY.names)
     )
+
+
+def _by_cluster(times: DataFrame, name: str, *by: str) -> DataFrame:
+    """Put a time of each Kubernetes cluster into a map, one row for each `by`."""
+    from pyspark.sql import functions as F
+
+    entries = F.collect_list(F.struct("k8s_cluster_uid", name))
+    return times.groupBy(*by).agg(F.map_from_entries(entries).alias(name))
 
 
 def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 BEATS_MISSED_MAX: Final = 2.5
 """Beats further apart than so many intervals: nobody looked in between."""
 INTERVAL_MS_MAX: Final = 10**15
+EVERY_GROUP: Final = "*"
+"""Stands for all StaticGroups of a cluster; no name of Kubernetes holds it."""
+DAY_MS: Final = 86_400_000
 _RETURN, _END, _REMOVAL, _START, _DEPARTURE = range(5)
 _RANK_BITS: Final = 3
 _RANKS: Final = 1 << _RANK_BITS
@@ -54,8 +57,7 @@ def blind_windows(beats: DataFrame, as_of_ms: int, *, until_ms: int | None = Non
     inside = beats.where(F.col("observed_at_ms") <= as_of_ms)
     of_one = W.partitionBy("k8s_cluster_uid", "operator_id", "watch_epoch").orderBy("observed_at_ms", "event_id")
     following = F.lead("observed_at_ms").over(of_one)
-    # No time is beyond the longest interval, and a longer one has no room in 64 bits.
-    patience_ms = (F.least("interval_ms", F.lit(INTERVAL_MS_MAX)) * BEATS_MISSED_MAX).cast("bigint")
+    patience_ms = _patience_ms()
     reached = F.when(following - F.col("observed_at_ms") <= patience_ms, following).otherwise(F.col("observed_at_ms"))
     ends = (F.when(F.lit(end) - F.col("observed_at_ms") <= patience_ms, F.lit(end)) for end in (until_ms, as_of_ms))
     last = F.when(following.isNull(), F.coalesce(*ends))
@@ -75,6 +77,51 @@ def blind_windows(beats: DataFrame, as_of_ms: int, *, until_ms: int | None = Non
         .withColumn("end_ms", F.lead("from_ms", 1, until_ms).over(order))
         .where(F.col("start_ms") < F.col("end_ms"))
         .select(*BLIND_WINDOWS.names)
+    )
+
+
+def _patience_ms() -> Column:
+    """Return how far from a beat the next one may be."""
+    from pyspark.sql import functions as F
+
+    # No time is beyond the longest interval, and a longer one has no room in 64 bits.
+    return (F.least("interval_ms", F.lit(INTERVAL_MS_MAX)) * BEATS_MISSED_MAX).cast("bigint")
+
+
+def unread_spans(beats: DataFrame, *, start_ms: int, as_of_ms: int) -> DataFrame:
+    """Return when somebody looked and could not read a group: between two beats of which one names its StaticGroup.
+
+    Parameters
+    ----------
+    beats: silver/beats.
+    start_ms, as_of_ms: from when to when, Unix milliseconds; the last beat before its end speaks for the time up to it.
+
+    Returns
+    -------
+    (k8s_cluster_uid, static_group, start_ms, end_ms), in no blind window; `static_group` is `<namespace>/<name>`, or `EVERY_GROUP`
+    for a beat that does not name all. Spans of one name do not overlap, unless two operators looked at once.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    inside = beats.where(F.col("observed_at_ms").between(start_ms - DAY_MS, as_of_ms))
+    # Most clusters never had any: their beats need no order.
+    troubled = inside.where(F.col("unreachable_total") > 0).select("k8s_cluster_uid").distinct()
+    of_one = W.partitionBy("k8s_cluster_uid", "operator_id", "watch_epoch").orderBy("observed_at_ms", "event_id")
+    named = F.coalesce("unreachable_groups", F.array().cast("array<string>"))
+    names = F.when(F.col("unreachable_total") > F.size(named), F.array(F.lit(EVERY_GROUP))).otherwise(named)
+    spans = inside.join(F.broadcast(troubled), on="k8s_cluster_uid", how="leftsemi").select(
+        "k8s_cluster_uid",
+        F.col("observed_at_ms").alias("start_ms"),
+        F.lead("observed_at_ms", 1, as_of_ms).over(of_one).alias("end_ms"),
+        _patience_ms().alias("patience_ms"),
+        F.array_union(names, F.coalesce(F.lead(names).over(of_one), named)).alias("either"),
+    )
+    is_cut = F.array_contains("either", EVERY_GROUP)
+    return (
+        spans.where((F.col("end_ms") > F.col("start_ms")) & (F.col("end_ms") - F.col("start_ms") <= F.col("patience_ms")))
+        .withColumn("static_group", F.explode(F.when(is_cut, F.array(F.lit(EVERY_GROUP))).otherwise(F.col("either"))))
+        .select("k8s_cluster_uid", "static_group", "start_ms", "end_ms")
     )
 
 
