@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from fleet_learner.bill.account import Help, help_of
+from fleet_learner.bill.account import Help, bills, help_of
+from fleet_learner.bill.causes import CauseKind
 from fleet_learner.bill.prices import LEAST_REBALANCES, measured_prices
-from fleet_learner.bill.schemas import BILL, STANDSTILLS
+from fleet_learner.bill.schemas import BILL, CAUSES, OFFSET_COMMITS, STANDSTILLS
 from fleet_learner.bill.standstills import Role
 from staticgroup.api.recommendation import PriceSource
 
@@ -75,3 +76,31 @@ def test_what_would_help_is_what_that_kind_of_group_can_have(spark: Any) -> None
     ]
     found = spark.createDataFrame(rows, BILL.spark_nullable).withColumn("found", help_of()).orderBy("group_id").collect()
     assert [(counts, Help(each["found"])) for (counts, _), each in zip(WOULD_HELP, found, strict=True)] == WOULD_HELP
+
+
+def cause(group: str, offset: int, kind: CauseKind, **values: Any) -> tuple[Any, ...]:
+    """A row of silver/causes, ten minutes after the one before."""
+    blank: dict[str, Any] = {c.name: [] if c.type.startswith("array") else 0 for c in CAUSES.columns}
+    known = blank | {
+        "log_partition": 1, "log_offset": offset, "at_ms": 600_000 * offset, "kind": kind.value, "group_id": group, "group_type": "Classic",
+        "protocol_type": "consumer", "protocol_name": "range", "rebalances": 1, "knows_owners": False,
+    } | values  # fmt: skip
+    return tuple(known[name] for name in CAUSES.names)
+
+
+def test_a_group_of_one_static_member_that_comes_back_is_not_told_to_become_static(spark: Any) -> None:
+    """It empties when the member is given up, and starts when it is back."""
+    turns = [(CauseKind.EMPTIED, {"departed": 1}), (CauseKind.STARTED, {"members": 1, "joined": 1, "returned": 1, "halves_before": 1})]
+    rows = [
+        cause(group, 10 * number + turn, kind, **counts | {"static_members": counts.get("members", 0) if group == "static" else 0})
+        for group in ("static", "dynamic")
+        for number in range(3)
+        for turn, (kind, counts) in enumerate(turns)
+    ]
+    causes = spark.createDataFrame(rows, CAUSES.spark_nullable)
+    nothing = (spark.createDataFrame([], table.spark_nullable) for table in (OFFSET_COMMITS, STANDSTILLS))
+    found = {row["group_id"]: row for row in bills(next(nothing), causes, next(nothing), "k").collect()}
+    assert Help(found["static"]["help"]) is Help.LONGER_TIMEOUT
+    assert (found["static"]["static_back"], found["static"]["restart_rebalances"]) == (3, 0)
+    assert Help(found["dynamic"]["help"]) is Help.STATIC_MEMBERSHIP
+    assert found["dynamic"]["static_back"] == 0

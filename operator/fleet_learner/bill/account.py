@@ -170,7 +170,11 @@ def _of_causes(causes: DataFrame, covered: DataFrame, counted_ms: Column) -> Dat
     last = ("group_type", "protocol_type", "protocol_name", "members", "static_members")
     in_time = (F.col("log_offset") >= F.col("covered_offset")) & (F.col("at_ms") >= counted_ms)
     of_kind = {name: F.count_if(in_time & (F.col("kind") == kind.value)).alias(name) for name, kind in _COUNTED.items()}
-    is_restart = F.col("kind").isin(CauseKind.RESTART.value, CauseKind.STARTED.value) & (F.col("returned") > 0)
+    is_back = (F.col("kind") == CauseKind.STARTED.value) & (F.col("returned") > 0)
+    # Of static members alone: the group emptied when the last of them was given up.
+    is_static_back = is_back & (F.col("static_members") == F.col("members"))
+    of_kind["static_back"] = F.count_if(in_time & ((F.col("kind") == CauseKind.STATIC_BACK.value) | is_static_back)).alias("static_back")
+    is_restart = ((F.col("kind") == CauseKind.RESTART.value) & (F.col("returned") > 0)) | (is_back & ~is_static_back)
     halves = F.when(is_restart, F.col("rebalances") + F.col("halves_before"))
     return (
         causes.join(covered, ["log_partition"], "left")
