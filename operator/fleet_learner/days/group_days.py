@@ -163,32 +163,48 @@ def group_day(
     from pyspark.sql import functions as F
 
     days = _with_quiet_days(busy.where(F.col("day_ms").between(start_ms, as_of_ms - 1)), as_of_ms)
-    unread = unread_days(unread_spans(beats, start_ms=start_ms, as_of_ms=as_of_ms))
+    # Asked first, of the statistics of files: in most fleets there is none, and joins with nothing cost as much as others.
+    is_all_read = beats.where(F.col("unreachable_total") > 0).isEmpty()
+    unread = None if is_all_read else unread_days(unread_spans(beats, start_ms=start_ms, as_of_ms=as_of_ms))
     made = _with_covered(_with_dynamic(days, dynamic), beats, blind_windows, unread)
     return made.select("*", "known_name.*").select(*GROUP_DAY.names)
 
 
-def _with_covered(days: DataFrame, beats: DataFrame, blind_windows: DataFrame, unread: DataFrame) -> DataFrame:
-    """Add `covered_ms`: of the operators that told of a group the one that looked for longest; at least so much of it was seen."""
+def _with_covered(days: DataFrame, beats: DataFrame, blind_windows: DataFrame, unread: DataFrame | None) -> DataFrame:
+    """Add `covered_ms`: of the operators that told of a group the one that looked for longest; at least so much of it was seen.
+
+    Parameters
+    ----------
+    unread: of `facts.unread_days`; None: no operator had trouble with any group.
+    """
     from pyspark.sql import functions as F
 
     clusters = days.select(F.explode("uids").alias("k8s_cluster_uid"), "day_ms", "day_end_ms").distinct()
     covered = _by_cluster(covered_days(beats, blind_windows, clusters), "covered_ms", "day_ms")
-    is_of_all = F.col("static_group") == EVERY_GROUP
-    unread_all = _by_cluster(unread.where(is_of_all).withColumnRenamed("unread_ms", "unread_all_ms"), "unread_all_ms", "day_ms")
-    own = _by_cluster(unread.where(~is_of_all), "unread_ms", "day_ms", "static_group").withColumnRenamed("static_group", "reads")
+    made = days.join(F.broadcast(covered), on=["day_ms"], how="left")
+    hidden: tuple[str, ...] = ()
+    if unread is not None:
+        made, hidden = _with_unread(made, unread), ("unread_ms", "unread_all_ms")
 
     def seen(uid: Column) -> Column:
-        hidden = (F.coalesce(F.col(name)[uid], F.lit(0)) for name in ("unread_ms", "unread_all_ms"))
-        return F.greatest(F.col("covered_ms")[uid] - sum(hidden, F.lit(0)), F.lit(0))
+        times = (F.coalesce(F.col(name)[uid], F.lit(0)) for name in hidden)
+        return F.greatest(F.col("covered_ms")[uid] - sum(times, F.lit(0)), F.lit(0))
 
     longest = F.array_max(F.transform("uids", seen))
+    return made.withColumn("covered_ms", F.coalesce(longest, F.lit(0)).cast("bigint"))
+
+
+def _with_unread(days: DataFrame, unread: DataFrame) -> DataFrame:
+    """Add for how long a group, and for how long all of them, could not be read: maps by Kubernetes cluster."""
+    from pyspark.sql import functions as F
+
+    is_of_all = F.col("static_group") == EVERY_GROUP
+    of_all = _by_cluster(unread.where(is_of_all).withColumnRenamed("unread_ms", "unread_all_ms"), "unread_all_ms", "day_ms")
+    own = _by_cluster(unread.where(~is_of_all), "unread_ms", "day_ms", "static_group").withColumnRenamed("static_group", "reads")
     return (
         days.withColumn("reads", F.concat_ws("/", "known_name.namespace", "known_name.static_group"))
-        .join(F.broadcast(covered), on=["day_ms"], how="left")
-        .join(F.broadcast(unread_all), on=["day_ms"], how="left")
+        .join(F.broadcast(of_all), on=["day_ms"], how="left")
         .join(F.broadcast(own), on=["day_ms", "reads"], how="left")
-        .withColumn("covered_ms", F.coalesce(longest, F.lit(0)).cast("bigint"))
     )
 
 
