@@ -12,22 +12,6 @@ from typing import Any
 
 import pytest
 
-from e2e.test_gaps import (
-    ACKNOWLEDGED_S_MAX,
-    GAP_WORDS,
-    await_injecting,
-    await_named,
-    await_settled,
-    blind,
-    confirm_gaps,
-    continuity,
-    leave,
-    members,
-    removed,
-    seats,
-    start_after_a_change,
-    suspects,
-)
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.devcluster.node import Node, now_rfc3339
@@ -43,6 +27,22 @@ from support.scene.earlier import (
     take_away,
 )
 from support.scene.figures import record, spread
+from support.scene.gaps import (
+    ACKNOWLEDGED_S_MAX,
+    GAP_WORDS,
+    await_injecting,
+    await_named,
+    await_settled,
+    blind,
+    confirm_gaps,
+    continuity,
+    leave,
+    members,
+    removed,
+    seats,
+    start_after_a_change,
+    suspects,
+)
 from support.scene.play import Play
 from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.scene.witnesses import ProcessTable

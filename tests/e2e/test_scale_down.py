@@ -115,45 +115,51 @@ def all_ready(game: Play, count: int) -> bool:
     return len(shown) == count and all(c["status"] == "True" for c in shown)
 
 
+def flap(game: Play, watch: PodWatch) -> list[tuple[str, str]]:
+    """Scale from four pods to two and back, turned round at named moments of a departure and of a return; returns which."""
+
+    def objects() -> list[PodSighting]:
+        return [p for p in list(watch.pods.values()) if p.deleted_at_ms is None]
+
+    def held(count: int) -> bool:
+        return len(game.member_ids()) == count
+
+    departing: dict[str, Callable[[], bool]] = {
+        "at once": lambda: True,
+        "deletion asked": lambda: sum(p.deletion_asked_at_ms is None for p in objects()) == 2,
+        "ended": lambda: sum(p.terminal_at_ms is None for p in objects()) == 2,
+        "object gone": lambda: len(objects()) == 2,
+        "member removed": lambda: held(2),
+    }
+    returning: dict[str, Callable[[], bool]] = {
+        "at once": lambda: True,
+        "object there": lambda: sum(p.deletion_asked_at_ms is None for p in objects()) == 4,
+        "running": lambda: sum(p.versions[-1].endswith("Running") for p in objects()) == 4,
+        "member joined": lambda: held(4),
+    }
+    every = list(itertools.product(departing, returning))
+    assert len(every) == FLAPS
+    # The short form has each departure once, and each return at least once.
+    combinations = every if are_drills_long() else list(zip(departing, itertools.cycle(returning), strict=False))
+    assert {down for down, _ in combinations} == set(departing)
+    assert {up for _, up in combinations} == set(returning)
+    for down, up in combinations:
+        game.scale(2)
+        until(departing[down], deadline_s=PATIENCE_S, what=f"down, then {down}", poll_s=0.05)
+        game.scale(4)
+        until(returning[up], deadline_s=PATIENCE_S, what=f"up, then {up}", poll_s=0.05)
+    return combinations
+
+
 @pytest.mark.long
 def test_flapping_scale_removes_the_dead_and_only_them(new_play: NewPlay) -> None:
     """4 → 2 → 4, turned round at every moment of a departure and of a return; in the long form at every combination."""
     game = new_play()
     with game.watched() as watch, heard(game.stage.cluster, game.name) as consumers:
         game.start(4, static=LONG_SESSION, podManagementPolicy="Parallel")
-
-        def objects() -> list[PodSighting]:
-            return [p for p in list(watch.pods.values()) if p.deleted_at_ms is None]
-
-        def held(count: int) -> bool:
-            return len(game.member_ids()) == count
-
-        departing: dict[str, Callable[[], bool]] = {
-            "at once": lambda: True,
-            "deletion asked": lambda: sum(p.deletion_asked_at_ms is None for p in objects()) == 2,
-            "ended": lambda: sum(p.terminal_at_ms is None for p in objects()) == 2,
-            "object gone": lambda: len(objects()) == 2,
-            "member removed": lambda: held(2),
-        }
-        returning: dict[str, Callable[[], bool]] = {
-            "at once": lambda: True,
-            "object there": lambda: sum(p.deletion_asked_at_ms is None for p in objects()) == 4,
-            "running": lambda: sum(p.versions[-1].endswith("Running") for p in objects()) == 4,
-            "member joined": lambda: held(4),
-        }
         stayed = {i: m for i, m in game.member_ids().items() if ordinal(i) < 2}
-        every = list(itertools.product(departing, returning))
-        assert len(every) == FLAPS
-        # The short form has each departure once, and each return at least once.
-        combinations = every if are_drills_long() else list(zip(departing, itertools.cycle(returning), strict=False))
-        assert {down for down, _ in combinations} == set(departing)
-        assert {up for _, up in combinations} == set(returning)
         began_ms = now_ms()
-        for down, up in combinations:
-            game.scale(2)
-            until(departing[down], deadline_s=PATIENCE_S, what=f"down, then {down}", poll_s=0.05)
-            game.scale(4)
-            until(returning[up], deadline_s=PATIENCE_S, what=f"up, then {up}", poll_s=0.05)
+        combinations = flap(game, watch)
         flapped_s = (now_ms() - began_ms) / 1000
         game.await_joined(4)
         until(lambda: all_ready(game, 4), deadline_s=60, what="4 pods Ready", poll_s=0.5)

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.test_gaps import (
+from support.devcluster.kafka_log import now_ms
+from support.devcluster.kafka_log_lines import GroupEventKind
+from support.scene.earlier import BEFORE_SEATS, DEPLOYMENT, Earlier, is_known
+from support.scene.figures import prompt_s, record, spread
+from support.scene.gaps import (
     await_injecting,
     await_ready,
     blind,
@@ -28,10 +32,6 @@ from e2e.test_gaps import (
     start_after_a_change,
     suspects,
 )
-from support.devcluster.kafka_log import now_ms
-from support.devcluster.kafka_log_lines import GroupEventKind
-from support.scene.earlier import BEFORE_SEATS, DEPLOYMENT, Earlier, is_known
-from support.scene.figures import prompt_s, record, spread
 from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.stage import SYSTEM, Stage
 from support.scene.witnesses import PodWatch

@@ -97,7 +97,7 @@ def measured(brokers: Brokers, spark: Any) -> list[Any]:
         return list(standstills(commits, caused, "kafka-1", keep=keep).collect())
 
 
-def held_against_the_truth(rows: Sequence[Any], groups: dict[str, Group]) -> None:
+def assert_held_against_the_truth(rows: Sequence[Any], groups: dict[str, Group]) -> None:
     """At least 95 % within one usual interval, and most of them measured at all."""
     worked = {name: group.worked() for name, group in groups.items()}
     rows = [row for row in rows if row["group_id"] in groups]
@@ -121,7 +121,7 @@ def lived(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def test_standstills_are_what_the_consumers_say(brokers: Brokers, lived: dict[str, Group], spark: Any) -> None:
-    held_against_the_truth(measured(brokers, spark), lived)
+    assert_held_against_the_truth(measured(brokers, spark), lived)
 
 
 def test_the_command_bills_each_group(
@@ -188,4 +188,4 @@ def test_what_cannot_be_billed_is_said_in_one_line(
 @pytest.mark.long
 def test_groups_of_every_kind_over_many_rounds(brokers: Brokers, spark: Any, tmp_path: Path) -> None:
     groups = live(brokers, LONG, tmp_path, rounds=6, calm_ms=15_000)
-    held_against_the_truth(measured(brokers, spark), groups)
+    assert_held_against_the_truth(measured(brokers, spark), groups)

@@ -6,6 +6,7 @@ read again. Source: ModernGroup, StreamsGroup, GroupCoordinatorRecordHelpers, Gr
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -100,7 +101,7 @@ class TargetMetadata:
     timestamp_ms: int
 
 
-class EpochGroup(Generic[M, T]):
+class EpochGroup(ABC, Generic[M, T]):
     """A group of members with epochs, each with a target; only records and the soft fields' owners change it.
 
     Parameters
@@ -130,9 +131,9 @@ class EpochGroup(Generic[M, T]):
         return not self.members
 
     @property
+    @abstractmethod
     def state(self) -> str:
         """Return Kafka's name of the state."""
-        raise NotImplementedError
 
     def member(self, member_id: str) -> M:
         """Return a member by its id, or raise UNKNOWN_MEMBER_ID."""

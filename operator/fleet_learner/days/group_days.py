@@ -34,61 +34,70 @@ def _facts_with_a_day(
     """Bring all silver tables to one shape: a group, an instant, and what the row counts for."""
     from pyspark.sql import functions as F
 
-    def one(condition: Column) -> Column:
-        return F.when(condition, F.lit(1)).otherwise(F.lit(0)).cast("bigint")
-
-    def shaped(rows: DataFrame, at_ms: str, **counted: Column) -> DataFrame:
-        uid = F.col("k8s_cluster_uid") if "k8s_cluster_uid" in rows.columns else F.lit(None).cast("string")
-        return rows.select(
-            *_GROUP,
-            uid.alias("k8s_cluster_uid"),
-            F.col(at_ms).alias("at_ms"),
-            "event_id",
-            *(value.alias(name) for name, value in counted.items()),
-        )
-
-    def positive(number: Column) -> Column:
-        return F.when(number > 0, number)
-
-    # A group that is empty for the night has no size then, and its partitions are with nobody.
-    is_empty = F.coalesce(F.col("members") == 0, F.lit(False))
-    told = {"members": positive(F.col("members")), "partitions": F.when(~is_empty, F.col("partitions_total"))}
-    end, kind = F.col("end_kind"), F.col("kind")
-    stops = shaped(
-        ghosts,
-        "down_ms",
-        downs=F.lit(1).cast("bigint"),
-        **{each.value: one(end == each.value) for each in EndKind if each not in (EndKind.OPEN, EndKind.DEPARTED)},
-        open=one(end.isin(EndKind.OPEN.value, EndKind.DEPARTED.value)),
-        # Of the stops, not of the rejoins: a client that is made anew in a process that lives on joins without having stopped.
-        absorbed=one(F.col("absorbed")),
-        **{name: F.col(name) for name in _ZERO if name.startswith("ghost_")},
+    kind, once = F.col("kind"), F.lit(1).cast("bigint")
+    parts = (
+        _shaped(member_events, "event_ms", fenced=_one(kind == "member.fenced"), instance_id=F.col("instance_id"), **_told_sizes()),
+        _shaped(
+            group_events,
+            "event_ms",
+            held=_one(kind == "removal.held"),
+            rollouts=_one(kind == "rollout.started"),
+            replicas=_positive(F.coalesce("replicas", "replicas_after")),
+            **_told_sizes(),
+        ),
+        _shaped(costs, "start_hi_ms", rebalances=once, stopped_partition_ms=F.col("stopped_partition_ms")),
     )
-    members = shaped(
-        member_events,
-        "event_ms",
-        fenced=one(kind == "member.fenced"),
-        instance_id=F.col("instance_id"),
-        **told,
-    )
-    groups = shaped(
-        group_events,
-        "event_ms",
-        held=one(kind == "removal.held"),
-        rollouts=one(kind == "rollout.started"),
-        replicas=positive(F.coalesce("replicas", "replicas_after")),
-        **told,
-    )
-    priced = shaped(
-        costs,
-        "start_hi_ms",
-        rebalances=F.lit(1).cast("bigint"),
-        stopped_partition_ms=F.col("stopped_partition_ms"),
-    )
-    rows = stops
-    for other in (members, groups, priced):
-        rows = rows.unionByName(other, allowMissingColumns=True)
+    rows = _shaped(ghosts, "down_ms", downs=once, **_ends())
+    for part in parts:
+        rows = rows.unionByName(part, allowMissingColumns=True)
     return rows
+
+
+def _shaped(rows: DataFrame, at_ms: str, **counted: Column) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    uid = F.col("k8s_cluster_uid") if "k8s_cluster_uid" in rows.columns else F.lit(None).cast("string")
+    return rows.select(
+        *_GROUP,
+        uid.alias("k8s_cluster_uid"),
+        F.col(at_ms).alias("at_ms"),
+        "event_id",
+        *(value.alias(name) for name, value in counted.items()),
+    )
+
+
+def _ends() -> dict[str, Column]:
+    """Return what a stop counts for by how it ended, and for how long its place was kept."""
+    from pyspark.sql import functions as F
+
+    end = F.col("end_kind")
+    return {
+        **{each.value: _one(end == each.value) for each in EndKind if each not in (EndKind.OPEN, EndKind.DEPARTED)},
+        "open": _one(end.isin(EndKind.OPEN.value, EndKind.DEPARTED.value)),
+        # Of the stops, not of the rejoins: a client that is made anew in a process that lives on joins without having stopped.
+        "absorbed": _one(F.col("absorbed")),
+        **{name: F.col(name) for name in _ZERO if name.startswith("ghost_")},
+    }
+
+
+def _told_sizes() -> dict[str, Column]:
+    """Return how large a row shows its group: one that is empty for the night has no size then, and its partitions are with nobody."""
+    from pyspark.sql import functions as F
+
+    is_empty = F.coalesce(F.col("members") == 0, F.lit(False))
+    return {"members": _positive(F.col("members")), "partitions": F.when(~is_empty, F.col("partitions_total"))}
+
+
+def _one(condition: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(condition, F.lit(1)).otherwise(F.lit(0)).cast("bigint")
+
+
+def _positive(number: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(number > 0, number)
 
 
 def busy_days(

@@ -32,13 +32,13 @@ from staticgroup.api.journal import EndKind
 
 from .. import schemas
 from ..lake import Lake, Plan, Published, TableState, Written
+from ..lake.lake import DAY_MS
 from . import quality, sessions, silver
 from .planning import Horizon, OnStep, Source, is_idle, new_plan, revised_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-DAY_MS: Final = 86_400_000
 _EVENT_TABLES: Final = (schemas.EVENTS, schemas.QUARANTINE, schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)
 TABLES: Final = (*_EVENT_TABLES, schemas.BLIND_WINDOWS, schemas.OUTAGES)
 _SILVER: Final = (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS)

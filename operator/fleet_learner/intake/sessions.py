@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from staticgroup.api.journal import UNSEEN_MS, EndKind, RemovalOutcome
 
+from ..lake.lake import DAY_MS
 from ..schemas import BLIND_WINDOWS, OUTAGES
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ BEATS_MISSED_MAX: Final = 2.5
 INTERVAL_MS_MAX: Final = 10**15
 EVERY_GROUP: Final = "*"
 """Stands for all StaticGroups of a cluster; no name of Kubernetes holds it."""
-DAY_MS: Final = 86_400_000
 _RETURN, _END, _REMOVAL, _START, _DEPARTURE = range(5)
 _RANK_BITS: Final = 3
 _RANKS: Final = 1 << _RANK_BITS

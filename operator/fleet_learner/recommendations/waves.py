@@ -295,22 +295,7 @@ def canary_history(
     trial = Trial(campaign_ms=begin_ms, wave_ms=wave_ms, wave=wave, as_of_ms=as_of_ms, salt=salt)
     if begin_ms >= as_of_ms:
         outages = outages.where(F.lit(False))  # nothing is on trial yet, so nothing has to be promised
-    changes = F.struct("event_ms", "event_id", "timeout_source", "session_timeout_ms_before", "session_timeout_ms_after")
-    stops = F.struct("down_ms", "event_id", "gap_ms", "end_kind", "absorbed", "session_timeout_ms")
-    changed = group_events.where(F.col("kind") == "timeout.changed").groupBy("group_key")
-    is_compared = (F.col("end_kind") == EndKind.RETURNED.value) & F.col("session_timeout_ms").isNotNull()
-    outages = outages.where(is_compared)
-    rows = groups.join(
-        changed.agg(F.array_sort(F.collect_list(changes)).alias("changes")), on="group_key", how="left"
-    ).join(
-        outages.groupBy("group_key").agg(F.array_sort(F.collect_list(stops)).alias("stops")), on="group_key", how="left"
-    )
-    names = ("timeout_source", "session_timeout_ms", "recommended_ms", "advised_ms", "model_version")
-    if earlier is None:
-        rows = rows.selectExpr("*", *(f"NULL AS earlier_{name}" for name in names))
-    else:
-        known = earlier.selectExpr("group_key", *(f"{name} AS earlier_{name}" for name in names))
-        rows = rows.join(known, on="group_key", how="left")
+    rows = _trial_rows(groups, group_events, outages, earlier)
 
     def of_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -331,6 +316,25 @@ def canary_history(
     )
     account, followers = account_of(Share(**row.asDict()) for row in summed)
     return CanaryHistory(before=before, now_ms=as_of_ms, account=account, followers=followers)
+
+
+def _trial_rows(groups: DataFrame, group_events: DataFrame, outages: DataFrame, earlier: DataFrame | None) -> DataFrame:
+    """Return one row per group with what `shares` needs."""
+    from pyspark.sql import functions as F
+
+    changes = F.struct("event_ms", "event_id", "timeout_source", "session_timeout_ms_before", "session_timeout_ms_after")
+    stops = F.struct("down_ms", "event_id", "gap_ms", "end_kind", "absorbed", "session_timeout_ms")
+    changed = group_events.where(F.col("kind") == "timeout.changed").groupBy("group_key")
+    is_compared = (F.col("end_kind") == EndKind.RETURNED.value) & F.col("session_timeout_ms").isNotNull()
+    stopped = outages.where(is_compared).groupBy("group_key")
+    rows = groups.join(
+        changed.agg(F.array_sort(F.collect_list(changes)).alias("changes")), on="group_key", how="left"
+    ).join(stopped.agg(F.array_sort(F.collect_list(stops)).alias("stops")), on="group_key", how="left")
+    names = ("timeout_source", "session_timeout_ms", "recommended_ms", "advised_ms", "model_version")
+    if earlier is None:
+        return rows.selectExpr("*", *(f"NULL AS earlier_{name}" for name in names))
+    known = earlier.selectExpr("group_key", *(f"{name} AS earlier_{name}" for name in names))
+    return rows.join(known, on="group_key", how="left")
 
 
 def canary_row(history: CanaryHistory, salt: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -53,7 +54,7 @@ class Link:
             writer.transport.abort()
 
 
-class Relay:
+class Relay(ABC):
     """Listen on an address, dial another one for each connection.
 
     Parameters
@@ -131,13 +132,13 @@ class Relay:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
 
+    @abstractmethod
     async def pump_up(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry what the client says; returns at the end of the connection."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def pump_down(self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry what the server says; returns at the end of the connection."""
-        raise NotImplementedError
 
 
 class ByteRelay(Relay):

@@ -69,7 +69,7 @@ class Readable:
         return plan
 
     def frame(self, spark: Any, plan: Mapping[str, Any]) -> Any:
-        raise NotImplementedError
+        raise AssertionError("planning reads no record")
 
 
 @pytest.mark.parametrize("error", [UnreachableError("no broker"), DataLossError("made again"), SourceError("gone")])
