@@ -178,7 +178,10 @@ def _leave(metrics: RunMetrics, where: MetricsSettings) -> None:
 
 
 def _failed(text: str, status: int) -> int:
-    sys.stderr.write(f"fleet-learner: {text}\n")
+    from .terminal import printable
+
+    # What went wrong is said in lines; names in them are others' words.
+    sys.stderr.write("".join(f"{printable(line)}\n" for line in f"fleet-learner: {text}".split("\n")))
     return status
 
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from .report.units import amount, duration
+from .terminal import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,5 +99,5 @@ class Progress:
 
     def _write(self, text: str, *, stays: bool) -> None:
         start = "\r\033[K" if self._is_terminal else ""
-        self._output.write(f"{start}{text}{chr(10) if stays else ''}")
+        self._output.write(f"{start}{printable(text)}{chr(10) if stays else ''}")
         self._output.flush()

@@ -116,6 +116,7 @@ class CanaryState:
     locked_until_ms: nothing acts before; 0 when not locked.
     withdrawn: groups of this wave and earlier ones lost what they were recommended, until their wave is released again.
     is_over: all waves are released and were seen to do no harm; what changes from now on is watched only.
+    as_of_ms: when it was so, by the clock that waves go by; a run may be made for an end of the window that is still to come.
     """
 
     wave: Wave
@@ -124,6 +125,7 @@ class CanaryState:
     locked_until_ms: int = 0
     withdrawn: Wave | None = None
     is_over: bool = False
+    as_of_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,14 +181,14 @@ def waves_of(groups: Iterable[tuple[str, str]], salt: str = "") -> dict[tuple[st
     return {each: wave_of_rank(rank, len(ordered)) for rank, each in enumerate(ordered)}
 
 
-def is_released(wave: Wave, state: CanaryState, *, now_ms: int) -> bool:
-    """Say whether a group of this wave may act now."""
-    return now_ms >= state.locked_until_ms and wave <= state.wave
+def is_released(wave: Wave, state: CanaryState) -> bool:
+    """Say whether a group of this wave may act."""
+    return state.as_of_ms >= state.locked_until_ms and wave <= state.wave
 
 
-def is_withdrawn(wave: Wave, state: CanaryState, *, now_ms: int) -> bool:
+def is_withdrawn(wave: Wave, state: CanaryState) -> bool:
     """Say whether a group of this wave has to give up what it was recommended."""
-    return state.withdrawn is not None and wave <= state.withdrawn and not is_released(wave, state, now_ms=now_ms)
+    return state.withdrawn is not None and wave <= state.withdrawn and not is_released(wave, state)
 
 
 def harm_evidence(treated: Arm, control: Arm) -> float:
@@ -336,6 +338,7 @@ def canary_state(history: CanaryHistory) -> CanaryState:
         state = CanaryState(wave=WAVES[0], began_ms=now_ms, campaign_ms=now_ms)
     else:
         state = next_canary(before, judge_wave(before, history.account, now_ms=now_ms), now_ms=now_ms)
+    state = replace(state, as_of_ms=now_ms)
     waiting = [wave for wave in WAVES if wave >= state.wave and history.followers.get(wave, 0) > 0]
     return _at_wave(state, waiting[0], max(now_ms, state.locked_until_ms)) if waiting else state
 

@@ -178,8 +178,8 @@ def recommend(
         probability_better=1.0 if probability is None else probability,
     )  # fmt: skip
     wave = history.wave
-    may_act = is_released(wave, canary, now_ms=now_ms)
-    is_back = is_withdrawn(wave, canary, now_ms=now_ms)
+    may_act = is_released(wave, canary)
+    is_back = is_withdrawn(wave, canary)
     # A group that already runs with the withdrawn value must hear of it too.
     is_told = is_back or (chosen.is_change and not may_act)
     waiting = (Reason.CANARY_ROLLED_BACK if is_back else Reason.CANARY_WAITING,) if is_told else ()

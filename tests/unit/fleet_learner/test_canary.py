@@ -34,6 +34,11 @@ def account(treated: tuple[int, int], control: tuple[int, int], wave_stops: int 
     )
 
 
+def at(as_of_ms: int, state: CanaryState) -> CanaryState:
+    """Return a state as it is seen at this time."""
+    return replace(state, as_of_ms=as_of_ms)
+
+
 GOOD = account((100, 5), (10_000, 500))
 BAD = account((60, 20), (10_000, 500))
 
@@ -59,10 +64,10 @@ def test_one_group_goes_first_and_one_is_always_the_control(number: int) -> None
 
 
 def test_a_group_acts_from_its_wave_on_and_never_while_locked() -> None:
-    assert canary.is_released(1, BEGAN, now_ms=NOW)
-    assert not canary.is_released(10, BEGAN, now_ms=NOW)
-    assert canary.is_released(10, replace(BEGAN, wave=50), now_ms=NOW)
-    assert not canary.is_released(1, replace(BEGAN, locked_until_ms=NOW + 1), now_ms=NOW)
+    assert canary.is_released(1, at(NOW, BEGAN))
+    assert not canary.is_released(10, at(NOW, BEGAN))
+    assert canary.is_released(10, at(NOW, replace(BEGAN, wave=50)))
+    assert not canary.is_released(1, at(NOW, replace(BEGAN, locked_until_ms=NOW + 1)))
 
 
 def test_a_day_and_a_hundred_stops_without_harm_advance() -> None:
@@ -92,11 +97,11 @@ def test_who_was_released_loses_it_until_its_wave_is_released_again() -> None:
     after = canary.next_canary(replace(BEGAN, wave=10), CanaryVerdict.ROLL_BACK, now_ms=NOW)
     end = NOW + 14 * DAY
     waves: tuple[Wave, ...] = canary.WAVES
-    assert [canary.is_withdrawn(wave, after, now_ms=NOW) for wave in waves] == [True, True, False, False, False]
-    assert [canary.is_released(wave, after, now_ms=end) for wave in waves] == [True, False, False, False, False]
-    assert [canary.is_withdrawn(wave, after, now_ms=end) for wave in waves] == [False, True, False, False, False]
+    assert [canary.is_withdrawn(wave, at(NOW, after)) for wave in waves] == [True, True, False, False, False]
+    assert [canary.is_released(wave, at(end, after)) for wave in waves] == [True, False, False, False, False]
+    assert [canary.is_withdrawn(wave, at(end, after)) for wave in waves] == [False, True, False, False, False]
     second = canary.next_canary(after, CanaryVerdict.ADVANCE, now_ms=end + DAY)
-    assert not canary.is_withdrawn(10, second, now_ms=end + DAY)
+    assert not canary.is_withdrawn(10, at(end + DAY, second))
 
 
 def test_the_waves_end_at_all() -> None:
@@ -120,8 +125,8 @@ def test_after_the_last_wave_only_certain_harm_begins_anew() -> None:
     assert canary.judge_wave(last, unsure, now_ms=NOW + DAY) is CanaryVerdict.ROLL_BACK
     assert canary.judge_wave(over, unsure, now_ms=NOW + DAY) is CanaryVerdict.WAIT
     assert canary.judge_wave(last, WaveAccount(), now_ms=NOW + 14 * DAY - 1) is CanaryVerdict.WAIT
-    assert after(last, NOW + 14 * DAY, account=WaveAccount(), w100=0) == over
-    assert after(over, NOW + 99 * DAY, account=unsure, w1=5, w100=5) == over
+    assert after(last, NOW + 14 * DAY, account=WaveAccount(), w100=0) == at(NOW + 14 * DAY, over)
+    assert after(over, NOW + 99 * DAY, account=unsure, w1=5, w100=5) == at(NOW + 99 * DAY, over)
 
 
 # evidence ------------------------------------------------------------------------------------------------------------
@@ -226,7 +231,7 @@ def after(before: CanaryState | None, now_ms: int, account: WaveAccount = GOOD, 
 
 
 def test_the_first_run_begins_at_one_per_cent() -> None:
-    assert after(None, NOW, w1=3, w10=20) == BEGAN
+    assert after(None, NOW, w1=3, w10=20) == at(NOW, BEGAN)
 
 
 def test_a_run_that_is_done_again_comes_to_the_same() -> None:
@@ -237,7 +242,7 @@ def test_two_runs_of_one_day_advance_once() -> None:
     second = after(BEGAN, NOW + DAY, w1=3, w10=20)
     third = after(second, NOW + DAY + 3_600_000, w1=3, w10=20)
     assert (second.wave, second.began_ms, second.campaign_ms) == (10, NOW + DAY, NOW)
-    assert third == second
+    assert third == at(NOW + DAY + 3_600_000, second)
 
 
 def test_waves_that_nobody_is_in_are_passed() -> None:
@@ -252,9 +257,9 @@ def test_a_passed_wave_does_not_end_a_lock() -> None:
     """What was withdrawn stays withdrawn, also from the only wave that there is."""
     locked = after(replace(BEGAN, wave=10), NOW + DAY, account=BAD, w10=9)
     assert locked.wave == 10
-    assert not canary.is_released(10, locked, now_ms=NOW + 15 * DAY - 1)
-    assert canary.is_withdrawn(10, locked, now_ms=NOW + 15 * DAY - 1)
-    assert canary.is_released(10, locked, now_ms=NOW + 15 * DAY)
+    assert not canary.is_released(10, at(NOW + 15 * DAY - 1, locked))
+    assert canary.is_withdrawn(10, at(NOW + 15 * DAY - 1, locked))
+    assert canary.is_released(10, at(NOW + 15 * DAY, locked))
     assert locked.began_ms == NOW + 15 * DAY
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from fleet_learner import cli, job, jobs, stages
 from fleet_learner.configuration import Configuration, ConfigurationError, read_configuration
+from fleet_learner.errors import JobError
 from fleet_learner.progress import Progress, line
 
 OPERATOR = Path(cli.__file__).parents[1]
@@ -233,6 +234,19 @@ def test_what_a_result_says_is_one_line_whatever_names_are_in_it(capsys: pytest.
     """Names of groups, protocols and sources are others' words."""
     job.say("set aside: k/a\nk/b\x1b[2J\udcff (P)")
     assert capsys.readouterr().out == "set aside: k/a\\nk/b\\x1b[2J\\udcff (P)\n"
+
+
+def test_an_error_and_a_step_do_nothing_to_the_terminal_either(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failed(*_: Any, **__: Any) -> int:
+        raise JobError("/data/a\x1b[2Jb.jsonl: not a file\nname another one")
+
+    monkeypatch.setattr(jobs, "report", failed)
+    assert cli.main(["report", "--root", "/data"]) == cli.EXIT_FINDING
+    assert capsys.readouterr().err == "fleet-learner: /data/a\\x1b[2Jb.jsonl: not a file\nname another one\n"
+    Progress().done("left out: a\x1b[2Jb")
+    assert capsys.readouterr().err.endswith("  left out: a\\x1b[2Jb\n")
 
 
 def test_a_journal_that_ends_before_the_window_is_named() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -184,7 +184,7 @@ def test_the_state_survives_its_row() -> None:
     state = CanaryState(wave=10, began_ms=3, campaign_ms=1, locked_until_ms=0, withdrawn=50)
     row = canary_row(CanaryHistory(before=state, now_ms=4), SALT)
     assert tuple(row) == CANARY.names
-    assert state_of(row) == state
+    assert state_of(row) == replace(state, as_of_ms=4)
     assert row["verdict"] == "Wait"
     assert canary_row(CanaryHistory(before=None, now_ms=4), SALT)["verdict"] == "Begin"
 
@@ -341,7 +341,7 @@ def test_a_bad_canary_is_released_to_one_then_to_ten_per_cent_and_then_taken_bac
 
     fleet.live(13)
     locked, advised = fleet.run()
-    assert locked == third
+    assert locked == replace(third, as_of_ms=47 * DAY_MS)
     assert not any(each.record.released for each in advised)
 
     fleet.live(1)
@@ -386,6 +386,18 @@ def test_an_end_in_the_future_holds_no_wave_back(ahead_days: int) -> None:
     account = WaveAccount(wave_stops=500)
     later_ms = clock_ms(as_of_ms=22 * DAY_MS, newest_ms=22 * DAY_MS - 1)
     assert canary_state(CanaryHistory(before=began, now_ms=later_ms, account=account, followers={10: 1})).wave == 10
+
+
+def test_a_lock_ends_by_the_clock_that_waves_go_by() -> None:
+    """A run for an end of the window a year ahead recommends by what the journal told until now."""
+    locked = CanaryState(wave=1, began_ms=30 * DAY_MS, locked_until_ms=30 * DAY_MS, withdrawn=1)
+    fleet = new_fleet(1)
+    fleet.live(20)
+    newest_ms = fleet.day * DAY_MS
+    canary = canary_state(CanaryHistory(before=locked, now_ms=clock_ms(as_of_ms=newest_ms + 365 * DAY_MS, newest_ms=newest_ms)))
+    rows = [team.features(newest_ms) for team in fleet.teams]
+    advised = advise_class(rows, TERMS, canary, start_ms=0, as_of_ms=newest_ms + 365 * DAY_MS)
+    assert not any(each.record.released for each in advised)
 
 
 def trial_stops(rng: np.random.Generator, days: int, changed_day: int, factor: float) -> list[Row]:
