@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fleet_learner import schemas
 from fleet_learner.errors import SourceError
 
-from .folder import look
+from .folder import Found, look
 from .topic import DataLossError
 
 if TYPE_CHECKING:
@@ -50,26 +50,26 @@ class JournalFiles:
         ------
         SourceError: there is no such folder, or it cannot be listed.
         """
-        return look(self.folder, last_line_end).ends
+        return self._found({}).ends
 
     def plan(self, start: Mapping[str, Any], log: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the positions between which a run will read, and what is `left_out` and `gone`.
 
-        A file that cannot be read keeps its position. One that is gone was deleted by the writer's own limit: what it still
+        A file that cannot be read, or that was cut or replaced, keeps its position. One that is gone was deleted by the writer's own limit: what it still
         held cannot be known, and its position is forgotten.
 
         Raises
         ------
-        DataLossError: no file is left, and one is shorter than what was read of it.
+        DataLossError: no file is left, and one does not go on where it was read up to.
         SourceError: there is no such folder, or nothing in it can be read.
         """
-        found = look(self.folder, last_line_end)
+        found = self._found(start)
         left_out = dict(found.left_out)
         for plain, name in found.aside.items():
             if plain not in found.ends and not start.get(plain):
                 left_out[name] = f"{self.folder / name} is not read: unpack it to {plain}, or move it out of the folder"
         shorter = [name for name, end in found.ends.items() if end < start.get(name, 0)]
-        left_out |= {name: self._shrank(name, start[name], found.ends[name]) for name in shorter}
+        left_out |= {name: self._shrank(name, start[name]) for name in shorter}
         ends = {name: end for name, end in found.ends.items() if name not in shorter}
         if left_out and not ends:
             raise (DataLossError if shorter else SourceError)(next(iter(left_out.values())))
@@ -88,24 +88,33 @@ class JournalFiles:
         ------
         SourceError: there is no such folder, or it cannot be listed.
         """
-        found = look(self.folder, last_line_end)
         start, end = plan["start"], dict(plan["end"])
+        found = self._found(start)
         left_out, gone = [], []
         for name, until in plan["end"].items():
             if until == start[name] or found.ends.get(name, -1) >= until:
                 continue
             end[name] = start[name]
             if name in found.ends:
-                left_out.append(self._shrank(name, until, found.ends[name]))
+                left_out.append(self._shrank(name, until))
             elif found.is_left_out(name):
                 left_out.append(next(text for each, text in found.left_out.items() if name == each or name.startswith(f"{each}/")))
             else:
                 gone.append(name)
         return {**plan, "end": end, **_said(left_out, gone)}
 
-    def _shrank(self, name: str, read: int, end: int) -> str:
+    def _found(self, start: Mapping[str, int]) -> Found:
+        """Look through the folder; a file of which no line ends where it would be gone on from ends before all."""
+
+        def end_of(path: Path) -> int:
+            at = start.get(path.relative_to(self.folder).as_posix(), 0)
+            return last_line_end(path) if is_line_end(path, at) else 0
+
+        return look(self.folder, end_of)
+
+    def _shrank(self, name: str, read: int) -> str:
         return (
-            f"{self.folder / name} was read up to byte {read}, and now ends at {end}: bring it back as it was, "
+            f"{self.folder / name} was read up to byte {read}, and no line of it ends there now: bring it back as it was, "
             "or move it out of the folder; what was read of it stays"
         )
 
@@ -144,6 +153,13 @@ def last_line_end(path: Path) -> int:
                 return at - size + newline + 1
             at -= size
     return 0
+
+
+def is_line_end(path: Path, at: int) -> bool:
+    """Return whether a file begins anew at this position, with a newline before it; a file that was cut and grew seldom does."""
+    with path.open("rb") as file:
+        file.seek(max(0, at - 1))
+        return at == 0 or file.read(1) == b"\n"
 
 
 def lines(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:

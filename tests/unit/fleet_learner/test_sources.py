@@ -186,8 +186,19 @@ def test_one_file_that_shrank_leaves_the_others_readable(tmp_path: Path) -> None
     plan = journal(tmp_path, "a.jsonl", "b.jsonl").plan({"a.jsonl": 9})
     assert (plan["start"], plan["end"]) == ({"a.jsonl": 9, "b.jsonl": 0}, {"a.jsonl": 9, "b.jsonl": 6})
     assert [text.split(":")[0] for text in plan["left_out"]] == [
-        f"{tmp_path}/a.jsonl was read up to byte 9, and now ends at 6"
+        f"{tmp_path}/a.jsonl was read up to byte 9, and no line of it ends there now"
     ]
+
+
+def test_a_file_that_was_cut_and_grew_beyond_its_position_is_no_longer_the_one_that_was_read(tmp_path: Path) -> None:
+    """As logrotate's copytruncate leaves it: read on from there, half a line would be a broken record and what is before it lost."""
+    source = journal(tmp_path, "a.jsonl", "b.jsonl")
+    (tmp_path / "a.jsonl").write_bytes(b'{"another": "line"}\n{}\n')
+    plan = source.plan({"a.jsonl": 6, "b.jsonl": 3})
+    assert (plan["start"], plan["end"]) == ({"a.jsonl": 6, "b.jsonl": 3}, {"a.jsonl": 6, "b.jsonl": 6})
+    assert [text.split(",")[0] for text in plan["left_out"]] == [f"{tmp_path}/a.jsonl was read up to byte 6"]
+    begun = {"start": {"a.jsonl": 6, "b.jsonl": 3}, "end": {"a.jsonl": 9, "b.jsonl": 6}}
+    assert source.recheck(begun)["end"] == {"a.jsonl": 6, "b.jsonl": 6}
 
 
 def test_linked_folders_are_read_once_and_give_no_file_another_name(tmp_path: Path) -> None:
