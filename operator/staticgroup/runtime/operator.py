@@ -29,10 +29,11 @@ from ..kube.nodes.store import NodeStore
 from ..kube.pods.continuity import Continuity
 from ..kube.pods.hooks import PodStoreSettings
 from ..kube.pods.store import PodStore
-from ..kube.problem import KubeProblem, KubeProblemKind
+from ..kube.problem import KubeProblem
 from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
+from .injection import Injection
 from .journal import Journal, Sink
 from .journal.sinks import sinks_of
 from .listener import Listener
@@ -52,7 +53,6 @@ from .work_queue import WorkQueue
 log = logging.getLogger(__name__)
 
 STARTUP_RETRY_S = 2.0
-POLICY_CHECK_S = 60.0
 CONNECTION_CONCURRENCY = 16
 """KafkaConnections that are probed at once."""
 
@@ -100,10 +100,9 @@ class Operator:
         self.words = self._words()
         self.outage = transport.outage
         self.outage.on_end = self._outage_ended
+        self.injection = self._injection()
         self.streams = Streams.of(transport, self.listener, self.stores, settings, rng=sources.rng, clock_s=sources.monotonic_s)
         self.lease = self._active_lease(transport)
-        self.policy_served = self.webhook_served = False
-        self._injection_known = asyncio.Event()
         self.reached = asyncio.Event()
         """Set once the API server has answered."""
         self.is_active = False
@@ -142,6 +141,15 @@ class Operator:
             pods=self.pods,
             scopes=self.settings.watch_namespaces or ("",),
             on_gap_words=self.listener.look_at_all_groups,
+        )
+
+    def _injection(self) -> Injection:
+        return Injection(
+            self.kube,
+            policy_name=self.settings.policy_name,
+            webhook_name=self.settings.webhook_name,
+            is_outage=lambda: self.outage.is_on,
+            on_change=self.listener.look_at_all_groups,
         )
 
     def _active_lease(self, transport: Transport) -> ActiveLease:
@@ -234,8 +242,8 @@ class Operator:
             histories=Histories(
                 kube=self.kube,
                 pods=self.pods,
-                policy_served=lambda: self.policy_served,
-                webhook_served=lambda: self.webhook_served,
+                policy_served=lambda: self.injection.policy_served,
+                webhook_served=lambda: self.injection.webhook_served,
                 words=lambda: self.words.gap_words,
                 now_s=self.sources.now_s,
                 monotonic_s=self.sources.monotonic_s,
@@ -245,8 +253,8 @@ class Operator:
             metrics=self.metrics,
             may_write=self._may_write,
             cluster_uid="",
-            policy_served=lambda: self.policy_served,
-            webhook_served=lambda: self.webhook_served,
+            policy_served=lambda: self.injection.policy_served,
+            webhook_served=lambda: self.injection.webhook_served,
             now_s=self.sources.now_s,
             monotonic_s=self.sources.monotonic_s,
             force_observe=self.settings.force_observe,
@@ -302,8 +310,8 @@ class Operator:
                 tasks.create_task(self.nodes.run(), name="nodes")
                 await self.nodes.wait_listed()
                 tasks.create_task(self.pods.run(resume, restored=self.lease.restored), name="pods")
-                tasks.create_task(self._follow_injection(), name="injection")
-                await self._injection_known.wait()
+                tasks.create_task(self.injection.follow(), name="injection")
+                await self.injection.wait_known()
                 await self.pods.wait_anchored()
                 tasks.create_task(self.words.follow(), name="confirmations")
                 tasks.create_task(
@@ -397,8 +405,7 @@ class Operator:
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Have the pod watch anchored meanwhile, without rounds and without the Lease, for an inquiry."""
-        self.policy_served = await self.kube.has_policy(self.settings.policy_name) is True
-        self.webhook_served = await self.kube.has_webhook(self.settings.webhook_name) is True
+        await self.injection.read()
         resume = await self.lease.read_continuity()
         parts = [asyncio.create_task(s.run(), name=s.name) for s in self.streams.of_our_kinds]
         parts.append(asyncio.create_task(self.nodes.run(), name="nodes"))
@@ -430,26 +437,6 @@ class Operator:
         for key, group in self.stores.groups.items():
             self.pods.merge(ledger_from(key[0], group.status, group.metadata.uid, timeline=self.pods.timeline))
         await self.words.read()
-
-    async def _follow_injection(self) -> None:
-        """Keep asking whether the injection policy and the webhook are there; a cluster upgrade, or an installation, turns them on."""
-        told: dict[str, str] = {}
-        while True:
-            before = (self.policy_served, self.webhook_served)
-            policy = await self.kube.has_policy(self.settings.policy_name)
-            webhook = await self.kube.has_webhook(self.settings.webhook_name)
-            self.policy_served = self.policy_served if isinstance(policy, KubeProblem) else policy
-            self.webhook_served = self.webhook_served if isinstance(webhook, KubeProblem) else webhook
-            problems = {what: p for what, p in (("policy", policy), ("webhook", webhook)) if isinstance(p, KubeProblem)}
-            for what, problem in problems.items():
-                if problem.message != told.get(what) and not self.outage.is_on:
-                    log.warning("injection %s cannot be read", what, extra={"problem": problem.message})
-                    told[what] = problem.message
-            if (self.policy_served, self.webhook_served) != before:
-                self.listener.look_at_all_groups()
-            if all(problem.kind is KubeProblemKind.FORBIDDEN for problem in problems.values()):
-                self._injection_known.set()
-            await asyncio.sleep(POLICY_CHECK_S if self.policy_served or self.webhook_served else STARTUP_RETRY_S)
 
     # probes ---------------------------------------------------------------------------------------------------
 
