@@ -32,6 +32,7 @@ from .memory.histories import Histories, Settled
 from .memory.ledgers import Ledgers
 from .memory.memories import Memory
 from .recommendations import Recommendations
+from .rivals import Rivals
 from .stores import Stores
 from .work_queue import Key
 
@@ -106,16 +107,9 @@ class Observer:
             continuity=continuity,
             editable=editable,
             cluster_uid=self.cluster_uid,
-            overlaps=self.stores.overlaps((namespace, name)),
-            same_scope=self.stores.same_scope((namespace, name)),
-            prior_claims=self.stores.claims((namespace, name)),
-            collisions=self.stores.collisions((namespace, name)),
-            policy_served=self.policy_served(),
-            webhook_served=self.webhook_served(),
             advice=self._advice(connection_key, spec),
-            asked_by_others_ms=self.stores.asked_by_others_ms((namespace, name)),
-            unheard=self.stores.unheard((namespace, name)),
         )
+        seen = self._with_rivals(seen)
         seen, intent = self._with_chains(group, spec, memory, seen, {})
         if memory.history.injected is None and spec.identity.scope is not None:
             seen = replace(seen, others=self.ledgers.carriers_of(spec.identity.scope))
@@ -128,16 +122,27 @@ class Observer:
         updated = self.histories.updated(
             continuity, group, spec, memory.history, memory.settled, memory.premise, editable=editable
         )
+        return self._with_rivals(
+            replace(
+                seen,
+                watch_epoch=self.pods.epoch or "",
+                continuity=updated,
+                told_elsewhere=self._told_elsewhere(spec, seen),
+                copies=self._copies(spec, seen, intent),
+            )
+        )
+
+    def _with_rivals(self, snapshot: Snapshot) -> Snapshot:
+        """Say who else asks for the same, and who injects, as it is by now."""
+        key, rivals = (snapshot.namespace, snapshot.name), Rivals(self.stores)
         return replace(
-            seen,
-            watch_epoch=self.pods.epoch or "",
-            continuity=updated,
-            told_elsewhere=self._told_elsewhere(spec, seen),
-            copies=self._copies(spec, seen, intent),
-            overlaps=self.stores.overlaps((namespace, name)),
-            same_scope=self.stores.same_scope((namespace, name)),
-            prior_claims=self.stores.claims((namespace, name)),
-            collisions=self.stores.collisions((namespace, name)),
+            snapshot,
+            overlaps=rivals.overlaps(key),
+            same_scope=rivals.same_scope(key),
+            prior_claims=rivals.claims(key),
+            collisions=rivals.collisions(key),
+            asked_by_others_ms=rivals.asked_by_others_ms(key),
+            unheard=rivals.unheard(key),
             policy_served=self.policy_served(),
             webhook_served=self.webhook_served(),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .mutant import mutant
 from .suites import BLIND_SINCE, BY_HAND, CARRIED_IDS, OTHER_BROKERS, SAME_IDS
 
-HISTORIES, NAMING, STORES = "runtime/memory/histories.py", "core/ids/naming.py", "runtime/stores.py"
+HISTORIES, NAMING, RIVALS, STORES = "runtime/memory/histories.py", "core/ids/naming.py", "runtime/rivals.py", "runtime/stores.py"
 
 NAMES = tuple(
     mutant(name, path, suite, change)
@@ -131,40 +131,40 @@ NAMES = tuple(
             ('return "INSTANCEID" in _SEPARATORS.sub("", variable.upper())', 'return "INSTANCE_ID" in variable.upper()'),
         ),
         (
-            STORES,
+            RIVALS,
             SAME_IDS,
             "ids given that another StaticGroup issued first",
-            ("if _rank(self.groups[k], schemes) < rank and", "if False and"),
+            ("if _rank(self.stores.groups[k], schemes) < rank and", "if False and"),
         ),
         (
-            STORES,
+            RIVALS,
             SAME_IDS,
             "who begins keeps the ids of who injects",
             ("        place = 2\n", "        place = 0\n"),
         ),
         (
-            STORES,
+            RIVALS,
             SAME_IDS,
             "who yielded takes his ids back as the older one",
             ("is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 2", "is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 0"),
         ),
         (
-            STORES,
+            RIVALS,
             SAME_IDS,
             "who does not inject keeps the ids of who does",
             ("place = 1 if", "place = 0 if"),
         ),
         (
-            STORES,
+            RIVALS,
             SAME_IDS,
             "ids silenced for those of an earlier template",
-            ("schemes, rank = _wanted(mine), _rank(mine, ())", "schemes, rank = _schemes(mine), _rank(mine, ())"),
+            ("schemes, rank = wanted_scheme(mine), _rank(mine, ())", "schemes, rank = schemes_of(mine), _rank(mine, ())"),
         ),
         (
-            STORES,
+            RIVALS,
             SAME_IDS,
             "ids that are injected given up by an edit that is not in force",
-            ("(is_as_asked or share_an_id(wanted, _made_of(group, (in_force,))))", "is_as_asked"),
+            ("(is_as_asked or share_an_id(wanted, schemes_from(group, (in_force,))))", "is_as_asked"),
         ),
         (
             "core/next_pods/injection.py",

@@ -369,13 +369,13 @@ EXPERIENCE = tuple(
             (" if status.timeout.own_ms is None else status.timeout.own_ms", ""),
         ),
         (
-            "runtime/stores.py",
+            "runtime/rivals.py",
             AGREEMENT,
             "StaticGroup that rests not counted although its members run",
             ("            if protocol_asked_for(o.spec) is not", "            if not o.spec.suspend and protocol_asked_for(o.spec) is not"),
         ),
         (
-            "runtime/stores.py",
+            "runtime/rivals.py",
             AGREEMENT,
             "StaticGroup that cannot be read taken for one that wants nothing",
             ("if own_ms is None), *unread))", "if own_ms is None),))"),

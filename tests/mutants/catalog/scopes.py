@@ -77,7 +77,7 @@ SCOPES = tuple(
             ("    if c.snapshot.same_scope:\n", "    if False:\n"),
         ),
         (
-            "runtime/stores.py",
+            "core/ids/schemes.py",
             "scope that is written but not issued yet overlooked",
             ("return injected.scope if injected is not None else group.spec.identity.scope", "return injected.scope if injected is not None else None"),
         ),

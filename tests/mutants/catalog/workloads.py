@@ -68,10 +68,10 @@ WORKLOADS = tuple(
             ("1.0, is_lasting=is_lasting)", "1.0)"),
         ),
         (
-            "runtime/stores.py",
+            "runtime/rivals.py",
             _ROUNDS,
             "StaticGroup of another kind of workload taken for one of the same pods",
-            (" if self.groups[k].spec.workload_ref.kind == mine.spec.workload_ref.kind)", ")"),
+            (" if self.stores.groups[k].spec.workload_ref.kind == mine.spec.workload_ref.kind)", ")"),
         ),
         (
             "kafka/login/tokens.py",

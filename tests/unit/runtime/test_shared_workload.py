@@ -12,6 +12,7 @@ from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import BrokerBounds, GroupView, KafkaProblem, LeaveCall, LeaveEntry, LeaveResult
 from staticgroup.core.status.memory import ledger_from
 from staticgroup.kafka.login.credentials import ConnectionSettings
+from staticgroup.runtime.rivals import Rivals
 from staticgroup.runtime.stores import Stores
 from support.fake_gateways import FakeKafka
 from unit.core.builders import ended, workload
@@ -173,7 +174,7 @@ async def test_deleted_staticgroup_keeps_nothing() -> None:
 
 def collisions(stores: Stores) -> list[tuple[str, str]]:
     """Return what the StaticGroup `orders` and others both write, with the remedy."""
-    return [(c.sentence, c.remedy) for c in stores.collisions(KEY)]
+    return [(c.sentence, c.remedy) for c in Rivals(stores).collisions(KEY)]
 
 
 def of_one_set(orders: Json, audit: Json) -> Stores:
@@ -194,7 +195,7 @@ def test_presets_of_their_own_still_share_an_annotation() -> None:
             "give the entries of spec.identity.env of one of them a suffix of their own",
         )
     ]
-    assert stores.overlaps(KEY) == ()
+    assert Rivals(stores).overlaps(KEY) == ()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.status.checkpoints import digest_of
+from staticgroup.runtime.rivals import Rivals
 from staticgroup.runtime.stores import Stores
 
 from .operator_world import OperatorWorld, static_group
@@ -186,8 +187,8 @@ def test_ids_that_a_preset_makes_are_compared_with_those_of_others(
 ) -> None:
     """Pod 0 of the set web makes web-0-0 or web-0-1, and so do pods 0 and 1 of the set web-0 without any suffix."""
     stores = store_of(spring=(unscoped("web", **identity), status), twin=(unscoped("web-0"), None))
-    assert (stores.overlaps(("shop", "spring")) == ("shop/twin",)) is meets
-    assert (stores.overlaps(("shop", "twin")) == ("shop/spring",)) is meets
+    assert (Rivals(stores).overlaps(("shop", "spring")) == ("shop/twin",)) is meets
+    assert (Rivals(stores).overlaps(("shop", "twin")) == ("shop/spring",)) is meets
 
 
 async def test_member_of_a_pod_that_is_seen_with_its_whole_id_does_not_nearly_match_another_pod() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from staticgroup.api.resources.status import Writer
 from staticgroup.core.evidence.spans import GapWord
+from staticgroup.runtime.rivals import Rivals
 from staticgroup.runtime.stores import Stores
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
@@ -349,7 +350,7 @@ def test_two_staticgroups_of_one_kafka_group_with_one_scope_know_of_each_other(
     for key, body in zip(keys, (a, b), strict=True):
         stores.put_group(key, body)
     named = ["/".join(key) for key in keys]
-    found = [stores.same_scope(key) for key in keys]
+    found = [Rivals(stores).same_scope(key) for key in keys]
     assert found == ([(named[1],), (named[0],)] if are_rivals else [(), ()])
 
 

@@ -24,6 +24,7 @@ from ...core.snapshot import History, Snapshot
 from ...core.status.memory import to_remember, unwritten, without_room
 from ...kube.pods.continuity import Workload
 from ...kube.pods.store import PodStore
+from ..rivals import Rivals
 from ..stores import Stores
 from ..work_queue import Key
 from .memories import Carried, Memories, Memory
@@ -183,7 +184,7 @@ class Ledgers:
             return True
         if not self._is_told(pod):
             return True
-        return not is_near and self.stores.may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group)
+        return not is_near and Rivals(self.stores).may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group)
 
     def _is_told(self, pod: Incarnation) -> bool:
         """True when StaticGroups of the workload that a pod is named after give its name every id that it has carried."""
