@@ -30,6 +30,8 @@ CERTIFICATES = tuple(
             ("    if not version.phase_has_statuses:\n", "    if False:\n"),
         ),
         ("node out of service accepted", ("    if node.is_out_of_service:\n", "    if False:\n")),
+        ("replaced node accepted", ("    if _was_replaced(version, node):\n", "    if False:\n")),
+        ("node that took a name over accepted", ("max(node.created_at_s, int(node.other_until_s))", "node.created_at_s")),
         ("hostPID pod accepted", ("    if version.host_pid:\n", "    if False:\n")),
         ("virtual-kubelet node accepted", ("    if node.is_virtual:\n", "    if False:\n")),
         ("old kubelet accepted", ("node.kubelet_minor < KUBELET_MINOR_MIN:", "node.kubelet_minor < 1:")),
@@ -137,7 +139,7 @@ FACTS = (
         "facts of a node that is gone forgotten",
         "kube/nodes/store.py",
         NODES,
-        ("return self._nodes.get(name) or self._vanished.get(name)", "return self._nodes.get(name)"),
+        ("view = self._nodes.get(name) or self._vanished.get(name)", "view = self._nodes.get(name)"),
     ),
     mutant(
         "facts of a node asked once count for ever",

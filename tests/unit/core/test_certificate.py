@@ -17,7 +17,7 @@ from staticgroup.core.evidence.certificate import (
 )
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 
-from .builders import NODE, ended, pod_version, running, terminated
+from .builders import NODE, NOW_S, ended, pod_version, running, terminated
 
 ALL = frozenset({"app", "sidecar", "debug", "init"})
 
@@ -114,6 +114,19 @@ def test_nothing_is_certified_on_a_node_that_is_out_of_service() -> None:
     for refusal in (judged(ended(), node), judged(never_started(), node, ever=False, birth=True)):
         assert isinstance(refusal, Refusal)
         assert "out of service" in refusal.clause
+
+
+def test_the_kubelet_of_another_machine_than_the_pod_came_to_knows_nothing_of_what_the_first_one_runs() -> None:
+    """It starts the pods that are bound to the name that it took over; the first machine may be only cut off."""
+    came = {"created_at_s": NOW_S - 600, "scheduled_at_s": NOW_S - 500}
+    for later in ({"created_at_s": NOW_S - 499}, {"other_until_s": NOW_S - 499}):
+        for refusal in (judged(ended(**came), replace(NODE, **later)), judged(never_started(**came), replace(NODE, **later), ever=False, birth=True)):
+            assert isinstance(refusal, Refusal)
+            assert "since the pod came to it" in refusal.clause
+    for earlier in ({"created_at_s": NOW_S - 500}, {"other_until_s": NOW_S - 499.1}):
+        assert isinstance(judged(ended(**came), replace(NODE, **earlier)), Certificate), "a node that was made for the pod"
+    made_with_its_node = ended(created_at_s=NOW_S - 600, scheduled_at_s=NOW_S - 9000)
+    assert isinstance(judged(made_with_its_node, replace(NODE, created_at_s=NOW_S - 601)), Certificate), "by a slow clock of its kubelet"
 
 
 def test_other_disruptions_keep_the_kubelets_word() -> None:
@@ -247,6 +260,7 @@ def test_pod_that_was_rejected_has_no_entries_and_proves_nothing_even_from_birth
         (ended(), None, "NodeUnreadable"),
         (ended(), replace(NODE, is_virtual=True), "NodeVirtual"),
         (ended(), replace(NODE, is_out_of_service=True), "NodeOutOfService"),
+        (ended(), replace(NODE, created_at_s=NOW_S), "NodeReplaced"),
         (ended(), replace(NODE, kubelet_minor=26), "OldKubelet"),
         (ended(required=()), NODE, "NoContainers"),
         (ended(required=(ContainerView(name="app", phase=ContainerPhase.ABSENT),)), NODE, "ContainerAbsent"),

@@ -86,6 +86,7 @@ class RefusalReason(StrEnum):
     NODE_UNREADABLE = "NodeUnreadable"
     NODE_VIRTUAL = "NodeVirtual"
     NODE_OUT_OF_SERVICE = "NodeOutOfService"
+    NODE_REPLACED = "NodeReplaced"
     OLD_KUBELET = "OldKubelet"
     NO_CONTAINERS = "NoContainers"
     CONTAINER_ABSENT = "ContainerAbsent"
@@ -154,12 +155,30 @@ def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | Non
             clause=f"node {node.name} is out of service, so its pods are ended without its kubelet",
             reason=RefusalReason.NODE_OUT_OF_SERVICE,
         )
+    if _was_replaced(version, node):
+        return Refusal(
+            clause=f"node {node.name} was made anew, or had another machine or container runtime, since the pod came to it",
+            reason=RefusalReason.NODE_REPLACED,
+        )
     if node.kubelet_minor is None or node.kubelet_minor < KUBELET_MINOR_MIN:
         return Refusal(
             clause=f"kubelet {node.kubelet_version or 'of unknown version'} is older than 1.{KUBELET_MINOR_MIN}",
             reason=RefusalReason.OLD_KUBELET,
         )
     return None
+
+
+def _was_replaced(version: PodVersion, node: NodeView) -> bool:
+    """True when another Node object, machine or container runtime is known to have had the name since a pod came to it.
+
+    Notes
+    -----
+    The kubelet of the later one starts the pods that it finds bound to its name and knows only what it runs itself, while the first
+    machine may be only cut off and run them on. The API server dates a binding and a Node; of a pod that was made with its node the
+    kubelet dates the former, so it is never taken to be before the pod was made.
+    """
+    came_s = max(version.created_at_s, version.scheduled_at_s or 0.0)
+    return came_s < max(node.created_at_s, int(node.other_until_s))
 
 
 def _never_started(container: ContainerView, started: frozenset[str] | None) -> bool:

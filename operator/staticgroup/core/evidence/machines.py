@@ -84,6 +84,11 @@ class NodeRecord:
     tainted_since_s: float | None = None
     gone_since_s: float | None = None
 
+    @property
+    def other_until_s(self) -> float:
+        """When another object, machine or container runtime was there under this name, as far as is known; 0.0: none is."""
+        return max(self.earlier_until_s, self.runtime_since_s - CLOCKS_APART_S, 0.0)
+
 
 def machine_of(view: NodeView) -> Machine:
     """Return what a Node object says of its machine; one text in any case and with or without hyphens is one."""

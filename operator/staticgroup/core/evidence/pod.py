@@ -169,6 +169,8 @@ class NodeView:
     written_at_s: when this version was written, by the API server's clock (the newest time of metadata.managedFields); 0.0 when the
         object does not tell.
     is_ready: condition Ready is True.
+    other_until_s: when another object of the name was there, or this one stood for another machine or container runtime, as far as
+        is remembered, seconds since the Unix epoch; 0.0: never. The object itself does not tell.
     """
 
     name: str
@@ -184,3 +186,4 @@ class NodeView:
     created_at_s: float = 0.0
     written_at_s: float = 0.0
     is_ready: bool = False
+    other_until_s: float = 0.0

@@ -9,6 +9,7 @@ that needs a kubelet is given. A node that is gone is remembered as it was last 
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -73,7 +74,11 @@ class NodeStore:
         if self._asks_by_name and self._clock_s() - self._answered_s.get(name, -ASK_AGAIN_S) >= ASK_AGAIN_S:
             self._ask(name)
             return None
-        return self._nodes.get(name) or self._vanished.get(name)
+        view = self._nodes.get(name) or self._vanished.get(name)
+        record = self._ledger.record_of(name)
+        if view is None or record is None or not record.other_until_s:
+            return view
+        return replace(view, other_until_s=record.other_until_s)
 
     def present(self) -> tuple[NodeView, ...]:
         """Return the nodes that exist, as far as they can be listed."""
