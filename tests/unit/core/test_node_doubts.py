@@ -202,6 +202,36 @@ def test_a_word_is_about_a_node_that_was_seen_on_this_timeline_and_went_since_it
     assert found.startswith("Node n1 is deleted, but ")
 
 
+def test_a_deletion_from_before_the_setting_says_nothing_however_often_the_name_was_taken_since() -> None:
+    """`kubectl delete node` on a machine that is cut off, the setting, and another machine that has the name and goes."""
+    trusted = {"trusted_since_s": NOW_S + 50}
+    deleted = seen(gone(fleet().records["n1"], now_s=NOW_S), view(uid="node-2", created_at_s=NOW_S + 200), is_birth=True, now_s=NOW_S + 200)
+    made_anew = look(0.0, view=replace(NODE, uid="node-2", created_at_s=NOW_S + 200))
+    assert verdict([made_anew], among=replace(among(deleted), **trusted), rules=CLOUD) != "E2Node"
+    gone_too = gone(deleted, now_s=NOW_S + 300)
+    assert verdict([GONE], among=replace(among(gone_too), **trusted), rules=CLOUD) != "E2Node"
+    third = seen(gone_too, view(uid="node-3", created_at_s=NOW_S + 400), is_birth=True, now_s=NOW_S + 400)
+    again = look(0.0, view=replace(NODE, uid="node-3", created_at_s=NOW_S + 400))
+    assert verdict([again], among=replace(among(third), **trusted), rules=CLOUD) != "E2Node"
+
+
+def test_of_a_pod_that_is_younger_than_the_setting_every_node_of_its_name_went_since() -> None:
+    younger = {"trusted_since_s": NOW_S - 660}
+    second = seen(gone(fleet().records["n1"], now_s=NOW_S), view(uid="node-2", created_at_s=NOW_S + 200), is_birth=True, now_s=NOW_S + 200)
+    made_anew = look(0.0, view=replace(NODE, uid="node-2", created_at_s=NOW_S + 200))
+    assert verdict([made_anew], among=replace(among(second), **younger), rules=CLOUD) == "E2Node"
+    assert verdict([GONE], among=replace(among(gone(second, now_s=NOW_S + 300)), **younger), rules=CLOUD) == "E2Node"
+    assert verdict([made_anew], among=replace(among(second), trusted_since_s=NOW_S - 659), rules=CLOUD) != "E2Node"
+
+
+def test_a_node_that_another_machine_took_over_says_nothing_of_the_first_one() -> None:
+    """It registers under the object that is there; what goes with that is the later machine."""
+    taken_over = seen(fleet().records["n1"], view(machine_id="m2", created_at_s=NOW_S - 9000), now_s=NOW_S - 100)
+    assert verdict([GONE], among=among(gone(taken_over, now_s=NOW_S)), rules=CLOUD).endswith("another machine had its name since the pod came to it")
+    later = suspect(bound_at_s=NOW_S - 99)
+    assert verdict([GONE], later, among(gone(taken_over, now_s=NOW_S)), CLOUD) == "E2Node"
+
+
 def test_a_taint_is_no_word_either_of_a_pod_from_before_this_timeline() -> None:
     off = look(0.0, view=replace(NODE, is_out_of_service=True, is_ready=False))
     tainted = fleet(tainted_since_s=NOW_S)

@@ -59,17 +59,38 @@ def _was_deleted(suspect: Incarnation, record: NodeRecord, fleet: Fleet, view: N
     the pod must have been bound before that was made, which the API server dates both, or have vanished before.
     """
     if view is None:
-        return record.gone_since_s is not None and record.gone_since_s >= fleet.trusted_since_s
+        return record.gone_since_s is not None and not _went_before(suspect, record, fleet)
     was_placed_s = suspect.bound_at_s or suspect.since_s
     is_later = view.created_at_s > max(was_placed_s, fleet.trusted_since_s) + CLOCKS_APART_S
-    return view.uid == record.uid != suspect.node_uid and is_later
+    return view.uid == record.uid != suspect.node_uid and is_later and _came_since(suspect, fleet)
+
+
+def _came_since(suspect: Incarnation, fleet: Fleet) -> bool:
+    """True when a suspect came to its node after a deletion said something, so that whatever Node of the name it ran on went since."""
+    return suspect.placed_at_s - CLOCKS_APART_S >= fleet.trusted_since_s
+
+
+def _went_before(suspect: Incarnation, record: NodeRecord, fleet: Fleet) -> str:
+    """Say why the Node that a suspect ran on may have gone before its deletion said anything, or without its machine; "" when it has not.
+
+    Notes
+    -----
+    Of the Nodes of a name only the newest is remembered: when another one went is not known, nor which of them a pod ran on that is
+    older than the newest. What was there later than that was made is another machine under the same object, whose end says nothing of
+    the first one.
+    """
+    if record.earlier_until_s > max(suspect.placed_at_s, record.created_at_s + CLOCKS_APART_S):
+        return "another machine had its name since the pod came to it"
+    if _came_since(suspect, fleet):
+        return ""
+    is_of_newest = record.created_at_s <= suspect.placed_at_s
+    is_since = record.gone_since_s is not None and record.gone_since_s >= fleet.trusted_since_s
+    return "" if is_of_newest and is_since else "it was, or may have been, so before evidence.nodeLifecycle was set"
 
 
 def unheard(suspect: Incarnation, record: NodeRecord, fleet: Fleet, rules: NodeRules) -> str:
     """Say why the deletion of a Node says nothing of a suspect where it is trusted; "" where it is not, or the Node is there."""
     if record.gone_since_s is None or not rules.trusts_deletion:
         return ""
-    why = no_word(suspect, record, fleet)
-    if not why and record.gone_since_s >= fleet.trusted_since_s:
-        return f"node {record.name} has to be looked at"
-    return f"Node {record.name} is deleted, but {why or 'it was so before evidence.nodeLifecycle was set'}"
+    why = no_word(suspect, record, fleet) or _went_before(suspect, record, fleet)
+    return f"Node {record.name} is deleted, but {why}" if why else f"node {record.name} has to be looked at"
