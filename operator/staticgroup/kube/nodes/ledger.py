@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ...core.evidence.machines import NODES_MAX, Fleet, NodeRecord, bounded, gone, merged, seen, shared_texts
 from ...core.evidence.pod import NodeView
+from ...core.evidence.spans import CLOCKS_APART_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +167,17 @@ class NodeLedger:
         self._timeline_since_s = min(mine.timeline_since_s, scope.timeline_since_s)
         if mine.trusted_since_s is not None and scope.trusted_since_s is not None:
             self._trusted_since_s = min(mine.trusted_since_s, scope.trusted_since_s)
+        went_unseen = False
         for record in written:
             known = self._records.get(record.name)
             if known is not None:
                 self._put(merged(known, record, now_s=self._now_s()))
             else:
+                went_unseen = went_unseen or (self.is_listed and record.gone_since_s is None)
                 self._put(gone(record, now_s=self._now_s()) if self.is_listed else record)
+        if went_unseen and self._trusted_since_s is not None and scope.trusted_since_s is None:
+            # Whoever wrote it did not know what a deletion says, and it may have been deleted while that was so.
+            self._trusted_since_s = max(self._trusted_since_s, self._now_s() + CLOCKS_APART_S)
 
     def now_s(self) -> float:
         """Return the operator's clock, seconds since the Unix epoch."""

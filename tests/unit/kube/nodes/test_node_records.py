@@ -208,6 +208,33 @@ async def test_it_is_kept_since_when_a_deletion_says_something(transport: Transp
     assert fourth.ledger.fleet().trusted_since_s == 4_000
 
 
+async def test_a_node_that_went_before_the_setting_was_seen_went_before_its_deletion_said_anything(transport: Transport) -> None:
+    """It was deleted while no operator ran, or in the moment in which one was started with the setting."""
+    first = Process(transport)
+    first.ledger.take(view())
+    await first.kept()
+    second = Process(transport, now_s=9_000.0, trusts_deletion=True)
+    second.ledger.began(9_000.0, ())
+    second.clock.now_s += 5
+    await second.kept()
+    assert second.record.gone_since_s is not None
+    assert second.ledger.fleet().trusted_since_s > second.record.gone_since_s
+    third = Process(transport, now_s=20_000.0, trusts_deletion=True)
+    third.ledger.began(20_000.0, ())
+    await third.kept()
+    assert third.ledger.fleet().trusted_since_s == second.ledger.fleet().trusted_since_s
+
+
+async def test_a_node_that_went_unseen_while_its_deletion_said_something_counts(transport: Transport) -> None:
+    first = Process(transport, trusts_deletion=True)
+    first.ledger.take(view())
+    await first.kept()
+    second = Process(transport, now_s=9_000.0, trusts_deletion=True)
+    second.ledger.began(9_000.0, ())
+    await second.kept()
+    assert second.ledger.fleet().trusted_since_s == 1_000
+
+
 def test_every_chunk_has_room_for_its_part_of_the_most_nodes() -> None:
     """A ConfigMap takes 1 MiB."""
     long = record(name="n" * 200, uid="u" * 36)
