@@ -388,6 +388,19 @@ async def test_what_a_sweep_cannot_tell_is_not_asked(changes: dict[str, Any]) ->
         assert s.asked() == 0
 
 
+async def test_where_processes_outlive_their_containers_no_runtime_tells_of_them() -> None:
+    """Its list shows containers; what a pod with hostPID has left running is on none."""
+    async with scene(NodeRules(asks_runtime=True)) as s:
+        s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [LATER]}
+        s.pods.push(pod_version(0, "u0", s.pods.at + 1, host_pid=True))
+        blind(s)
+        await s.pass_s(30)
+        s.bind()
+        await s.pass_s(200)
+        assert s.evidence.swept(KEY) == frozenset()
+        assert s.asked() == 0
+
+
 async def test_one_node_that_is_gone_keeps_the_span_open() -> None:
     async with scene(NodeRules(asks_runtime=True)) as s:
         s.server.served[RUNNING_PODS] = {"kind": "PodList", "items": [LATER]}

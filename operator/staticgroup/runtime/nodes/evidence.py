@@ -28,6 +28,7 @@ from ...core.evidence.nodes import (
     swept,
     watched_over,
 )
+from ...core.evidence.reaping import LASTING_DOUBTS
 from ...core.evidence.spans import BlindSpan
 from ...kube.nodes.ledger import NodeLedger
 from ...kube.nodes.looks import NodeLooks
@@ -185,9 +186,11 @@ class NodeEvidence:
             known = memory.history.continuity if memory is not None else None
             if known is None or known.timeline != self.pods.timeline or known.ids_by_hand:
                 continue
-            for span in known.blind:
-                if may_be_swept(span):
-                    yield OwedSpan(key=key, workload_name=group.spec.workload_ref.name, span=span)
+            name = group.spec.workload_ref.name
+            spans = [span for span in known.blind if may_be_swept(span)]
+            # Processes that outlive their containers are on no runtime's list, and what nobody saw may have been such a pod too.
+            if spans and not any(pod.reap_doubt in LASTING_DOUBTS for pod in self.pods.of_workload(key[0], name)):
+                yield from (OwedSpan(key=key, workload_name=name, span=span) for span in spans)
 
     async def _visit_in_turn(
         self, places: asyncio.Semaphore, name: str, suspects: list[Incarnation], spans: list[OwedSpan]
