@@ -107,6 +107,12 @@ def test_links_of_a_page_resolve(page: Path) -> None:
     assert broken_links(page, page.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_a_page_is_one_version_of_itself(page: Path) -> None:
+    marks = re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert marks == []
+
+
 def test_every_page_is_reached_from_the_readme() -> None:
     seen: set[Path] = set()
     todo = [REPOSITORY / "README.md", DOCS / "design.md"]
