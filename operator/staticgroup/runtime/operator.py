@@ -405,6 +405,7 @@ class Operator:
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Have the pod watch anchored meanwhile, without rounds and without the Lease, for an inquiry."""
+        self.reconciler.cluster_uid = await self.read_cluster_uid()
         await self.injection.read()
         resume = await self.lease.read_continuity()
         parts = [asyncio.create_task(s.run(), name=s.name) for s in self.streams.of_our_kinds]
@@ -412,9 +413,9 @@ class Operator:
         try:
             await self._merge_ledgers()
             await self.nodes.wait_listed()
-            await self.node_evidence.records.read()
             parts.append(asyncio.create_task(self.pods.run(resume, restored=self.lease.restored), name="pods"))
             await self.pods.wait_anchored()
+            await self.node_evidence.records.read()  # which are of one cluster and timeline, that are known by now
             yield
         finally:
             for part in parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ from staticgroup.kube.nodes.records import NodeRecords
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.nodes import evidence as node_evidence
 from staticgroup.runtime.nodes.evidence import NodeEvidence
+from staticgroup.runtime.operator import Operator, Sources
+from staticgroup.runtime.process.settings import Settings
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from support.fake_pods import FakePods
@@ -433,3 +436,25 @@ async def test_the_operator_writes_down_nodes_and_says_what_one_owes(
         await asyncio.sleep(0)
     assert left(cluster) == []
     assert server.objects[GROUPS, *KEY]["status"]["ledger"]["incarnations"][0]["owed"].startswith("node node-a may have been")
+
+
+async def test_an_inquiry_knows_of_nodes_what_the_operator_has_written_down(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it tells that nodes may have come and gone unseen where they are swept, and asks for a setting that is made."""
+    monkeypatch.setattr(node_evidence, "TICK_S", 0.05)
+    cluster.server.put(raw("node-a"), "nodes")
+    async with cluster.operating(node_lifecycle="Cloud") as (operator, _):
+        await eventually(lambda: [k for k in cluster.server.objects if k[0] == "configmaps"], 20)
+        written = operator.node_ledger.fleet()
+    transport = connect(cluster.server.configuration())
+    later = Sources(now_s=lambda: time.time() + 20.0)
+    asked = Operator(Settings(identity="two", namespace="ops", node_lifecycle="Cloud"), transport, sources=later, kafka=cluster.kafka)
+    try:
+        async with asyncio.timeout(20), asked.watching():
+            known = asked.node_ledger.fleet()
+    finally:
+        await transport.close()
+    assert known.trusted_since_s == written.trusted_since_s
+    assert known.timeline_since_s == written.timeline_since_s
+    assert known.records["node-a"].known_since_s == written.records["node-a"].known_since_s

@@ -58,7 +58,6 @@ async def _explain(operator: Operator, namespace: str, name: str, snapshot_path:
         return 1
     group = StaticGroup.from_wire(body)
     async with operator.watching():
-        operator.reconciler.cluster_uid = await operator.read_cluster_uid()
         if operator.recommendations is not None:
             cluster_id = operator.stores.kafka_cluster_id(group.spec.connection_ref.key(namespace))
             operator.recommendations.advice(cluster_id, group.spec.group_id)  # it reads only what was asked for
