@@ -59,6 +59,7 @@ NODES = (
         "joined span swept for its older part", "core/evidence/continuity.py", NODE_DOUBTS,
         ("second.reason if first.reason == SpanReason.WATCH_GAP else first.reason", "first.reason"),
     ),
+    mutant("Node out of service that a pod is seen on", "core/evidence/chain.py", NODE_DOUBTS, (" and not node.is_out_of_service else", " else")),
     mutant("binding that was not seen", "core/evidence/chain.py", NODE_DOUBTS, ("known.node_name or not known.from_birth", "known.node_name")),
     *(
         mutant(name, "kube/pods/book.py", GRACE, change)

@@ -239,6 +239,24 @@ def test_a_taint_is_no_word_either_of_a_pod_from_before_this_timeline() -> None:
     assert verdict([off], among=replace(tainted, timeline_since_s=NOW_S - 660), rules=TAINT_TRUSTED) != "E2Node"
 
 
+def test_a_taint_is_no_word_of_a_pod_that_may_have_come_under_it() -> None:
+    """One that tolerates it waited for longer than the taint is there, and who saw it first on the node does not know since when."""
+    version = pod_version(resource_version=101, created_at_s=NOW_S - 600, grace_s=30, scheduled_at_s=NOW_S - 100)
+    off = replace(NODE, is_out_of_service=True)
+    tainted = fleet(tainted_since_s=NOW_S - 400)
+
+    def found(*on: Any) -> str:
+        known = None
+        for n, node in enumerate(on):
+            known = fold(known, replace(version, resource_version=101 + n), node, from_birth=False, now_s=NOW_S - 50)
+        assert known is not None
+        return verdict([look(0.0, view=replace(off, is_ready=False))], vanish(known, last=version, now_s=NOW_S), tainted, TAINT_TRUSTED)
+
+    assert found(off) != "E2Node"
+    assert found(off, off) != "E2Node"
+    assert found(NODE, off) == "E2Node", "it was there before the taint"
+
+
 def test_a_taint_counts_only_where_it_was_seen_to_be_put() -> None:
     """Pods that tolerate it may have been made under it; a ledger that is lost must not prove more."""
     out = view(is_out_of_service=True, written_at_s=NOW_S)

@@ -61,7 +61,7 @@ class Incarnation:
     reap_doubt: why its kubelet's work after the vanish proves nothing, a `ReapDoubt`; "" when nothing stands against that.
     owed: what the node of a suspect has not shown yet, and since when, for people; "" when nobody has looked.
     bound_at_s: when it was bound to its node, by the API server's clock; 0.0 when that was not seen.
-    node_uid: of the Node object that had the name of its node when it was seen last; "" when none was known.
+    node_uid: of the Node object that had the name of its node when it was seen there last, not out of service; "" when none was known.
     """
 
     namespace: str
@@ -139,7 +139,7 @@ def fold(
         ends_by_s=due_s(base.ends_by_s, version, now_s),
         reap_doubt=stronger_doubt(base.reap_doubt, lasting_doubt(version)),
         bound_at_s=_bound_at_s(known, version),
-        node_uid=(node.uid if node is not None and version.node_name else "") or base.node_uid,
+        node_uid=(named_node_uid(node) if version.node_name else "") or base.node_uid,
     )
     if seen.certificate is not None and not seen.certificate.is_of_gone:
         return seen
@@ -151,6 +151,11 @@ def fold(
         seen, state=IncarnationState.LIVE, certificate=None, refusal=verdict.clause,
         refusal_reason=verdict.reason.value, since_s=since_s,
     )
+
+
+def named_node_uid(node: NodeView | None) -> str:
+    """Return the uid of the Node that a pod is seen on, "" of one that is out of service: whether the pod came to it since then is not known."""
+    return node.uid if node is not None and not node.is_out_of_service else ""
 
 
 def _bound_at_s(known: Incarnation | None, version: PodVersion) -> float:

@@ -28,7 +28,7 @@ def no_word(suspect: Incarnation, record: NodeRecord, fleet: Fleet) -> str:
         return f"node {record.name} tells of no machine"
     if suspect.created_at_s <= fleet.timeline_since_s + CLOCKS_APART_S:
         return "the pod is older than what is remembered of this cluster's nodes"
-    return "" if suspect.node_uid else f"which Node of the name {record.name} it ran on was not seen"
+    return "" if suspect.node_uid else f"which Node of the name {record.name} it ran on was not seen in service"
 
 
 def owners_word(suspect: Incarnation, record: NodeRecord, fleet: Fleet, view: NodeView | None, rules: NodeRules) -> str:

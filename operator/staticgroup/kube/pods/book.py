@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...core.evidence.certificate import Certificate
-from ...core.evidence.chain import Incarnation, IncarnationState, died, fold, vanish
+from ...core.evidence.chain import Incarnation, IncarnationState, died, fold, named_node_uid, vanish
 from ...core.evidence.pod import NodeView, PodVersion
 from ...core.evidence.reaping import ReapDoubt, longest_grace_s, stronger_doubt
 from ...core.evidence.words import Word, confirmed, still_holds, taken_back
@@ -191,8 +191,8 @@ class IncarnationBook:
     def _store(
         self, before: Incarnation | None, after: Incarnation, *, owner_name: str, resource_version: int
     ) -> Change:
-        if after.state is IncarnationState.SUSPECT and not after.node_uid and (node := self._node_of(after.node_name)) is not None:
-            after = replace(after, node_uid=node.uid)
+        if after.state is IncarnationState.SUSPECT and not after.node_uid:
+            after = replace(after, node_uid=named_node_uid(self._node_of(after.node_name)))
         record = self.records.put(after, owner_name)
         self.gone.note(after.uid, is_gone=not after.object_present)
         has_new_state = before is None or before.state is not after.state
