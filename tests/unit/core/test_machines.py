@@ -102,6 +102,23 @@ def test_texts_that_say_nothing_or_the_same_of_two_nodes_identify_no_machine() -
     assert not identifies(told, Machine(machine_id="m2", system_uuid="s1", boot_id="b2"))
 
 
+def test_a_machine_that_joined_again_under_another_name_is_still_one() -> None:
+    """It was installed anew, or renamed: its earlier Node went before the later one was made."""
+    earlier = record(name="n2", uid="node-2", created_at_s=NOW_S - 900, gone_since_s=NOW_S - 200)
+    again = record(created_at_s=NOW_S - 100)
+
+    def identifies(*others: NodeRecord) -> bool:
+        return Fleet(records={"n1": again, **{r.name: r for r in others}}).identifies(again)
+
+    assert identifies(earlier)
+    assert identifies(replace(earlier, machine=replace(earlier.machine, machine_id="m0")))
+    assert identifies(earlier, replace(earlier, name="n3", created_at_s=NOW_S - 199, gone_since_s=NOW_S - 101))
+    assert not identifies(replace(earlier, gone_since_s=NOW_S - 100)), "for a moment both were there"
+    assert not identifies(replace(earlier, gone_since_s=None))
+    assert not identifies(earlier, replace(earlier, name="n3", created_at_s=NOW_S - 300, gone_since_s=NOW_S - 101)), "two that are gone"
+    assert not identifies(replace(earlier, created_at_s=NOW_S - 50, gone_since_s=NOW_S)), "a later one that is gone"
+
+
 def test_one_text_in_two_spellings_is_one() -> None:
     """The system UUID is told with hyphens and, on some boards, in capitals."""
     assert machine_of(view(system_uuid="AB-cd")) == machine_of(view(system_uuid="abcd"))

@@ -12,7 +12,6 @@ system UUID and boot id are read when a kubelet starts).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -233,15 +232,28 @@ class Fleet:
         return f"the clocks of operator and API server differ by more than {CLOCK_APART_MAX_S:.0f} s: set them" if is_apart else ""
 
     def identifies(self, record: NodeRecord) -> bool:
-        """True when the machine of a record is told, and no other node, present or gone, tells the same machine id or system UUID."""
+        """True when the machine of a record is told, and no two nodes told its machine id or its system UUID at one time."""
         shared = shared_texts(self.records.values()) if self.shared is None else self.shared
         return record.machine.is_told and shared.isdisjoint((record.machine.machine_id, record.machine.system_uuid))
 
 
 def shared_texts(records: Iterable[NodeRecord]) -> frozenset[str]:
-    """Return the machine ids and system UUIDs that more than one node tells."""
-    counts = Counter(text for r in records for text in {r.machine.machine_id, r.machine.system_uuid})
-    return frozenset(text for text, count in counts.items() if count > 1)
+    """Return the machine ids and system UUIDs that more than one node told at one time.
+
+    Notes
+    -----
+    A machine that is installed anew or renamed tells one of them, or both, under another name once its earlier Node is gone.
+    """
+    told_until_s: dict[str, float] = {}
+    shared: set[str] = set()
+    for r in sorted(records, key=lambda r: r.created_at_s):
+        until_s = float("inf") if r.gone_since_s is None else r.gone_since_s
+        for text in {r.machine.machine_id, r.machine.system_uuid}:
+            before_s = told_until_s.get(text)
+            if before_s is not None and before_s >= r.created_at_s:
+                shared.add(text)
+            told_until_s[text] = max(until_s, before_s or 0.0)
+    return frozenset(shared)
 
 
 def bounded(records: dict[str, NodeRecord], *, limit: int = NODES_MAX) -> tuple[dict[str, NodeRecord], float]:
