@@ -89,6 +89,7 @@ class Operator:
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
+        self._resumed_timeline = ""
         self.node_ledger = self._node_ledger(transport)
         self.nodes = NodeStore(
             transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s, ledger=self.node_ledger
@@ -268,7 +269,7 @@ class Operator:
         return NodeLedger(
             now_s=lambda: self.sources.now_s() + transport.clock_ahead_s,
             cluster_uid=lambda: self.reconciler.cluster_uid,
-            timeline=lambda: self.pods.timeline,
+            timeline=lambda: self.pods.timeline or self._resumed_timeline,
             trusts_deletion=node_rules(self.settings).trusts_deletion,
             clock_apart_s=lambda: transport.clock_ahead_s,
         )
@@ -304,11 +305,14 @@ class Operator:
                 if self.recommendations is not None:
                     tasks.create_task(self.recommendations.run(), name="recommendations")
                 resume = await self.lease.read_continuity()
+                self._resumed_timeline = resume.timeline if resume is not None else ""
                 for stream in self.streams.all:
                     tasks.create_task(stream.run(), name=stream.name)
                 await self._merge_ledgers()
                 tasks.create_task(self.nodes.run(), name="nodes")
                 await self.nodes.wait_listed()
+                if self._resumed_timeline:  # ends are believed as they are seen, and what a kubelet's word is worth is written down
+                    await self.node_evidence.records.read()
                 tasks.create_task(self.pods.run(resume, restored=self.lease.restored), name="pods")
                 tasks.create_task(self.injection.follow(), name="injection")
                 await self.injection.wait_known()

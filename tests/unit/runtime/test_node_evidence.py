@@ -22,7 +22,7 @@ from staticgroup.core.evidence.spans import BlindSpan, SpanReason
 from staticgroup.core.snapshot import History
 from staticgroup.kube.nodes.ledger import NodeLedger
 from staticgroup.kube.nodes.looks import NodeLooks
-from staticgroup.kube.nodes.records import NodeRecords
+from staticgroup.kube.nodes.records import NodeRecords, chunk_of
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.nodes import evidence as node_evidence
 from staticgroup.runtime.nodes.evidence import NodeEvidence
@@ -458,3 +458,24 @@ async def test_an_inquiry_knows_of_nodes_what_the_operator_has_written_down(
     assert known.trusted_since_s == written.trusted_since_s
     assert known.timeline_since_s == written.timeline_since_s
     assert known.records["node-a"].known_since_s == written.records["node-a"].known_since_s
+
+
+async def test_a_process_that_begins_knows_of_a_machine_that_took_a_name_over_before(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it believes the end of a pod that the later kubelet tells: certificates are given as soon as the watch begins."""
+    monkeypatch.setattr(node_evidence, "TICK_S", 0.05)
+    server = cluster.server
+    server.put(raw("node-a"), "nodes")
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        server.put(raw("node-a", machineID="m2"), "nodes")
+        name = ("configmaps", "ops", f"staticgroup-operator-nodes-{chunk_of('node-a')}")
+        await eventually(lambda: '"machine_id":"m2"' in str(server.objects.get(name)), 20)
+        assert operator.node_ledger.record_of("node-a") is not None
+    cluster.scale(2)
+    cluster.end(2)
+    async with cluster.operating("two") as (operator, _):
+        await eventually(lambda: operator.is_active, 20)
+        await eventually(lambda: "since the pod came to it" in str(cluster.status.get("exceptions")) or left(cluster), 20)
+    assert left(cluster) == []
