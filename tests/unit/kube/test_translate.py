@@ -632,6 +632,15 @@ def test_node_tells_whether_it_is_out_of_service(taints: Any, expected: bool) ->
         ("v1.19.10-vk-azure-aci-1.5.0", {}, [], (19, True)),
         ("v1.30.0", {"type": "virtual-kubelet"}, [], (30, True)),
         ("v1.30.0", {}, [{"key": "virtual-kubelet.io/provider"}], (30, True)),
+        ("v1.33.1", {"liqo.io/type": "virtual-node"}, [], (33, True)),
+        ("v1.33.1", {}, [{"key": "virtual-node.liqo.io/not-allowed"}], (33, True)),
+        ("v1.28.2", {"kosmos.io/node": "true"}, [], (28, True)),
+        ("v1.28.2", {}, [{"key": "kosmos.io/node"}], (28, True)),
+        ("v1.30.0", {"virtual-node.interlink/type": "virtual-kubelet"}, [], (30, True)),
+        ("v1.30.0", {}, [{"key": "virtual-node.interlink/no-schedule"}], (30, True)),
+        ("v1.30.0", {"node.kubernetes.io/instance-type": "eklet"}, [], (30, True)),
+        ("v1.30.0", {}, [{"key": "eks.tke.cloud.tencent.com/eklet"}], (30, True)),
+        ("v1.30.0", {"node.kubernetes.io/instance-type": "m5.large", "kosmos.io/node": "false"}, [{"key": "dedicated"}], (30, False)),
     ],
 )
 def test_node_tells_its_kubelet_and_whether_it_is_virtual(

@@ -1,6 +1,7 @@
 """A Node as the decisions use it.
 
-Sources: Node of the core/v1 API; virtual nodes as virtual-kubelet registers them.
+Sources: Node of the core/v1 API; virtual nodes as virtual-kubelet, Liqo (liqoNodeProvider, which shows the nodeInfo of a node of another
+cluster), Kosmos, interLink and Tencent's eklet register them.
 """
 
 import re
@@ -10,6 +11,14 @@ from ...core.evidence.pod import NodeView
 from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, time_s_of, translated
 
 _KUBELET_MINOR = re.compile(r"v?1\.(\d+)")
+_VIRTUAL_LABELS = frozenset({
+    ("type", "virtual-kubelet"), ("liqo.io/type", "virtual-node"), ("kosmos.io/node", "true"),
+    ("virtual-node.interlink/type", "virtual-kubelet"), ("node.kubernetes.io/instance-type", "eklet"),
+})  # fmt: skip
+_VIRTUAL_TAINTS = frozenset({
+    "virtual-kubelet.io/provider", "virtual-node.liqo.io/not-allowed", "kosmos.io/node", "virtual-node.interlink/no-schedule",
+    "eks.tke.cloud.tencent.com/eklet",
+})  # fmt: skip
 _VIRTUAL_VERSION = re.compile(r"(?:^|[-+._])vk(?:[-+._]|\d|$)")
 
 
@@ -26,8 +35,8 @@ def _node_view(raw: Json) -> NodeView:
     labels = object_of(metadata, "labels", "metadata")
     taints = objects_of(spec, "taints", "spec")
     is_virtual = (
-        labels.get("type") == "virtual-kubelet"
-        or any(taint.get("key") == "virtual-kubelet.io/provider" for taint in taints)
+        any(labels.get(key) == value for key, value in _VIRTUAL_LABELS)
+        or any(text_of(taint, "key", "spec.taints[]") in _VIRTUAL_TAINTS for taint in taints)
         or bool(_VIRTUAL_VERSION.search(version))
     )
     is_out_of_service = any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints)
