@@ -251,7 +251,8 @@ def _no_machine(record: NodeRecord, fleet: Fleet, since_s: float, when: str) -> 
     if record.gone_since_s is not None:
         return f"Node {record.name} is deleted, which says nothing of its machine"
     if not fleet.identifies(record):
-        return f"the machine id and system UUID of node {record.name} do not identify a machine"
+        why = "another node told one of them at the same time" if record.machine.is_told else "one of them, or its boot id, is empty"
+        return f"the machine id and system UUID of node {record.name} do not identify a machine: {why}"
     if record.known_since_s > since_s:
         return f"node {record.name} may have been another machine when {when}"
     if record.runtime_since_s > since_s:
