@@ -32,6 +32,7 @@ CERTIFICATES = tuple(
         ("node out of service accepted", ("    if node.is_out_of_service:\n", "    if False:\n")),
         ("replaced node accepted", ("    if _was_replaced(version, node):\n", "    if False:\n")),
         ("node that took a name over accepted", ("max(node.created_at_s, int(node.other_until_s))", "node.created_at_s")),
+        ("lost run forgotten", ("        or _lost_refusal(has_lost or lost_run(version))\n", "")),
         ("hostPID pod accepted", ("    if version.host_pid:\n", "    if False:\n")),
         ("virtual-kubelet node accepted", ("    if node.is_virtual:\n", "    if False:\n")),
         ("old kubelet accepted", ("node.kubelet_minor < KUBELET_MINOR_MIN:", "node.kubelet_minor < 1:")),

@@ -15,7 +15,9 @@ from staticgroup.core.evidence.certificate import (
     certify,
     certify_unbound,
 )
+from staticgroup.core.evidence.chain import fold
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeView, PodVersion
+from staticgroup.kube.pods.records import PodRecord
 
 from .builders import NODE, NOW_S, ended, pod_version, running, terminated
 
@@ -127,6 +129,19 @@ def test_the_kubelet_of_another_machine_than_the_pod_came_to_knows_nothing_of_wh
         assert isinstance(judged(ended(**came), replace(NODE, **earlier)), Certificate), "a node that was made for the pod"
     made_with_its_node = ended(created_at_s=NOW_S - 600, scheduled_at_s=NOW_S - 9000)
     assert isinstance(judged(made_with_its_node, replace(NODE, created_at_s=NOW_S - 601)), Certificate), "by a slow clock of its kubelet"
+
+
+def test_a_run_that_the_kubelet_lost_may_live_on_beside_those_that_end() -> None:
+    """It starts another one in place of what its runtime does not list, and counts a restart."""
+    refusal = judged(ended(required=(terminated(was_lost=True),)))
+    assert isinstance(refusal, Refusal)
+    assert (refusal.reason, "an earlier run" in refusal.clause) == ("ContainerLost", True)
+    again = (pod_version(resource_version=101, required=(replace(running(), was_lost=True),)), pod_version(resource_version=102), ended(resource_version=103))
+    known = fold(None, pod_version(resource_version=100), NODE, from_birth=True, now_s=NOW_S)
+    for version in again:
+        known = fold(known, version, NODE, from_birth=False, now_s=NOW_S)
+    assert (known.state.value, known.certificate) == ("Live", None)
+    assert PodRecord(known).incarnation() == known
 
 
 def test_other_disruptions_keep_the_kubelets_word() -> None:

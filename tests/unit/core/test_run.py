@@ -70,6 +70,17 @@ def test_container_that_the_kubelet_cannot_find_has_not_ended() -> None:
     assert end_of(runs(), backs_off(last_end=lost, restarts=1)) is None
 
 
+def test_end_of_a_run_says_nothing_of_one_that_the_kubelet_has_lost() -> None:
+    """The lost one may be the member; its successor is refused because of it, and crashes again and again."""
+    for later in ((), (crashed(run="b", restarts=1), runs(run="c", restarts=2, after="b"))):
+        found = end_of(runs(), runs(run="b", restarts=1, was_lost=True), *later, crashed(run="c" if later else "b", restarts=2 if later else 1))
+        assert found is not None
+        assert "lost to the kubelet" in found.doubt
+    before = end_of(runs(), crashed(), runs(run="b", restarts=1, after="a"), runs(run="c", restarts=2, was_lost=True))
+    assert before is not None
+    assert before.doubt == "", "who was there before the run that was lost began is dead"
+
+
 def test_end_without_its_time_is_no_end() -> None:
     assert end_of(runs(), crashed(last_end=over(finished_at_s=None))) is None
 

@@ -79,6 +79,13 @@ def test_each_trace_of_a_run_counts_for_its_own_container(shown: Any) -> None:
     assert version(raw).started_containers == {"initContainerStatuses", "ephemeralContainerStatuses"}
 
 
+@pytest.mark.parametrize("entry", [waiting(), running(), ended()])
+def test_container_tells_that_the_run_before_is_lost(entry: Any) -> None:
+    lost = {"lastState": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}}
+    assert version(pod(statuses=[{**entry, **lost}])).required[0].was_lost
+    assert not version(pod(statuses=[entry])).required[0].was_lost
+
+
 def test_container_that_is_waiting_or_unknown_without_a_trace_has_not_started() -> None:
     assert version(pod(statuses=[waiting(), unknown("side")])).started_containers == frozenset()
 

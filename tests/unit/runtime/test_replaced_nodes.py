@@ -78,3 +78,18 @@ def test_a_node_store_tells_until_when_another_machine_had_a_name() -> None:
     assert told() == view(machine_id="m2", other_until_s=1_200.0)
     store._remember_vanished("n1")
     assert told().other_until_s == 1_200.0
+
+
+async def test_the_member_of_a_run_that_a_kubelet_lost_is_neither_removed_nor_released() -> None:
+    """The run goes on where no runtime lists it; the one that was started in its place is refused and crashes."""
+    world = await consuming()
+    shows(world, runs(run="z", restarts=1, was_lost=True, started_at_s=world.now_s))
+    await world.settled(2)
+    world.now_s += 15
+    shows(world, crashed(run="z", restarts=1, last_end=over(run="z", finished_at_s=world.now_s - 0.5)))
+    await world.settled(3)
+    assert released(world) == []
+    world.scale(0)
+    world.end(0)
+    await world.settled(6)
+    assert [i for _, i in world.left if i == world.id_of(0)] == []

@@ -212,6 +212,17 @@ def _container_refusal(version: PodVersion, started: frozenset[str] | None) -> R
     return None
 
 
+def lost_run(version: PodVersion) -> bool:
+    """True when a kubelet could not find a run any more and has started another one in its place: the first may live on."""
+    return any(c.was_lost and c.container_id for c in version.required)
+
+
+def _lost_refusal(has_lost: bool) -> Refusal | None:
+    """Refuse the end of the last runs for that of one which is on no kubelet's list."""
+    clause = f"an earlier run of a container is lost to the kubelet ({STATUS_UNKNOWN})"
+    return Refusal(clause=clause, reason=RefusalReason.CONTAINER_LOST) if has_lost else None
+
+
 def _end_refusal(container: ContainerView) -> Refusal | None:
     """Demand a kubelet-written end of one container."""
     if container.phase is not ContainerPhase.TERMINATED:
@@ -233,7 +244,7 @@ def _end_refusal(container: ContainerView) -> Refusal | None:
 
 
 def certify(
-    version: PodVersion, node: NodeView | None, *, started: frozenset[str], runs_known: bool
+    version: PodVersion, node: NodeView | None, *, started: frozenset[str], runs_known: bool, has_lost: bool = False
 ) -> Certificate | Refusal:
     """Judge whether one object version proves that no process of this incarnation runs.
 
@@ -243,6 +254,7 @@ def certify(
     node: the Node it was bound to; None when it cannot be read.
     started: names of the containers of which this or any earlier version of the same UID showed a run.
     runs_known: True when whatever is not among them is known never to have run.
+    has_lost: see `lost_run`, of an earlier version of the same UID.
 
     Returns
     -------
@@ -259,6 +271,7 @@ def certify(
         _phase_refusal(version)
         or kubelet_refusal(version, node)
         or _container_refusal(version, ever if runs_known else None)
+        or _lost_refusal(has_lost or lost_run(version))
     )
     if refusal is not None:
         return refusal

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ...api import remedies
 from ...api.identifiers import may_become
-from .certificate import Certificate, RefusalReason, certify, certify_unbound
+from .certificate import Certificate, RefusalReason, certify, certify_unbound, lost_run
 from .pod import NodeView, PodVersion
 from .reaping import ReapDoubt, due_s, lasting_doubt, longest_grace_s, stronger_doubt, told_grace_s
 from .run import ContainerRun, followed
@@ -54,6 +54,7 @@ class Incarnation:
     runs_known: whatever is not among `started_containers` never ran.
     ids_are_fixed: in every version that was folded; see `PodVersion`.
     started_containers: names of the containers of which any version showed a run; they only accumulate.
+    has_lost: some version before the pod ended showed a run that its kubelet had lost.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     runs_seen: of each container that may hold an id; forgotten at a restart.
     grace_s: the longest time that its kubelet may let it end by itself; None when no version told.
@@ -79,6 +80,7 @@ class Incarnation:
     from_birth: bool = False
     runs_known: bool = False
     started_containers: frozenset[str] = frozenset()
+    has_lost: bool = False
     runs: bool = False
     ready_since_s: float | None = None
     is_deleting: bool = False
@@ -128,6 +130,7 @@ def fold(
         resource_version=max(base.resource_version, version.resource_version),
         object_present=True,
         started_containers=base.started_containers | version.started_containers,
+        has_lost=base.has_lost or (not version.is_terminal and lost_run(version)),
         runs=version.runs,
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
@@ -143,7 +146,7 @@ def fold(
     )
     if seen.certificate is not None and not seen.certificate.is_of_gone:
         return seen
-    verdict = certify(version, node, started=seen.started_containers, runs_known=seen.runs_known)
+    verdict = certify(version, node, started=seen.started_containers, runs_known=seen.runs_known, has_lost=seen.has_lost)
     if isinstance(verdict, Certificate):
         return died(replace(seen, since_s=now_s), verdict)
     since_s = seen.since_s if seen.state is IncarnationState.LIVE else now_s

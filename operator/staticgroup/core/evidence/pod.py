@@ -51,6 +51,7 @@ class ContainerView:
     restart_count: as its entry says.
     started_at_s: when the running one started by the node's clock, seconds since the Unix epoch; None unless it runs.
     last_end: None when the entry shows no end of any run.
+    was_lost: its kubelet could not find the run before this one any more, and need not have ended it.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ContainerView:
     restart_count: int = 0
     started_at_s: float | None = None
     last_end: EndView | None = None
+    was_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,7 @@ class ContainerRun:
     end: None while no end of a run that was seen running is known.
     only_ids: see `ContainerView`, of all versions.
     first_began_at_s: when the first run that was seen running began by the node's clock; None when that is not told.
+    has_lost: its kubelet has lost a run, which may live on beside every later one.
     """
 
     container: str
@@ -62,6 +63,7 @@ class ContainerRun:
     end: RunEnd | None = None
     only_ids: frozenset[str] = frozenset()
     first_began_at_s: float | None = None
+    has_lost: bool = False
 
 
 def followed(
@@ -116,6 +118,7 @@ def _followed(
     """Add what a version shows of one container."""
     if shown is None:
         return run
+    run = replace(run, has_lost=run.has_lost or shown.was_lost)
     end = _end(run, shown, version, node, now_s)
     if shown.phase is ContainerPhase.RUNNING:
         before = run.doubt if shown.container_id == run.container_id else ""
@@ -142,7 +145,8 @@ def _end(
         return replace(known, doubt=doubt)
     times = (told.finished_at_s, shown.started_at_s)
     clock = run.doubt or _clock_doubt(times, version, now_s)
-    doubt = _doubt(version, node) or clock or _stale(told.finished_at_s, now_s)
+    lost = f"an earlier run is lost to the kubelet ({STATUS_UNKNOWN})" if run.has_lost else ""
+    doubt = _doubt(version, node) or lost or clock or _stale(told.finished_at_s, now_s)
     return RunEnd(container_id=told.container_id, finished_at_s=told.finished_at_s, received_at_s=now_s, doubt=doubt)
 
 

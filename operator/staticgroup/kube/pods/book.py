@@ -164,6 +164,7 @@ class IncarnationBook:
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
+            has_lost=folded.has_lost,
             runs_known=folded.runs_known, grace_s=folded.grace_s, reap_doubt=folded.reap_doubt, ends_by_s=folded.ends_by_s,
         )
         if folded.certificate is None or known.state is IncarnationState.DEAD:

@@ -16,7 +16,7 @@ from ...core.ids.naming import ordinal_of_pod
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
-_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN = 4, 8, 16, 32, 64, 128
+_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN, _LOST = 4, 8, 16, 32, 64, 128, 256
 
 
 @lru_cache(maxsize=1024)
@@ -95,6 +95,7 @@ class PodRecord:
             | (_DELETING if incarnation.is_deleting else 0)
             | (_FIXED if incarnation.ids_are_fixed else 0)
             | (_RUNS_KNOWN if incarnation.runs_known else 0)
+            | (_LOST if incarnation.has_lost else 0)
         )
 
     @property
@@ -128,7 +129,7 @@ class PodRecord:
             from_birth=bool(flags & _FROM_BIRTH), started_containers=frozenset(_unpacked(self._started)),
             runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
             created_at_s=self.created_at_s,
-            restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN),
+            restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN), has_lost=bool(flags & _LOST),
             runs_seen=self.runs_seen, grace_s=self.grace_s, ends_by_s=self.ends_by_s, reap_doubt=self.reap_doubt,
             owed=self.owed, bound_at_s=self.bound_at_s, node_uid=self.node_uid,
         )

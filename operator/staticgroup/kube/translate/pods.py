@@ -8,6 +8,7 @@ from datetime import datetime
 from sys import intern
 
 from ...api.names import MIRROR_ANNOTATION
+from ...core.evidence.certificate import STATUS_UNKNOWN
 from ...core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
 from .carried_ids import carried_ids
 from .session_timeouts import session_timeouts_ms
@@ -206,6 +207,7 @@ def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -
     restart_count = whole_of(entry, "restartCount", path)
     terminated = object_of(state, "terminated", f"{path}.state")
     earlier = object_of(object_of(entry, "lastState", path), "terminated", f"{path}.lastState")
+    was_lost = text_of(earlier, "reason", f"{path}.lastState.terminated") == STATUS_UNKNOWN
     if state.get("running") is not None:
         running = object_of(state, "running", f"{path}.state")
         return ContainerView(
@@ -217,6 +219,7 @@ def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -
             restart_count=restart_count,
             started_at_s=_time_s(running.get("startedAt")),
             last_end=_end_view(earlier),
+            was_lost=was_lost,
         )
     if state.get("terminated") is not None:
         return ContainerView(
@@ -229,6 +232,7 @@ def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -
             only_ids=only_ids,
             restart_count=restart_count,
             last_end=_end_view(terminated),
+            was_lost=was_lost,
         )
     # The API says that an empty state means waiting.
     waiting = object_of(state, "waiting", f"{path}.state")
@@ -241,6 +245,7 @@ def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -
         only_ids=only_ids,
         restart_count=restart_count,
         last_end=_end_view(earlier),
+        was_lost=was_lost,
     )
 
 
