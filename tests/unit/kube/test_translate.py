@@ -647,6 +647,7 @@ def test_node_tells_whether_it_is_out_of_service(taints: Any, expected: bool) ->
         ("v1.30.0", {}, [{"key": "virtual-node.interlink/no-schedule"}], (30, True)),
         ("v1.30.0", {"node.kubernetes.io/instance-type": "eklet"}, [], (30, True)),
         ("v1.30.0", {}, [{"key": "eks.tke.cloud.tencent.com/eklet"}], (30, True)),
+        ("v1.34.0", {"vcluster.loft.sh/fake-node": "true"}, [], (34, True)),
         ("v1.30.0", {"node.kubernetes.io/instance-type": "m5.large", "kosmos.io/node": "false"}, [{"key": "dedicated"}], (30, False)),
     ],
 )

@@ -1,7 +1,7 @@
 """A Node as the decisions use it.
 
 Sources: Node of the core/v1 API; virtual nodes as virtual-kubelet, Liqo (liqoNodeProvider, which shows the nodeInfo of a node of another
-cluster), Kosmos, interLink and Tencent's eklet register them.
+cluster), Kosmos, interLink, vCluster (a fake node for each that its pods run on) and Tencent's eklet register them.
 """
 
 import re
@@ -14,6 +14,7 @@ _KUBELET_MINOR = re.compile(r"v?1\.(\d+)")
 _VIRTUAL_LABELS = frozenset({
     ("type", "virtual-kubelet"), ("liqo.io/type", "virtual-node"), ("kosmos.io/node", "true"),
     ("virtual-node.interlink/type", "virtual-kubelet"), ("node.kubernetes.io/instance-type", "eklet"),
+    ("vcluster.loft.sh/fake-node", "true"),
 })  # fmt: skip
 _VIRTUAL_TAINTS = frozenset({
     "virtual-kubelet.io/provider", "virtual-node.liqo.io/not-allowed", "kosmos.io/node", "virtual-node.interlink/no-schedule",
