@@ -119,6 +119,11 @@ class Scene:
         self.secret("encrypted", {"tls.crt": ours.certificate.read_text(), "tls.key": encrypted})
         self.connection("encrypted-key", broker, tls={"clientCertificateSecretRef": {"name": "encrypted"}})
 
+    def were_sent(self, *kinds: str) -> bool:
+        """Tell whether secrets were really used: a login that was too slow is tried again."""
+        sent = b" ".join(frame for broker in self.brokers for frame in broker.sasl_bytes)
+        return all(f"canary-{kind}-".encode() in sent for kind in kinds)
+
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
@@ -170,7 +175,7 @@ async def test_no_secret_leaves_the_process_but_to_its_broker(scene: Scene) -> N
     )  # fmt: skip
     await asyncio.to_thread(operator.start)
     try:
-        await eventually(lambda: all(scene.told_of(name) for name in scene.names), 60)
+        await eventually(lambda: all(scene.told_of(name) for name in scene.names) and scene.were_sent("plain", "token-file", "fetched-token"), 60)
         metrics = await asyncio.to_thread(metrics_of, operator)
     finally:
         await asyncio.to_thread(operator.stop)
@@ -185,6 +190,4 @@ async def test_no_secret_leaves_the_process_but_to_its_broker(scene: Scene) -> N
     assert "staticgroup_" in metrics
     assert '"level": "DEBUG"' in operator.log.read_text()
     assert scene.tokens_fetched, "the identity provider was asked"
-    sent = b" ".join(frame for broker in scene.brokers for frame in broker.sasl_bytes)
-    assert all(f"canary-{kind}-".encode() in sent for kind in ("plain", "token-file", "fetched-token")), "they were really used"
     assert scene.canaries.hits(shown) == []
