@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from staticgroup.runtime.assembly import Sources
 from staticgroup.runtime.journal import MemorySink
-from staticgroup.runtime.operator import Operator, Sources
+from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.process.settings import Settings
 
 from ..engine.loop import Process, SimulationLoop

@@ -11,6 +11,7 @@ from .suites import (
     LOGS,
     OBJECTS,
     PROCESS,
+    PROCESS_NODES,
     QUEUE,
     ROUNDS,
     SILENCE,
@@ -214,6 +215,18 @@ SHELL = (
         "runtime/operator.py",
         PROCESS,
         ("                await self.queue.stop()\n", ""),
+    ),
+    mutant(
+        "end believed before what is remembered of nodes was read",
+        "runtime/operator.py",
+        PROCESS_NODES,
+        ("                    await self.node_evidence.begin()\n", "                    pass\n"),
+    ),
+    mutant(
+        "what is remembered of nodes asked for once",
+        "runtime/nodes/evidence.py",
+        PROCESS_NODES,
+        ("        while not await self.records.read() and refusals", "        if not await self.records.read() and refusals"),
     ),
     mutant(
         "memory of an earlier term kept",

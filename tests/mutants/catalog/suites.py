@@ -81,10 +81,11 @@ STORE = (
 )
 BEHIND = ("tests/unit/kube/pods/test_behind.py",)
 WIRE = ("tests/unit/kafka/test_wire.py",)
-TRANSLATE = ("tests/unit/kube/test_translate.py",)
+TRANSLATE = ("tests/unit/kube/test_translate.py", "tests/unit/kube/test_translated_ids.py")
 NODES = ("tests/unit/kube/nodes/test_node_store.py",)
 OBJECTS = ("tests/unit/kube/test_object_stream.py",)
 PROCESS = ("tests/unit/runtime/test_operator.py",)
+PROCESS_NODES = ("tests/unit/runtime/test_operator_nodes.py",)
 PULLER = (
     "tests/unit/runtime/test_recommendations.py",
     "tests/unit/runtime/test_recommendations_http.py",

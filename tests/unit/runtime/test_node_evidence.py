@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -22,24 +20,18 @@ from staticgroup.core.evidence.spans import BlindSpan, SpanReason
 from staticgroup.core.snapshot import History
 from staticgroup.kube.nodes.ledger import NodeLedger
 from staticgroup.kube.nodes.looks import NodeLooks
-from staticgroup.kube.nodes.records import NodeRecords, chunk_of
+from staticgroup.kube.nodes.records import NodeRecords
 from staticgroup.kube.transport import connect
-from staticgroup.runtime.nodes import evidence as node_evidence
 from staticgroup.runtime.nodes.evidence import NodeEvidence
-from staticgroup.runtime.operator import Operator, Sources
-from staticgroup.runtime.process.settings import Settings
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from support.fake_pods import FakePods
 from unit.core.builders import NOW_S, pod_version
 from unit.kube.nodes.test_node_records import raw
-from unit.kube.raw_objects import eventually, pod
+from unit.kube.raw_objects import pod
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
-from .test_operator import GROUPS, Cluster, cluster, left
 from .test_words import audited, lost
-
-__all__ = ["cluster"]
 
 REAPED = Certificate(kind=CertificateKind.REAPED, resource_version=1, statement="node n1 worked on")
 SPAN = BlindSpan(ordinals=Ordinals.of(range(2, 5)), since_s=NOW_S - 100, until_s=NOW_S - 50, reason=SpanReason.WATCH_GAP.value)
@@ -416,66 +408,3 @@ async def test_one_node_that_is_gone_keeps_the_span_open() -> None:
         s.bind()
         await s.pass_s(200)
         assert s.evidence.swept(KEY) == frozenset()
-
-
-# the whole process --------------------------------------------------------------------------------------------------
-
-
-async def test_the_operator_writes_down_nodes_and_says_what_one_owes(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_evidence, "TICK_S", 0.05)
-    server = cluster.server
-    server.put(raw("node-a"), "nodes")
-    async with cluster.operating():
-        await cluster.populated()
-        await eventually(lambda: [k for k in server.objects if k[0] == "configmaps"])
-        cluster.scale(2)
-        server.remove("shop", "web-2")
-        await eventually(lambda: "another machine when the pod came to it" in str(cluster.status.get("ledger")))
-        await asyncio.sleep(0)
-    assert left(cluster) == []
-    assert server.objects[GROUPS, *KEY]["status"]["ledger"]["incarnations"][0]["owed"].startswith("node node-a may have been")
-
-
-async def test_an_inquiry_knows_of_nodes_what_the_operator_has_written_down(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else it tells that nodes may have come and gone unseen where they are swept, and asks for a setting that is made."""
-    monkeypatch.setattr(node_evidence, "TICK_S", 0.05)
-    cluster.server.put(raw("node-a"), "nodes")
-    async with cluster.operating(node_lifecycle="Cloud") as (operator, _):
-        await eventually(lambda: [k for k in cluster.server.objects if k[0] == "configmaps"], 20)
-        written = operator.node_ledger.fleet()
-    transport = connect(cluster.server.configuration())
-    later = Sources(now_s=lambda: time.time() + 20.0)
-    asked = Operator(Settings(identity="two", namespace="ops", node_lifecycle="Cloud"), transport, sources=later, kafka=cluster.kafka)
-    try:
-        async with asyncio.timeout(20), asked.watching():
-            known = asked.node_ledger.fleet()
-    finally:
-        await transport.close()
-    assert known.trusted_since_s == written.trusted_since_s
-    assert known.timeline_since_s == written.timeline_since_s
-    assert known.records["node-a"].known_since_s == written.records["node-a"].known_since_s
-
-
-async def test_a_process_that_begins_knows_of_a_machine_that_took_a_name_over_before(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before it believes the end of a pod that the later kubelet tells: certificates are given as soon as the watch begins."""
-    monkeypatch.setattr(node_evidence, "TICK_S", 0.05)
-    server = cluster.server
-    server.put(raw("node-a"), "nodes")
-    async with cluster.operating() as (operator, _):
-        await cluster.populated()
-        server.put(raw("node-a", machineID="m2"), "nodes")
-        name = ("configmaps", "ops", f"staticgroup-operator-nodes-{chunk_of('node-a')}")
-        await eventually(lambda: '"machine_id":"m2"' in str(server.objects.get(name)), 20)
-        assert operator.node_ledger.record_of("node-a") is not None
-    cluster.scale(2)
-    cluster.end(2)
-    async with cluster.operating("two") as (operator, _):
-        await eventually(lambda: operator.is_active, 20)
-        await eventually(lambda: "since the pod came to it" in str(cluster.status.get("exceptions")) or left(cluster), 20)
-    assert left(cluster) == []

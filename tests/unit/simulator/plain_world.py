@@ -22,7 +22,8 @@ from simulator.kubernetes.objects import (
 from simulator.kubernetes.users import stateful_set
 from simulator.operators.transport import ModelTransport
 from staticgroup.api import names
-from staticgroup.runtime.operator import Operator, Sources
+from staticgroup.runtime.assembly import Sources
+from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.process.settings import Settings
 from support.fake_gateways import FakeKafka
 

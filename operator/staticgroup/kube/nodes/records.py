@@ -41,6 +41,10 @@ class NodeRecords:
     Parameters
     ----------
     prefix: of their names; the operator's own, so that two operators of one namespace keep theirs apart.
+
+    Attributes
+    ----------
+    is_forbidden: the last chunk that could not be read may not be.
     """
 
     def __init__(self, transport: Transport, ledger: NodeLedger, *, namespace: str, prefix: str) -> None:
@@ -54,6 +58,7 @@ class NodeRecords:
         self._news: set[int] = set()
         self._read_as: NodeScope | None = None
         self._told = ""
+        self.is_forbidden = False
         ledger.on_news = self._note
 
     def _note(self, node_name: str) -> None:
@@ -97,6 +102,7 @@ class NodeRecords:
         raw = await self._transport.call("get", CONFIG_MAPS, namespace=self._namespace, name=self._name(chunk))
         if isinstance(raw, KubeProblem):
             if raw.kind is not KubeProblemKind.NOT_FOUND:
+                self.is_forbidden = raw.kind is KubeProblemKind.FORBIDDEN
                 self._tell(raw)
                 return False
             self._versions.pop(chunk, None)

@@ -46,6 +46,8 @@ PAUSE_MIN_S: Final = 1.0
 """Between two rounds of looks, after one that took long."""
 RETRY_S: Final = 60.0
 """A right to ConfigMaps that is missing was hardly taken by mistake."""
+BEGIN_RETRY_S: Final = 1.0
+REFUSALS_MAX: Final = 5
 
 Debt = tuple[str, str]
 """(uid of a suspect, "") or (namespace/name of a StaticGroup, the span in words)"""
@@ -106,6 +108,19 @@ class NodeEvidence:
             known.clear()
         self._beginnings += 1
         self.records.forget()
+
+    async def begin(self) -> None:
+        """Have what is remembered of nodes read before the first end is believed, waiting for the API server if need be.
+
+        Notes
+        -----
+        It tells what a kubelet's word is worth. An API server that begins may refuse what it allows a moment later; where it goes on
+        doing so nothing was ever kept, and nothing is waited for.
+        """
+        refusals = 0
+        while not await self.records.read() and refusals < REFUSALS_MAX:
+            refusals += self.records.is_forbidden
+            await asyncio.sleep(BEGIN_RETRY_S)
 
     async def follow(self) -> None:
         """Go round until cancelled."""
