@@ -9,7 +9,7 @@ import importlib.util
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,14 +17,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet_learner.configuration import Configuration as FleetConfiguration
-from staticgroup.api import crd, names
+from staticgroup.api import names
 from staticgroup.api.injection import env_names
 from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
-from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from staticgroup.api.resources.identity import Preset
-from staticgroup.api.resources.kafkaconnection import KafkaConnection
-from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.group import KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.core.releases import RELEASE_GUARDS, ReleaseGuard
@@ -302,78 +298,6 @@ def test_every_setting_reads_back_from_its_documented_default() -> None:
     assert {row[0].strip("`") for row in rows} == set(re.findall(r"name: (STATICGROUP_\w+)", in_chart))
 
 
-def examples() -> Iterator[Any]:
-    for page, name in zip(PAGES, IDS, strict=True):
-        for block in re.findall(r"^ *```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-            for number, document in enumerate(yaml.safe_load_all(block)):
-                if isinstance(document, dict):
-                    kind = str(document.get("kind", "part"))
-                    yield pytest.param(document, id=f"{name}-{kind}-{number}")
-
-
-def unknown_fields(value: Any, schema: Mapping[str, Any], path: str = "") -> list[str]:
-    """Name the fields of an example that the CRD's schema does not have."""
-    if isinstance(value, list):
-        return [found for each in value for found in unknown_fields(each, schema["items"], f"{path}[]")]
-    if not isinstance(value, dict) or "properties" not in schema:
-        return []
-    known = schema["properties"]
-    return [f"{path}.{key}" for key in value if key not in known] + [
-        found
-        for key, child in value.items()
-        if key in known
-        for found in unknown_fields(child, known[key], f"{path}.{key}")
-    ]
-
-
-def unknown_values(value: Any, known: Any, path: str = "") -> list[str]:
-    """Name the values of an example that the chart does not have; an empty map of the chart takes any."""
-    if not isinstance(value, dict) or not known:
-        return []
-    return [f"{path}.{key}" for key in value if key not in known] + [
-        found for key, child in value.items() if key in known for found in unknown_values(child, known[key], f"{path}.{key}")
-    ]
-
-
-@pytest.mark.parametrize("example", list(examples()))
-def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
-    definitions = {"KafkaConnection": crd.kafka_connection_crd, "ClusterKafkaConnection": crd.cluster_kafka_connection_crd}
-    definition = definitions.get(example.get("kind", ""), crd.static_group_crd)()
-    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    match example.get("kind"):
-        case "StaticGroup":
-            assert StaticGroup.from_wire(example).spec.workload_ref.name
-        case "KafkaConnection":
-            assert KafkaConnection.from_wire(example).spec.bootstrap_servers
-        case "ClusterKafkaConnection":
-            assert ClusterKafkaConnection.from_wire(example).spec.allowed_namespaces
-        case None if example.keys() & FleetConfiguration.model_fields.keys():
-            shown = {name: value for name, value in example.items() if value != "…"}
-            assert FleetConfiguration.model_validate({"root": "/data", **shown}).root
-            return
-        case None:
-            example = {"spec": example} if "identity" in example else example
-        case "Application":
-            source = example["spec"]["source"]
-            values = yaml.safe_load((REPOSITORY / source["path"] / "values.yaml").read_text(encoding="utf-8"))
-            assert unknown_values(source["helm"]["valuesObject"], values) == []
-            return
-        case other:
-            assert other in ("StatefulSet", "Kustomization", "KafkaConnect", "ConfigMap")
-            return
-    assert unknown_fields(example["spec"], schema) == []
-
-
-def test_an_unknown_field_of_an_example_is_found() -> None:
-    schema = {"properties": {"a": {"properties": {"b": {}}}, "c": {"items": {"properties": {"d": {}}}}}}
-    assert unknown_fields({"a": {"b": 1, "x": 1}, "c": [{"d": 1, "y": 1}]}, schema) == [".a.x", ".c[].y"]
-
-
-def test_an_unknown_value_of_an_example_is_found() -> None:
-    chart = {"image": {"repository": ""}, "nodeSelector": {}}
-    assert unknown_values({"image": {"repo": "x"}, "nodeSelector": {"a": "b"}, "y": 1}, chart) == [".y", ".image.repo"]
-
-
 def test_rights_in_the_security_page_are_those_of_the_roles() -> None:
     page = section(read("guide", "security.md"), "## What the operator may do in Kubernetes")
     documented: dict[str, set[str]] = {}
@@ -389,87 +313,6 @@ def test_rights_in_the_security_page_are_those_of_the_roles() -> None:
                     granted.setdefault(resource, set()).update(rule["verbs"])
     assert "pods" in granted
     assert documented == granted
-
-
-def test_every_module_has_its_line_in_the_design() -> None:
-    page = read("design.md")
-    names = {path.name for path in OPERATOR.rglob("*.py")} - {"__init__.py", "__main__.py"}
-    assert [name for name in sorted(names) if name not in page] == []
-    for path in re.findall(r"`((?:api|core|kafka|kube|runtime|tests)/[\w/]+(?:\.py)?)`", page):
-        assert (OPERATOR / path).exists() or (REPOSITORY / path).exists(), path
-
-
-@pytest.mark.parametrize("package", ["coordinator_model", "connect_draft", "simulator"])
-def test_every_module_of_the_models_belongs_to_a_line_of_the_design(package: str) -> None:
-    root = OPERATOR.parent / package
-    _, _, table = read("design.md").partition(f"| files of `{package}` |")
-    patterns = re.findall(r"`([\w/*]+\.py)`", table.partition("\n\n")[0])
-    assert patterns
-    modules = {path.relative_to(root) for path in root.rglob("*.py")} - {Path("__init__.py"), Path("__main__.py")}
-    assert sorted(str(m) for m in modules if not any(m.match(p) for p in patterns)) == []
-    assert [p for p in patterns if not any(m.match(p) for m in modules)] == []
-
-
-# Contributing
-
-RECIPES = (
-    "A certificate", "A guard", "A preset", "A role", "A protocol", "A kind of workload", "A fault", "A conformance row", "A Spark table",
-)  # fmt: skip
-
-
-def named_paths(text: str) -> set[str]:
-    """Return the files, and tests in them, that a text names from the repository's root, in commands too."""
-    return set(re.findall(r"(?<![\w/.-])((?:operator|tests|docs|charts|crds|deploy)/[\w./-]*\w(?:::\w+)?)", text))
-
-
-def is_there(named: str) -> bool:
-    """Tell whether a path exists, and the test or function in it."""
-    path, _, test = named.partition("::")
-    file = REPOSITORY / path
-    return file.exists() and (not test or f"def {test}(" in file.read_text(encoding="utf-8"))
-
-
-def test_a_recipe_names_only_what_exists() -> None:
-    text = read("CONTRIBUTING.md")
-    found = named_paths(re.sub(r"\]\([^)]*\)", "", text))
-    assert len(found) > 60
-    assert [name for name in sorted(found) if not is_there(name)] == []
-    assert not is_there("tests/unit/core/test_plan.py::test_gone")
-    catalog = "".join(f.read_text(encoding="utf-8") for f in (REPOSITORY / "tests" / "mutants" / "catalog").glob("*.py"))
-    mutants = set(re.findall(r'run\.py "([^"]+)"', text)) - {"NAME"}
-    assert mutants
-    assert [name for name in mutants if f'"{name}"' not in catalog] == []
-
-
-def test_words_of_a_recipe_are_in_the_files_beside_them() -> None:
-    """A row such as | file | a member of `Guard` |: whoever renames the one finds the other."""
-    lost = []
-    for recipe in RECIPES:
-        for files, what in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section(read("CONTRIBUTING.md"), f"### {recipe}"), re.MULTILINE):
-            cells = [files, what] if "`" in files else [what, what]
-            sources = [REPOSITORY / path for path in named_paths(cells[0])]
-            words = [w for w in re.findall(r"`([A-Za-z_]+)`", cells[1]) if w not in ("RemovalHeld", "Held", "select")]
-            text = "".join(source.read_text(encoding="utf-8") for source in sources if source.suffix == ".py")
-            lost += [f"{recipe}: {word}" for word in words if sources and text and not re.search(rf"\b{word}\b", text)]
-    assert lost == []
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_says_which_files_which_test_and_how_to_run_it(recipe: str) -> None:
-    text = section(read("CONTRIBUTING.md"), f"### {recipe}")
-    tables = re.findall(r"^\| (?!file|question|---)", text, re.MULTILINE)
-    assert len(tables) >= 2
-    assert re.search(r"tests/\S+\.py", text.partition("```sh")[0])
-    commands = re.findall(r"^\.venv/bin/pytest -q (tests/\S+)", text, re.MULTILINE)
-    assert commands
-    assert [path for path in commands if not (REPOSITORY / path).exists()] == []
-
-
-def test_contributing_holds_nothing_but_these_recipes() -> None:
-    assert re.findall(r"^### (.+)$", section(read("CONTRIBUTING.md"), "## How to add"), re.MULTILINE) == list(RECIPES)
-
-
-# Files that the ecosystem expects
 
 
 def test_licence_is_the_one_that_the_project_names() -> None:

@@ -167,23 +167,12 @@ def recommend(
     laws = None if estimate is None else estimate.drawn(rng)
     goal_ms, uncapped_ms, reasons, note = _goal(history, estimate)
     current_ms = history.state.current_ms
-    bounded_goal_ms = None if goal_ms is None else policy.bounded(goal_ms, history.bounds)[0]
-    known = [each for each in (current_ms, bounded_goal_ms) if each is not None]
-    grid = timeout_grid_ms(1_000, HORIZON_MS)
-    draws = under_laws(laws, history.rates, np.concatenate((grid, known))) if laws is not None else None
-    interval = _interval(history, laws, draws, grid, uncapped_ms)
-    probability = None if len(known) < 2 or known[0] == known[1] else _probability_better(history, laws, draws, known)
+    interval, probability = _certainty(history, laws, goal_ms, uncapped_ms)
     chosen = policy.next_timeout(
         goal_ms, history.bounds, history.state, now_ms=now_ms,
         probability_better=1.0 if probability is None else probability,
     )  # fmt: skip
-    wave = history.wave
-    may_act = is_released(wave, canary)
-    is_back = is_withdrawn(wave, canary)
-    # A group that already runs with the withdrawn value must hear of it too.
-    is_told = is_back or (chosen.is_change and not may_act)
-    waiting = (Reason.CANARY_ROLLED_BACK if is_back else Reason.CANARY_WAITING,) if is_told else ()
-    reasons = tuple(dict.fromkeys((*reasons, *chosen.reasons, *waiting)))
+    reasons = tuple(dict.fromkeys((*reasons, *chosen.reasons, *_of_canary(history.wave, canary, is_change=chosen.is_change))))
     return api.Recommendation(
         kafka_cluster_id=history.kafka_cluster_id,
         group_id=history.group_id,
@@ -195,8 +184,8 @@ def recommend(
         lower_ms=interval[0],
         upper_ms=interval[1],
         uncapped_ms=uncapped_ms,
-        released=may_act,
-        wave=wave,
+        released=is_released(history.wave, canary),
+        wave=history.wave,
         probability_cheaper=probability if history.price.is_known else None,
         price_source=history.price.source,
         evidence=_evidence(history, estimate),
@@ -255,6 +244,28 @@ def _goal_without_restarts(
         return None, None, (*first, Reason.TOO_FEW), "nobody works in it, so no timeout is better than another"
     goal = min(history.rates.rent_or_buy_ms, HORIZON_MS)
     return goal, int(goal), (*first, Reason.TOO_FEW), "too few restarts were seen"
+
+
+def _of_canary(wave: Wave, canary: CanaryState, *, is_change: bool) -> tuple[Reason, ...]:
+    """Say what holds a group of this wave back; one that already runs with a withdrawn value must hear of it too."""
+    if is_withdrawn(wave, canary):
+        return (Reason.CANARY_ROLLED_BACK,)
+    return (Reason.CANARY_WAITING,) if is_change and not is_released(wave, canary) else ()
+
+
+def _certainty(
+    history: GroupHistory, laws: Law | None, goal_ms: float | None, uncapped_ms: int | None
+) -> tuple[tuple[int | None, int | None], float | None]:
+    """Say how well the goal is known: its interval, and the probability that it is better than what is in force."""
+    bounded_ms = None if goal_ms is None else policy.bounded(goal_ms, history.bounds)[0]
+    known = [each for each in (history.state.current_ms, bounded_ms) if each is not None]
+    grid = timeout_grid_ms(1_000, HORIZON_MS)
+    draws = under_laws(laws, history.rates, np.concatenate((grid, known))) if laws is not None else None
+    is_other = len(known) == 2 and known[0] != known[1]
+    return (
+        _interval(history, laws, draws, grid, uncapped_ms),
+        _probability_better(history, laws, draws, known) if is_other else None,
+    )
 
 
 def _interval(

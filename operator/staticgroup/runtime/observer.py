@@ -68,13 +68,38 @@ class Observer:
 
     async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
         """Take one frozen picture, in the order that the safety argument needs."""
-        namespace, name = group.metadata.namespace, group.metadata.name
+        first = await self._first_look(group, spec, memory)  # step 1
+        seen, intent = self._with_chains(group, spec, memory, first, {})
+        if memory.history.injected is None and spec.identity.scope is not None:
+            seen = replace(seen, others=self.ledgers.carriers_of(spec.identity.scope))
+        elif memory.history.templates:
+            seen = replace(seen, others=self.ledgers.others(group, spec, memory))
+        needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
+        if needed:
+            workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
+            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
+        updated = self.histories.updated(
+            first.continuity, group, spec, memory.history, memory.settled, memory.premise, editable=first.editable
+        )
+        return self._with_rivals(
+            replace(
+                seen,
+                watch_epoch=self.pods.epoch or "",
+                continuity=updated,
+                told_elsewhere=self._told_elsewhere(spec, seen),
+                copies=self._copies(spec, seen, intent),
+            )
+        )
+
+    async def _first_look(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
+        """Describe the group, and then take what the stores and the watch tell; no pods yet."""
+        namespace = group.metadata.namespace
         connection_key = spec.connection_ref.key(namespace)
         settings = await self.connections.settings_for(namespace, spec.connection_ref)
         described_at_s = self.now_s()
         described: GroupView | KafkaProblem = (
             settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
-        )  # step 1
+        )
         if isinstance(described, KafkaProblem):
             self.note_problem(connection_key, described)
         # brokers that did not answer the describe are not asked again in the same round
@@ -92,7 +117,7 @@ class Observer:
         created_at = group.metadata.creation_timestamp
         seen = Snapshot(
             namespace=namespace,
-            name=name,
+            name=group.metadata.name,
             uid=group.metadata.uid,
             metadata_generation=group.metadata.generation,
             created_at_s=created_at.timestamp() if created_at is not None else 0.0,
@@ -109,28 +134,7 @@ class Observer:
             cluster_uid=self.cluster_uid,
             advice=self._advice(connection_key, spec),
         )
-        seen = self._with_rivals(seen)
-        seen, intent = self._with_chains(group, spec, memory, seen, {})
-        if memory.history.injected is None and spec.identity.scope is not None:
-            seen = replace(seen, others=self.ledgers.carriers_of(spec.identity.scope))
-        elif memory.history.templates:
-            seen = replace(seen, others=self.ledgers.others(group, spec, memory))
-        needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
-        if needed:
-            workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
-            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
-        updated = self.histories.updated(
-            continuity, group, spec, memory.history, memory.settled, memory.premise, editable=editable
-        )
-        return self._with_rivals(
-            replace(
-                seen,
-                watch_epoch=self.pods.epoch or "",
-                continuity=updated,
-                told_elsewhere=self._told_elsewhere(spec, seen),
-                copies=self._copies(spec, seen, intent),
-            )
-        )
+        return self._with_rivals(seen)
 
     def _with_rivals(self, snapshot: Snapshot) -> Snapshot:
         """Say who else asks for the same, and who injects, as it is by now."""

@@ -8,6 +8,7 @@ import json
 import ssl
 import urllib.request
 from collections.abc import AsyncIterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +127,9 @@ class Scene:
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
+    with closing(writer), suppress(OSError):  # who logs in to it gives up
         while piece := await reader.read(4096):
             writer.write(piece)
-    except OSError:
-        pass
-    finally:
-        writer.close()
 
 
 @pytest.fixture

@@ -1,0 +1,89 @@
+"""The page for whoever changes the code: every module has its line, and every recipe names only what is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from unit.test_docs import OPERATOR, REPOSITORY, read, section
+
+
+def test_every_module_has_its_line_in_the_design() -> None:
+    page = read("design.md")
+    names = {path.name for path in OPERATOR.rglob("*.py")} - {"__init__.py", "__main__.py"}
+    assert [name for name in sorted(names) if name not in page] == []
+    for path in re.findall(r"`((?:api|core|kafka|kube|runtime|tests)/[\w/]+(?:\.py)?)`", page):
+        assert (OPERATOR / path).exists() or (REPOSITORY / path).exists(), path
+
+
+@pytest.mark.parametrize("package", ["coordinator_model", "connect_draft", "simulator"])
+def test_every_module_of_the_models_belongs_to_a_line_of_the_design(package: str) -> None:
+    root = OPERATOR.parent / package
+    _, _, table = read("design.md").partition(f"| files of `{package}` |")
+    patterns = re.findall(r"`([\w/*]+\.py)`", table.partition("\n\n")[0])
+    assert patterns
+    modules = {path.relative_to(root) for path in root.rglob("*.py")} - {Path("__init__.py"), Path("__main__.py")}
+    assert sorted(str(m) for m in modules if not any(m.match(p) for p in patterns)) == []
+    assert [p for p in patterns if not any(m.match(p) for m in modules)] == []
+
+
+# Contributing
+
+RECIPES = (
+    "A certificate", "A guard", "A preset", "A role", "A protocol", "A kind of workload", "A fault", "A conformance row", "A Spark table",
+)  # fmt: skip
+
+
+def named_paths(text: str) -> set[str]:
+    """Return the files, and tests in them, that a text names from the repository's root, in commands too."""
+    return set(re.findall(r"(?<![\w/.-])((?:operator|tests|docs|charts|crds|deploy)/[\w./-]*\w(?:::\w+)?)", text))
+
+
+def is_there(named: str) -> bool:
+    """Tell whether a path exists, and the test or function in it."""
+    path, _, test = named.partition("::")
+    file = REPOSITORY / path
+    return file.exists() and (not test or f"def {test}(" in file.read_text(encoding="utf-8"))
+
+
+def test_a_recipe_names_only_what_exists() -> None:
+    text = read("CONTRIBUTING.md")
+    found = named_paths(re.sub(r"\]\([^)]*\)", "", text))
+    assert len(found) > 60
+    assert [name for name in sorted(found) if not is_there(name)] == []
+    assert not is_there("tests/unit/core/test_plan.py::test_gone")
+    catalog = "".join(f.read_text(encoding="utf-8") for f in (REPOSITORY / "tests" / "mutants" / "catalog").glob("*.py"))
+    mutants = set(re.findall(r'run\.py "([^"]+)"', text)) - {"NAME"}
+    assert mutants
+    assert [name for name in mutants if f'"{name}"' not in catalog] == []
+
+
+def test_words_of_a_recipe_are_in_the_files_beside_them() -> None:
+    """A row such as | file | a member of `Guard` |: whoever renames the one finds the other."""
+    lost = []
+    for recipe in RECIPES:
+        for files, what in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section(read("CONTRIBUTING.md"), f"### {recipe}"), re.MULTILINE):
+            cells = [files, what] if "`" in files else [what, what]
+            sources = [REPOSITORY / path for path in named_paths(cells[0])]
+            words = [w for w in re.findall(r"`([A-Za-z_]+)`", cells[1]) if w not in ("RemovalHeld", "Held", "select")]
+            text = "".join(source.read_text(encoding="utf-8") for source in sources if source.suffix == ".py")
+            lost += [f"{recipe}: {word}" for word in words if sources and text and not re.search(rf"\b{word}\b", text)]
+    assert lost == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_says_which_files_which_test_and_how_to_run_it(recipe: str) -> None:
+    text = section(read("CONTRIBUTING.md"), f"### {recipe}")
+    tables = re.findall(r"^\| (?!file|question|---)", text, re.MULTILINE)
+    assert len(tables) >= 2
+    assert re.search(r"tests/\S+\.py", text.partition("```sh")[0])
+    commands = re.findall(r"^\.venv/bin/pytest -q (tests/\S+)", text, re.MULTILINE)
+    assert commands
+    assert [path for path in commands if not (REPOSITORY / path).exists()] == []
+
+
+def test_contributing_holds_nothing_but_these_recipes() -> None:
+    assert re.findall(r"^### (.+)$", section(read("CONTRIBUTING.md"), "## How to add"), re.MULTILINE) == list(RECIPES)
+
+
+# Files that the ecosystem expects
