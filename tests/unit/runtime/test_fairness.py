@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.runtime.operator import CONNECTION_CONCURRENCY
+from staticgroup.runtime.assembly import CONNECTION_CONCURRENCY
 from staticgroup.runtime.work_queue import LATE_AFTER_S, Key, Result, WorkQueue
 from support.long_drills import by_length
 from support.tar_pits import SCENES, Scene, p99, play
