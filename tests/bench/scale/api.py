@@ -9,6 +9,7 @@ import asyncio
 import json
 import ssl
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,15 +24,23 @@ Json = dict[str, Any]
 Key = tuple[str, str]
 GROUPS_PATH = f"/apis/{names.API_VERSION}/staticgroups"
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
-TOO_MANY_REQUESTS, RETRIES_MAX = 429, 30
+CONFLICT, RETRIES_MAX = 409, 30
+ASKED_AGAIN = frozenset({CONFLICT, 429, 504})
+"""Answers by which the API server says that it had no time, or that somebody else wrote the same object meanwhile."""
 LINE_MAX_BYTES = 16 * 1024 * 1024
 
 
 class ApiServer:
-    """A client for as many requests at once as are asked."""
+    """A client for as many requests at once as are asked.
+
+    Attributes
+    ----------
+    asked_again: how often a request was made again, by the status that was answered.
+    """
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session, self._url = session, url
+        self.asked_again: Counter[int] = Counter()
 
     @classmethod
     @asynccontextmanager
@@ -57,12 +66,13 @@ class ApiServer:
 
         Raises
         ------
-        RuntimeError: the API server refuses; that it has no time is asked again.
+        RuntimeError: the API server refuses; what it had no time for is asked again.
         """
         for _ in range(RETRIES_MAX):
             status, text = await self._ask(method, path, body, content, manager)
-            if status != TOO_MANY_REQUESTS:
+            if status not in ASKED_AGAIN or (status == CONFLICT and method == "POST"):
                 break
+            self.asked_again[status] += 1
             await asyncio.sleep(1)  # Retry-After of the API server's own priority and fairness
         if status >= 400:
             raise RuntimeError(f"{method} {path}: {status} {text[:300]}")

@@ -211,13 +211,15 @@ class Run:
         return found
 
     async def edits(self, per_s: int) -> None:
-        """Change specs at a rate, the StaticGroups in turn."""
+        """Change specs at a rate, the StaticGroups in turn; of one object a change waits for the answer to the one before."""
         answered: dict[tuple[tuple[str, str], int], float] = {}
+        turns = [asyncio.Lock() for _ in self.groups]
         cpu_before_s = self.operator.cpu_s()
 
         async def change(number: int) -> None:
             group = self.groups[number % len(self.groups)]
-            made = await self.api.call("PATCH", group.path, edit(group), content=MERGE, manager="kubectl")
+            async with turns[number % len(self.groups)]:
+                made = await self.api.call("PATCH", group.path, edit(group), content=MERGE, manager="kubectl")
             answered.setdefault((group.key, made["metadata"]["generation"]), time.monotonic())
 
         began_s = time.monotonic()

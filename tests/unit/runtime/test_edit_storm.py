@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from staticgroup.runtime.memory.memories import ATTEMPTS_MAX
+from staticgroup.runtime.memory.memories import ATTEMPTS_MAX, RACE_PAUSES_S
 from staticgroup.runtime.reconciler import RACE_REQUEUE_S
 from staticgroup.runtime.work_queue import WorkQueue
 
@@ -33,10 +33,35 @@ async def test_status_says_the_last_edit_a_moment_after_the_storm() -> None:
     queue.start()
     world.declare(static_group(generation=2))
     queue.add(KEY)
-    await asyncio.sleep((ROUNDS + 1) * RACE_REQUEUE_S)
+    await asyncio.sleep((ROUNDS + 1) * (sum(RACE_PAUSES_S) + RACE_REQUEUE_S))
     await queue.stop()
     assert left == 0
     assert world.status.observed_generation == 2 + ROUNDS * ATTEMPTS_MAX
+
+
+async def test_edits_that_never_end_do_not_make_a_write_at_every_conflict() -> None:
+    """The API server has as little time as the edits take: it gets a pause after each race that was lost."""
+    world = await OperatorWorld().started()
+    queue = WorkQueue(world.reconciler.reconcile)
+    loop, generation = asyncio.get_running_loop(), 2
+    tried_s: list[float] = []
+
+    def edit() -> None:
+        nonlocal generation
+        tried_s.append(loop.time())
+        if len(tried_s) < 1_000:
+            generation += 1
+            world.declare(static_group(generation=generation))
+            queue.add(KEY)
+            world.kube.before["apply_status"] = edit
+
+    world.kube.before["apply_status"] = edit
+    queue.start()
+    world.declare(static_group(generation=2))
+    queue.add(KEY)
+    await asyncio.sleep(10)
+    await queue.stop()
+    assert ATTEMPTS_MAX < len(tried_s) <= (10 / sum(RACE_PAUSES_S) + 1) * ATTEMPTS_MAX
 
 
 async def test_somebody_who_writes_the_status_itself_is_no_such_storm() -> None:

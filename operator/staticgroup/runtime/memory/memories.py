@@ -8,6 +8,7 @@ last words of a replica that was paused) is taken in (suspects leave the memory 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -37,8 +38,11 @@ log = logging.getLogger(__name__)
 
 CLOCK_SET_S = 1.0
 """A clock that goes on by itself does not differ so much from the monotonic one between two rounds; one that is slewed does not either."""
-ATTEMPTS_MAX = 3
-"""Writes of one round: edits of the spec in between are usual, more of them come back with the next round."""
+RACE_PAUSES_S = (0.1, 0.25, 0.0)
+"""Waits of one round after its first, second and last write that met an edit of the spec, which are usual; more of them come
+back with the next round. Written again at once, objects that are edited all the time would keep an API server busy with
+conflicts until it answers more slowly than the edits come, and then nothing but conflicts is left."""
+ATTEMPTS_MAX = len(RACE_PAUSES_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +260,7 @@ class Memories:
         memory.lost_races = False
         if self._is_held_up(key, memory, status):
             return False
-        for _ in range(ATTEMPTS_MAX):
+        for pause_s in RACE_PAUSES_S:
             if not self.may_write():
                 return False
             was_unsure = memory.is_unsure
@@ -281,6 +285,7 @@ class Memories:
             if answer.kind is not KubeProblemKind.CONFLICT:
                 self._not_written(key, memory, answer, was_unsure=was_unsure)
                 return False
+            await asyncio.sleep(pause_s)
             body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
             if body is None or isinstance(body, KubeProblem) or body["metadata"]["uid"] != memory.uid:
                 return False
