@@ -233,7 +233,7 @@ ON_ITS_WAY = (
         for name, change in (
             ("text that is too long to be followed holds no id", ("if expanded is None or (", "if (expanded := expanded or '') and (")),
             ("text that only the kubelet knows holds no id", ('if expanded is None or ("$(" in expanded and pod_name in expanded):', "if expanded is None:")),
-            ("separator that a shell writes parts a container from the id", ("    return has_parts or all(word in words for part in rest for word in _NO_WORD.split(part) if word)", "    return has_parts")),
+            ("separator that a shell writes parts a container from the id", ("    return wanted <= {word for text in texts for word in _NO_WORD.split(text)}", "    return False")),
             ("hooks and probes of a container hold no id", ("    for place, key in (*places,", "    for place, key in () and (*places,")),
             ("nobody types an id in a debug container", ('() if kind == "ephemeralContainers" else _made(', "_made(")),
             ("id that is the pod's name is in no container's host name", ("tuple(part for part in (instance_id.split(told) if told else [instance_id]) if part)", "(instance_id,)")),

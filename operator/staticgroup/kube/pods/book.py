@@ -292,7 +292,7 @@ class IncarnationBook:
     def forget_versions(self, resource_version: int) -> None:
         """Start comparing versions again, because the resourceVersion counter went back to `resource_version`."""
         for record in self.records.in_scope(""):
-            record.resource_version = record.dropped_until = 0
+            record.forget_version()
         self.unwritten.forget_versions(resource_version)
 
     def take_absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[Change]:

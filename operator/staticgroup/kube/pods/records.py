@@ -5,6 +5,7 @@ bytes). A record keeps the same facts packed: flags in one integer, a single id 
 interned. Both indexes point at the record itself, not at its uid.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Set
 from functools import lru_cache
 from sys import intern
@@ -17,6 +18,10 @@ from ...core.ids.naming import ordinal_of_pod
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
 _PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN, _LOST = 4, 8, 16, 32, 64, 128, 256
+
+UNPACKED_MAX: Final = 2_000
+"""Incarnations that are kept unpacked, the newest: a round reads those of its workload several times, and so does the next one."""
+_unpacked_last: Final[deque["PodRecord"]] = deque()
 
 
 @lru_cache(maxsize=1024)
@@ -50,7 +55,7 @@ class PodRecord:
     """
 
     __slots__ = (
-        "_flags", "_ids", "_started", "bound_at_s", "certificate", "created_at_s", "dropped_until", "ends_by_s", "grace_s", "namespace",
+        "_flags", "_ids", "_started", "_whole", "bound_at_s", "certificate", "created_at_s", "dropped_until", "ends_by_s", "grace_s", "namespace",
         "node_name", "node_uid", "owed",
         "owner_name", "pod_name", "ready_since_s", "reap_doubt", "refusal", "refusal_reason", "resource_version", "restarts", "runs_seen", "seen_in",
         "session_timeouts_ms", "since_s", "uid",
@@ -67,6 +72,7 @@ class PodRecord:
 
     def put(self, incarnation: Incarnation) -> None:
         """Replace the facts; namespace, name and uid of one incarnation never change."""
+        self._whole: Incarnation | None = None
         self._ids = _packed(incarnation.instance_ids)
         started = _packed(incarnation.started_containers)
         self._started = started if isinstance(started, str) else _shared(started)
@@ -118,8 +124,21 @@ class PodRecord:
         """True when no edit of the object can change the ids it carries."""
         return bool(self._flags & _FIXED)
 
+    def forget_version(self) -> None:
+        """Let any resourceVersion be newer than the one that is known."""
+        self.resource_version = self.dropped_until = 0
+        self._whole = None
+
     def incarnation(self) -> Incarnation:
-        """Unpack into the value that decisions read."""
+        """Return the value that decisions read."""
+        if (whole := self._whole) is None:
+            if len(_unpacked_last) == UNPACKED_MAX:
+                _unpacked_last.popleft()._whole = None
+            whole = self._whole = self._unpack()
+            _unpacked_last.append(self)
+        return whole
+
+    def _unpack(self) -> Incarnation:
         flags = self._flags
         return Incarnation(
             namespace=self.namespace, pod_name=self.pod_name, uid=self.uid, instance_ids=frozenset(self.instance_ids),

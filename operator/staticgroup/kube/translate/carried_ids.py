@@ -5,6 +5,7 @@ Source: `$(VAR)` expansion as in k8s.io/kubernetes/third_party/forked/golang/exp
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from sys import intern
 from typing import Final, NamedTuple
 
@@ -63,7 +64,8 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carrie
     annotated = frozenset(legal)
     shows_id, are_fixed = False, True
     holders = _Holders()
-    for candidate, is_fixed in _environment_ids(metadata, spec, env_names, annotated, holders):
+    environments = _Environments(metadata)
+    for candidate, is_fixed in _environment_ids(environments, spec, env_names, annotated, holders):
         if len(legal) == CARRIED_IDS_MAX:
             return Carried(frozenset(legal), False, dict.fromkeys(_names(spec), frozenset[str]()))
         are_fixed = are_fixed and is_fixed
@@ -71,7 +73,7 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carrie
             legal.add(candidate)
             shows_id = True
     shows_all = any(path == _ANNOTATIONS for _, path in _files_of_fields(spec))
-    for name, ids in _mentioning(metadata, spec, legal) if len(legal) <= SEARCHED_IDS_MAX else ((n, ()) for n in _names(spec)):
+    for name, ids in _mentioning(environments, spec, legal) if len(legal) <= SEARCHED_IDS_MAX else ((n, ()) for n in _names(spec)):
         holders.allow(name, *ids)
     return Carried(frozenset(legal), are_fixed and (shows_id or not (is_annotated or shows_all)), holders)
 
@@ -81,7 +83,7 @@ def _names(spec: Json) -> frozenset[str]:
     return frozenset(text_of(c, "name", f"spec.{kind}[]") for kind in KINDS for c in objects_of(spec, kind, "spec"))
 
 
-def _mentioning(metadata: Json, spec: Json, ids: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _mentioning(environments: "_Environments", spec: Json, ids: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the containers that may learn an id or make one of what they are told, each with these ids; none: any.
 
     Notes
@@ -89,12 +91,12 @@ def _mentioning(metadata: Json, spec: Json, ids: set[str]) -> Iterator[tuple[str
     The name of its pod is the host name of every container, so whoever is told the rest of an id may compose it, in a shell
     for one, and write there what stands between its words. What is typed in an ephemeral container, nobody sees.
     """
-    name = text_of(metadata, "name", "metadata")
+    name = text_of(environments.metadata, "name", "metadata")
     rests = {i: _rest_of(i, name) for i in ids}
     for kind in KINDS if ids else ():
         for container in objects_of(spec, kind, "spec"):
             own_name = text_of(container, "name", f"spec.{kind}[]")
-            made = () if kind == "ephemeralContainers" else _made(container, metadata, name, rests)
+            made = () if kind == "ephemeralContainers" else _made(container, environments.of(container), name, rests)
             if made is not None:
                 yield own_name, made
 
@@ -106,10 +108,10 @@ def _rest_of(instance_id: str, pod_name: str) -> tuple[str, ...]:
 
 
 def _made(
-    container: Json, metadata: Json, pod_name: str, rests: Mapping[str, tuple[str, ...]]
+    container: Json, environment: "Environment", pod_name: str, rests: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...] | None:
     """Return the ids of which the variables and arguments of a container tell it all but the name of its pod; (): any; None: none."""
-    values = {name: value for name, value, _ in resolved_env(container, metadata) if value is not None}
+    values = {name: value for name, value, _ in environment if value is not None}
     entries = objects_of(container, "env", "spec.containers[]")
     texts = [text_of(entry, "value", "spec.containers[].env[]") for entry in entries]
     for place in _commands(container):
@@ -122,15 +124,19 @@ def _made(
         if expanded is None or ("$(" in expanded and pod_name in expanded):
             return ()
         told.append(expanded)
-    words = {word for text in told for word in _NO_WORD.split(text)}
-    found = tuple(i for i, rest in rests.items() if _is_told(rest, told, words))
+    found = tuple(i for i, rest in rests.items() if _is_told(rest, told))
     return found or None
 
 
-def _is_told(rest: tuple[str, ...], texts: list[str], words: set[str]) -> bool:
+def _is_told(rest: tuple[str, ...], texts: list[str]) -> bool:
     """Tell whether texts have every part of a rest, or every word of it: what stands between them may be written in a shell."""
-    has_parts = all(any(part in text for text in texts) for part in rest)
-    return has_parts or all(word in words for part in rest for word in _NO_WORD.split(part) if word)
+    if all(any(part in text for text in texts) for part in rest):
+        return True
+    wanted = {word for part in rest for word in _NO_WORD.split(part) if word}
+    whole = "\n".join(texts)
+    if not all(word in whole for word in wanted):
+        return False  # mostly, and then nothing need be split
+    return wanted <= {word for text in texts for word in _NO_WORD.split(text)}
 
 
 def _commands(container: Json) -> Iterator[Json]:
@@ -142,6 +148,7 @@ def _commands(container: Json) -> Iterator[Json]:
         yield object_of(object_of(place, key, "spec.containers[]"), "exec", key)
 
 
+@lru_cache(maxsize=4096)
 def names_an_id(variable: str) -> bool:
     """Tell whether a client may take its group.instance.id from a variable of this name, in whatever spelling.
 
@@ -155,7 +162,7 @@ def names_an_id(variable: str) -> bool:
 
 
 def _environment_ids(
-    metadata: Json, spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: _Holders
+    environments: "_Environments", spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: _Holders
 ) -> Iterator[tuple[str, bool]]:
     """Yield whatever stands where an id may stand in the environment, and whether it is fixed; "" where it is not known.
 
@@ -173,7 +180,7 @@ def _environment_ids(
             reads = {name for name, path in _variables_of_fields(container) if path.startswith(_OF_AN_ID)}
             own_name = intern(text_of(container, "name", f"spec.{kind}[]"))
             carries = False
-            for name, value, is_fixed in resolved_env(container, metadata):
+            for name, value, is_fixed in environments.of(container):
                 if name in env_names or names_an_id(name) or value in annotated or name in reads:
                     carries = True
                     holders.allow(own_name, *([value] if is_fixed and value and _is_legal_id(value) else []))
@@ -193,6 +200,8 @@ def _environment_ids(
 def _variables_of_fields(container: Json) -> Iterator[tuple[str, str]]:
     """Yield the variables that show a field of the pod, each with the path of the field."""
     for entry in objects_of(container, "env", "spec.containers[]"):
+        if not entry.get("valueFrom"):
+            continue
         reference = object_of(object_of(entry, "valueFrom", "spec.containers[].env[]"), "fieldRef", "valueFrom")
         yield text_of(entry, "name", "spec.containers[].env[]"), text_of(reference, "fieldPath", "fieldRef")
 
@@ -235,7 +244,7 @@ def resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | N
             is_fixed = reference.get("fieldPath") in _FIXED_FIELDS
         else:
             text = text_of(entry, "value", "spec.containers[].env[]")
-            value = _expanded(text, known)
+            value = _expanded(text, known) if "$" in text else text
             is_fixed = "$(" not in text or all(reference in fixed for reference in _references(text))
         fixed.discard(name)
         known.pop(name, None)
@@ -244,6 +253,25 @@ def resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | N
         if value is not None and len(value) <= INSTANCE_ID_LENGTH_MAX:
             known[name] = value
         yield name, known.get(name), is_fixed
+
+
+Environment = tuple[tuple[str, str | None, bool], ...]
+"""See `resolved_env`."""
+
+
+class _Environments:
+    """The variables of a pod's containers, each container's resolved once."""
+
+    def __init__(self, metadata: Json) -> None:
+        self.metadata = metadata
+        self._of: dict[int, Environment] = {}
+
+    def of(self, container: Json) -> Environment:
+        """Return the variables of a container, an object that lives as long as this."""
+        found = self._of.get(id(container))
+        if found is None:
+            found = self._of[id(container)] = tuple(resolved_env(container, self.metadata))
+        return found
 
 
 def _references(text: str) -> Iterator[str]:

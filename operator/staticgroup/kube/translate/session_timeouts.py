@@ -6,6 +6,7 @@ those of all presets do and those that a spec names mostly, unless the name says
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from ...api.names import SESSION_TIMEOUT_ANNOTATION
@@ -60,6 +61,7 @@ def _shown(container: Json, metadata: Json) -> Iterator[tuple[int | None, bool]]
             yield _milliseconds(value), is_injected
 
 
+@lru_cache(maxsize=4096)
 def _is_named(variable: str) -> bool:
     """True for a name by which a variable is a Kafka client's session timeout."""
     name = variable.upper()
@@ -67,6 +69,8 @@ def _is_named(variable: str) -> bool:
 
 
 def _field(entry: Json) -> str:
+    if not entry.get("valueFrom"):
+        return ""
     reference = object_of(object_of(entry, "valueFrom", "spec.containers[].env[]"), "fieldRef", "valueFrom")
     return text_of(reference, "fieldPath", "fieldRef")
 
