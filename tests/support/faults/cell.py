@@ -13,6 +13,8 @@ from typing import Any
 
 from support.devcluster.kafka_log import now_ms
 from support.fault_proxy.kafka_relay import KafkaFault
+from support.fault_proxy.kube_proxy import KubeFault
+from support.fault_proxy.relay import ByteFault
 from support.faults.lane import SESSION_S, Fault, Lane, removed_by
 from support.faults.phases import Phase, beginning_of
 from support.waiting import until
@@ -22,6 +24,8 @@ LASTS_S = {True: 5.0, False: 12.0}
 REACHED_WITHIN_S = 40.0
 RECOVERED_WITHIN_S = 110.0
 """Silence of a watch is noticed after 75 s."""
+SILENT: frozenset[Fault] = frozenset({KubeFault.STALLED_WATCH, ByteFault.HALF_OPEN})
+"""What falls silent stays so until then, longer than a session: with the same process the next cell would begin blind."""
 LOOK_S = 0.25
 
 
@@ -63,6 +67,8 @@ def lasts_s(fault: Fault) -> float:
 def play_cell(lane: Lane, fault: Fault, phase: Phase, replicas: int) -> Cell:
     """Let one pod of so many depart, with a fault in the way."""
     name, ordinal = lane.play.name, replicas - 1
+    if fault in SILENT and phase is not Phase.START:
+        lane.renew(replicas)
     ids = {i.removeprefix(f"{name}-").split(".")[0]: m for i, m in lane.play.member_ids().items()}
     member_id, known = ids[str(ordinal)], len(lane.operator.exceptions())
     usual, said = set(lane.troubles()), set[str]()

@@ -61,6 +61,13 @@ class Lane:
         self.loop.run(self.front.end())
         self.loop.run(self.relay.end())
 
+    def renew(self, replicas: int) -> None:
+        """Start the operator again, with connections of its own, and wait until it knows of so many members."""
+        self.operator.stop()
+        self.operator.start()
+        until(self.operator.is_ready, deadline_s=90, what=f"the operator of {self.play.name} is ready again", poll_s=0.5)
+        until(lambda: self.is_settled(replicas), deadline_s=90, what=f"{self.play.name} is settled again", poll_s=0.5)
+
     def status(self) -> dict[str, Any]:
         """Return the StaticGroup's status, past the proxies."""
         name = self.play.name
