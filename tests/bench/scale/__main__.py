@@ -42,12 +42,12 @@ def main() -> int:
             results.append(result)
             print(f"\n{name}, {groups} StaticGroups of {size.pods_per_group} pods, load {result['load_average']}")
             print("\n".join(report.lines(result)), flush=True)
-            _keep(results, is_page_wanted=options.write)
+            _write(results, is_page_wanted=options.write)
     ours = [r for r in results if r["subject"] == STATICGROUP.name]
     return 0 if all(is_kept(r["groups"], r["figures"]) for r in ours) else 1
 
 
-def _keep(results: list[dict[str, Any]], *, is_page_wanted: bool) -> None:
+def _write(results: list[dict[str, Any]], *, is_page_wanted: bool) -> None:
     """Write what was measured so far, because a size may take an hour."""
     known = _with_earlier(results)
     RESULTS.parent.mkdir(exist_ok=True)

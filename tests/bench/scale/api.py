@@ -73,7 +73,7 @@ class ApiServer:
             if status not in ASKED_AGAIN or (status == CONFLICT and method == "POST"):
                 break
             self.asked_again[status] += 1
-            await asyncio.sleep(1)  # Retry-After of the API server's own priority and fairness
+            await asyncio.sleep(1)  # as the API server's own priority and fairness asks for (Retry-After)
         if status >= 400:
             raise RuntimeError(f"{method} {path}: {status} {text[:300]}")
         found: Json = json.loads(text) if text.startswith("{") else {"text": text}

@@ -33,6 +33,8 @@ def lines(result: Json) -> list[str]:
     """Return one run for a terminal."""
     told = [f"{what:58} {seen:>12}  budget {most:>10}  {verdict}" for what, seen, most, verdict in verdicts(result)]
     told += [f"{what:58} {_figure(result['figures'].get(name), unit):>12}" for name, what, unit in _ALSO]
+    if again := result["details"].get("asked_again"):
+        told.append("requests that were made again, by answer: " + ", ".join(f"{status}: {count}" for status, count in sorted(again.items())))
     if ended := result["details"].get("ended"):
         told.append(f"ended early: {ended}")
     return told
@@ -55,11 +57,11 @@ def page(results: Sequence[Json]) -> str:
         "their name. *plain* is the same work by a straightforward kopf operator (`tests/bench/scale/plain.py`), which takes a pod that",
         "is gone for a process that is dead, and so promises less. Bold: over the budget.",
         "",
-        "Of one object an edit waits for the answer to the one before. With few StaticGroups 50 edits a second are 5 or 50 for each object, and each",
-        "of these and each status is validated by the API server, which shares two cores with everybody else here: it is what sets the pace then.",
-        "Each of the 20 KafkaConnections is asked once a minute whether its brokers answer, whatever the number of groups: a third of a call a second,",
-        "which with fewer than about 12 groups is more than the budget. A cold start that is bold is processor time for the most part,",
-        "as its row says: each pod is read, and each StaticGroup has two rounds.",
+        "Of one object an edit waits for the answer to the one before. With few StaticGroups 50 edits a second are 5 or 50 for each object: many",
+        "a status meets a newer edit and is written again, the API server, which shares two cores with everybody else here, answers conflicts, and",
+        "the edits wait. *plain* writes over whatever there is. Each of the 20 KafkaConnections is asked once a minute whether its brokers answer, a",
+        "third of a call a second, whatever the number of groups: more than the budget of a few groups. A cold start that is bold is processor time",
+        "for the most part, as its row says: each pod is read, and each StaticGroup has two rounds.",
         "",
         "Where the load of the machine was above the number of its processors (two, as a rule), waits tell of the others that worked there;",
         "counts, memory and processor time are the operator's own.",

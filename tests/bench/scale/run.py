@@ -89,6 +89,7 @@ class Run:
             for task in (watching, sampling):
                 task.cancel()
             await asyncio.gather(watching, sampling, return_exceptions=True)
+            self.details["asked_again"] = dict(self.api.asked_again)
             self.operator.stop()
 
     async def _part(self, name: str, work: Callable[[], Awaitable[None]], *, limit_s: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import BEHIND, BOOK, GATEWAY, PLAN, ROUNDS, STORE, WIRE
+from .suites import BEHIND, BOOK, GATEWAY, PLAN, RECORDS, ROUNDS, STORE, WIRE
 
 EDGES = (
     mutant(
@@ -56,6 +56,18 @@ EDGES = (
         "kube/pods/records.py",
         BOOK,
         ("ids_are_fixed=bool(flags & _FIXED)", "ids_are_fixed=True"),
+    ),
+    mutant(
+        "record says what was put before",
+        "kube/pods/records.py",
+        RECORDS,
+        ("        self._whole: Incarnation | None = None\n", '        self._whole: Incarnation | None = getattr(self, "_whole", None)\n'),
+    ),
+    mutant(
+        "record says a version of a time line that was left",
+        "kube/pods/records.py",
+        RECORDS,
+        ("self.dropped_until = 0\n        self._whole = None\n", "self.dropped_until = 0\n"),
     ),
     mutant(
         "live pod that is not ruled out overlooked in the read",

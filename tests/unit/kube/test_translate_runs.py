@@ -179,6 +179,10 @@ def test_container_that_is_told_the_rest_of_an_id_may_compose_it_of_its_host_nam
     assert holders(sidecar=sidecar) == {"app", "proxy"}
 
 
+def test_container_that_is_told_a_longer_word_is_not_told_the_rest_of_an_id() -> None:
+    assert holders(sidecar={"env": [{"name": "SCOPE", "value": "x1a2b3c4dx"}], "args": ["$HOSTNAME"]}) == {"app"}
+
+
 @pytest.mark.parametrize(
     "sidecar",
     [

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.memory.memories import ATTEMPTS_MAX, RACE_PAUSES_S
 from staticgroup.runtime.reconciler import RACE_REQUEUE_S
 from staticgroup.runtime.work_queue import WorkQueue
@@ -62,6 +63,34 @@ async def test_edits_that_never_end_do_not_make_a_write_at_every_conflict() -> N
     await asyncio.sleep(10)
     await queue.stop()
     assert ATTEMPTS_MAX < len(tried_s) <= (10 / sum(RACE_PAUSES_S) + 1) * ATTEMPTS_MAX
+
+
+@pytest.mark.parametrize(("what", "written"), [("nothing", 1), ("the Lease is lost", 0), ("the StaticGroup is deleted", 0), ("the next read fails", 0)])
+async def test_status_is_written_after_the_pause_unless_something_stands_against_it(what: str, written: int) -> None:
+    world = await OperatorWorld().started()
+    tries = 0
+
+    def meanwhile() -> None:
+        match what:
+            case "the Lease is lost":
+                world.is_holder = False
+            case "the StaticGroup is deleted":
+                world.kube.objects.pop(("staticgroups", *KEY))
+            case "the next read fails":
+                world.kube.problems["read_object"] = problem_of(503, verb="get", resource="staticgroups", namespace=KEY[0])
+
+    def edit() -> None:
+        nonlocal tries
+        tries += 1
+        world.declare(static_group(generation=3))
+        asyncio.get_running_loop().call_later(RACE_PAUSES_S[0] / 2, meanwhile)
+
+    world.declare(static_group(generation=2))
+    writes = len(world.kube.status_writes)
+    world.kube.before["apply_status"] = edit
+    await world.round()
+    assert tries == 1
+    assert len(world.kube.status_writes) == writes + written
 
 
 async def test_somebody_who_writes_the_status_itself_is_no_such_storm() -> None:

@@ -53,6 +53,25 @@ class _Holders(dict[str, frozenset[str]]):
         self[name] = frozenset() if not instance_ids or known == frozenset() else (known or frozenset()).union(instance_ids)
 
 
+Environment = tuple[tuple[str, str | None, bool], ...]
+"""See `resolved_env`."""
+
+
+class _Environments:
+    """The variables of a pod's containers, each container's resolved once."""
+
+    def __init__(self, metadata: Json) -> None:
+        self.metadata = metadata
+        self._of: dict[int, Environment] = {}
+
+    def of(self, container: Json) -> Environment:
+        """Return the variables of a container, an object that lives as long as this."""
+        found = self._of.get(id(container))
+        if found is None:
+            found = self._of[id(container)] = tuple(resolved_env(container, self.metadata))
+        return found
+
+
 def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carried:
     """Collect the legal ids the pod carries in its annotations or its environment, the first CARRIED_IDS_MAX of them."""
     annotations = object_of(metadata, "annotations", "metadata")
@@ -83,7 +102,7 @@ def _names(spec: Json) -> frozenset[str]:
     return frozenset(text_of(c, "name", f"spec.{kind}[]") for kind in KINDS for c in objects_of(spec, kind, "spec"))
 
 
-def _mentioning(environments: "_Environments", spec: Json, ids: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _mentioning(environments: _Environments, spec: Json, ids: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the containers that may learn an id or make one of what they are told, each with these ids; none: any.
 
     Notes
@@ -108,7 +127,7 @@ def _rest_of(instance_id: str, pod_name: str) -> tuple[str, ...]:
 
 
 def _made(
-    container: Json, environment: "Environment", pod_name: str, rests: Mapping[str, tuple[str, ...]]
+    container: Json, environment: Environment, pod_name: str, rests: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...] | None:
     """Return the ids of which the variables and arguments of a container tell it all but the name of its pod; (): any; None: none."""
     values = {name: value for name, value, _ in environment if value is not None}
@@ -162,7 +181,7 @@ def names_an_id(variable: str) -> bool:
 
 
 def _environment_ids(
-    environments: "_Environments", spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: _Holders
+    environments: _Environments, spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: _Holders
 ) -> Iterator[tuple[str, bool]]:
     """Yield whatever stands where an id may stand in the environment, and whether it is fixed; "" where it is not known.
 
@@ -253,25 +272,6 @@ def resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | N
         if value is not None and len(value) <= INSTANCE_ID_LENGTH_MAX:
             known[name] = value
         yield name, known.get(name), is_fixed
-
-
-Environment = tuple[tuple[str, str | None, bool], ...]
-"""See `resolved_env`."""
-
-
-class _Environments:
-    """The variables of a pod's containers, each container's resolved once."""
-
-    def __init__(self, metadata: Json) -> None:
-        self.metadata = metadata
-        self._of: dict[int, Environment] = {}
-
-    def of(self, container: Json) -> Environment:
-        """Return the variables of a container, an object that lives as long as this."""
-        found = self._of.get(id(container))
-        if found is None:
-            found = self._of[id(container)] = tuple(resolved_env(container, self.metadata))
-        return found
 
 
 def _references(text: str) -> Iterator[str]:

@@ -48,6 +48,7 @@ RETRY_S: Final = 60.0
 """A right to ConfigMaps that is missing was hardly taken by mistake."""
 BEGIN_RETRY_S: Final = 1.0
 REFUSALS_MAX: Final = 5
+"""At a start the records are asked for so often, and a right that is missing then is missing."""
 
 Debt = tuple[str, str]
 """(uid of a suspect, "") or (namespace/name of a StaticGroup, the span in words)"""
