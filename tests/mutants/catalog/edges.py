@@ -67,7 +67,7 @@ EDGES = (
         "record says a version of a time line that was left",
         "kube/pods/records.py",
         RECORDS,
-        ("self.dropped_until = 0\n        self._whole = None\n", "self.dropped_until = 0\n"),
+        ("self.dropped_until = 0\n        self.pack()\n", "self.dropped_until = 0\n"),
     ),
     mutant(
         "live pod that is not ruled out overlooked in the read",

@@ -127,13 +127,17 @@ class PodRecord:
     def forget_version(self) -> None:
         """Let any resourceVersion be newer than the one that is known."""
         self.resource_version = self.dropped_until = 0
+        self.pack()
+
+    def pack(self) -> None:
+        """Give up the unpacked value, which is made again when it is asked for."""
         self._whole = None
 
     def incarnation(self) -> Incarnation:
         """Return the value that decisions read."""
         if (whole := self._whole) is None:
             if len(_unpacked_last) == UNPACKED_MAX:
-                _unpacked_last.popleft()._whole = None
+                _unpacked_last.popleft().pack()
             whole = self._whole = self._unpack()
             _unpacked_last.append(self)
         return whole
