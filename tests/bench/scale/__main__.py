@@ -18,7 +18,7 @@ from . import report
 from .api import ApiServer, StatusWatch
 from .budgets import is_kept
 from .ground import PLAIN, REPOSITORY, STATICGROUP, Coordinator, OperatorProcess, Subject, ground
-from .population import PODS_PER_NODE, Fleet, Group
+from .population import PODS_PER_NODE, Fleet, Group, namespace_count
 from .run import Run, Size
 
 RESULTS = REPOSITORY / "build" / "scale.json"
@@ -106,7 +106,7 @@ def _passed_on() -> dict[str, str]:
 
 async def _played(size: Size, operator: OperatorProcess, coordinator: Coordinator) -> Run:
     async with ApiServer.connected(operator.ground.client) as api:
-        groups = [Group(number=n, replicas=0) for n in range(size.groups)]
+        groups = [Group(number=n, namespaces=namespace_count(size.groups)) for n in range(size.groups)]
         nodes = max(1, size.groups * size.pods_per_group // PODS_PER_NODE)
         fleet = Fleet(api=api, groups=groups, node_count=nodes)
         run = Run(size, api, operator, coordinator, StatusWatch(api), groups, fleet)

@@ -20,7 +20,8 @@ from staticgroup.api.rendering import AgentImage, rendered
 from .api import MERGE, ApiServer, Json, Key
 
 CONNECTION = "kafka"
-NAMESPACES = 20
+NAMESPACES_MAX = 20
+GROUPS_PER_NAMESPACE = 50
 PODS_PER_NODE = 100
 GRACE_S = 30
 AT = "2026-01-01T00:00:00Z"
@@ -28,6 +29,11 @@ _ENV_COUNT = 20
 _PHASE_AT = {"startedAt": AT}
 
 T = TypeVar("T")
+
+
+def namespace_count(group_count: int) -> int:
+    """Return how many namespaces so many StaticGroups are in; each has one KafkaConnection."""
+    return min(NAMESPACES_MAX, -(-group_count // GROUPS_PER_NAMESPACE))
 
 
 async def at_once(many: Iterable[T], work: Callable[[T], Awaitable[object]], *, lanes: int = 24) -> None:
@@ -49,12 +55,13 @@ class Group:
 
     Attributes
     ----------
-    replicas: of the StatefulSet. pods: uid of each pod that is there, by ordinal. revision: of the template. edits: of the spec.
+    namespaces: in which all groups are. replicas: of the StatefulSet. pods: uid of each pod that is there, by ordinal. revision: of the template. edits: of the spec.
     injected: what the next pod receives.
     """
 
     number: int
-    replicas: int
+    namespaces: int
+    replicas: int = 0
     uid: str = ""
     workload: Json = field(default_factory=dict)
     pods: dict[int, str] = field(default_factory=dict)
@@ -70,7 +77,7 @@ class Group:
     @property
     def namespace(self) -> str:
         """Where it is."""
-        return f"team-{self.number % NAMESPACES:02d}"
+        return f"team-{self.number % self.namespaces:02d}"
 
     @property
     def key(self) -> Key:
@@ -203,9 +210,10 @@ class Fleet:
 
     async def make(self, kafka_port: int, *, pods_per_group: int) -> None:
         """Write everything but the pods."""
-        await at_once(range(NAMESPACES), self._make_namespace)
+        namespaces = range(namespace_count(len(self.groups)))
+        await at_once(namespaces, self._make_namespace)
         await at_once(
-            range(NAMESPACES),
+            namespaces,
             lambda n: self.api.call("POST", f"/apis/{names.API_VERSION}/namespaces/team-{n:02d}/kafkaconnections", connection(kafka_port)),
         )
         await at_once(range(self.node_count), lambda n: self.api.call("POST", "/api/v1/nodes", node(n)))

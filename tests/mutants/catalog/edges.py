@@ -136,6 +136,18 @@ EDGES = (
         ("if memory.is_unsure or not can_wait(memory.status, status):", "if memory.is_unsure:"),
     ),
     mutant(
+        "edits that follow each other told of one by one",
+        "runtime/memory/memories.py",
+        ("tests/unit/runtime/test_edit_storm.py",),
+        ("now_s < (next_s := memory.tried_at_s + EDITS_PACE_S)", 'now_s < (next_s := float("-inf"))'),
+    ),
+    mutant(
+        "edit that is acted upon told of later",
+        "runtime/memory/pace.py",
+        ("tests/unit/runtime/test_edit_storm.py",),
+        ('    return can_wait(before.model_copy(update={"observed_generation": after.observed_generation}), after)\n', "    return True\n"),
+    ),
+    mutant(
         "status that waits counts as written",
         "runtime/memory/memories.py",
         ("tests/unit/runtime/test_pace.py",),

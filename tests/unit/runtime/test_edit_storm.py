@@ -8,6 +8,7 @@ import pytest
 
 from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.memory.memories import ATTEMPTS_MAX, RACE_PAUSES_S
+from staticgroup.runtime.memory.pace import EDITS_PACE_S
 from staticgroup.runtime.reconciler import RACE_REQUEUE_S
 from staticgroup.runtime.work_queue import WorkQueue
 
@@ -17,9 +18,50 @@ pytestmark = pytest.mark.looptime
 ROUNDS = 10
 
 
+class World(OperatorWorld):
+    """One whose clocks go with the loop's."""
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the Unix epoch."""
+        return self._ahead_s + asyncio.get_running_loop().time()
+
+    @now_s.setter
+    def now_s(self, value: float) -> None:
+        self._ahead_s = value - asyncio.get_running_loop().time()
+
+
+async def test_edits_that_follow_each_other_are_told_of_together() -> None:
+    """A write costs the API server as much as the edit, so one for each of them leaves it no time for anybody else."""
+    world = await World().started()
+    await asyncio.sleep(EDITS_PACE_S)
+    queue, writes = WorkQueue(world.reconciler.reconcile), len(world.kube.status_writes)
+    queue.start()
+    for generation in range(2, 102):
+        world.declare(static_group(generation=generation))
+        queue.add(KEY)
+        await asyncio.sleep(0.05)
+        if generation == 2:
+            assert world.status.observed_generation == 2
+        assert world.status.observed_generation > generation - 1 - EDITS_PACE_S / 0.05
+    assert len(world.kube.status_writes) - writes <= 1 + 100 * 0.05 / EDITS_PACE_S
+    await asyncio.sleep(EDITS_PACE_S)
+    await queue.stop()
+    assert world.status.observed_generation == 101
+
+
+async def test_edit_that_changes_more_than_the_generation_is_written_at_once() -> None:
+    world = await World().started()
+    await asyncio.sleep(EDITS_PACE_S)
+    for generation, seconds in ((2, 400), (3, 500)):
+        world.declare(static_group(generation=generation, sessionTimeout={"mode": "Fixed", "seconds": seconds}))
+        await world.reconciler.reconcile(KEY)
+        assert world.status.observed_generation == generation
+
+
 async def test_status_says_the_last_edit_a_moment_after_the_storm() -> None:
     """As failures they would be tried again after 1, 2, 4 … 60 s, also when the storm is over."""
-    world = await OperatorWorld().started()
+    world = await World().started()
     left = ROUNDS * ATTEMPTS_MAX
 
     def edit() -> None:
@@ -34,7 +76,7 @@ async def test_status_says_the_last_edit_a_moment_after_the_storm() -> None:
     queue.start()
     world.declare(static_group(generation=2))
     queue.add(KEY)
-    await asyncio.sleep((ROUNDS + 1) * (sum(RACE_PAUSES_S) + RACE_REQUEUE_S))
+    await asyncio.sleep((ROUNDS + 1) * (sum(RACE_PAUSES_S) + RACE_REQUEUE_S) + EDITS_PACE_S)
     await queue.stop()
     assert left == 0
     assert world.status.observed_generation == 2 + ROUNDS * ATTEMPTS_MAX
@@ -42,7 +84,7 @@ async def test_status_says_the_last_edit_a_moment_after_the_storm() -> None:
 
 async def test_edits_that_never_end_do_not_make_a_write_at_every_conflict() -> None:
     """The API server has as little time as the edits take: it gets a pause after each race that was lost."""
-    world = await OperatorWorld().started()
+    world = await World().started()
     queue = WorkQueue(world.reconciler.reconcile)
     loop, generation = asyncio.get_running_loop(), 2
     tried_s: list[float] = []
@@ -67,7 +109,7 @@ async def test_edits_that_never_end_do_not_make_a_write_at_every_conflict() -> N
 
 @pytest.mark.parametrize(("what", "written"), [("nothing", 1), ("the Lease is lost", 0), ("the StaticGroup is deleted", 0), ("the next read fails", 0)])
 async def test_status_is_written_after_the_pause_unless_something_stands_against_it(what: str, written: int) -> None:
-    world = await OperatorWorld().started()
+    world = await World().started()
     tries = 0
 
     def meanwhile() -> None:
@@ -95,7 +137,7 @@ async def test_status_is_written_after_the_pause_unless_something_stands_against
 
 async def test_somebody_who_writes_the_status_itself_is_no_such_storm() -> None:
     """Two writers of one status must not set each other's pace."""
-    world = await OperatorWorld().started()
+    world = await World().started()
     world.declare(static_group(generation=2))
 
     def overwrite() -> None:

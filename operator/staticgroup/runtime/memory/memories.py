@@ -31,7 +31,7 @@ from ..stores import Stores
 from ..work_queue import Key
 from .estates import Estates
 from .histories import Premise, Settled
-from .pace import Pace, can_wait
+from .pace import EDITS_PACE_S, Pace, can_wait, tells_of_edits
 from .refusals import Refusal, refused
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,7 @@ class Memory:
     settled: what its StatefulSet wanted when the pod watch was last brought up to a read of it.
     premise: what each round has found of the names that ids can be under.
     refusal: why the status cannot be written; None once it was.
+    tried_at_s: when a status was last sent, monotonic seconds.
     turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
     lost_races: True when each try of the latest write met an edit that was newer, and nothing else stood against it.
     clock_ahead_s: of the monotonic one, the clock when the last round began; None before the first.
@@ -102,6 +103,7 @@ class Memory:
     settled: Settled | None = None
     premise: Premise = field(default_factory=Premise)
     refusal: Refusal | None = None
+    tried_at_s: float = float("-inf")
     turn_s: float = float("-inf")
     lost_races: bool = False
     clock_ahead_s: float | None = None
@@ -254,8 +256,8 @@ class Memories:
 
         Notes
         -----
-        One that was refused is not sent again before its time (`Memory.refusal`), however many rounds there are, and one
-        that tells only how far things are waits for its turn (`Memory.turn_s`).
+        One that was refused is not sent again before its time (`Memory.refusal`), however many rounds there are; one that
+        tells only how far things are, or of one edit after another, waits for its turn (`Memory.turn_s`).
         """
         memory.lost_races = False
         if self._is_held_up(key, memory, status):
@@ -265,7 +267,7 @@ class Memories:
                 return False
             was_unsure = memory.is_unsure
             stamped = status.model_copy(update={"writer": self.holding()})
-            memory.is_unsure = True
+            memory.is_unsure, memory.tried_at_s = True, self.monotonic_s()
             answer = await self.kube.apply_status(
                 names.STATIC_GROUP_PLURAL,
                 *key,
@@ -299,7 +301,9 @@ class Memories:
         now_s = self.monotonic_s()
         if memory.refusal is not None:
             return memory.refusal.is_waiting(now_s)
-        if memory.is_unsure or not can_wait(memory.status, status):
+        if not memory.is_unsure and now_s < (next_s := memory.tried_at_s + EDITS_PACE_S) and tells_of_edits(memory.status, status):
+            memory.turn_s = next_s
+        elif memory.is_unsure or not can_wait(memory.status, status):
             self.pace.take(key, now_s)
             memory.turn_s = now_s
         else:

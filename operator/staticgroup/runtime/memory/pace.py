@@ -1,4 +1,4 @@
-"""When a status is written: at once what somebody waits for, in turns what changes with every pod.
+"""When a status is written: at once what somebody waits for, in turns what changes with every pod, a moment later the next of many edits.
 
 Under a roll of thousands of pods each end changes a ledger, and each ledger is a status. The one idea: writes that tell
 only how far things are share a rate, so that the API server has at most two writes a second from this operator, the
@@ -20,6 +20,9 @@ BURST: Final = 20
 """Statuses that are written at once before any waits."""
 WAIT_MAX_S: Final = 20.0
 """Longest wait, however many there are: 26 StaticGroups are written at the rate, more of them faster than it."""
+EDITS_PACE_S: Final = 0.5
+"""Between two writes of one status that tell of nothing but edits of its spec. Each write costs an API server ten times what the
+round cost that led to it, and one that an edit overtakes is for nothing, so edits that come faster are told of together."""
 
 _PROGRESS: Final = frozenset({"absences", "columns", "conditions", "continuity", "exceptions", "group_state", "ledger", "members"})
 """Fields of a status that tell how far things are. All others are acted upon by the admission policy, by the next process or
@@ -40,6 +43,13 @@ def can_wait(before: StaticGroupStatus | None, after: StaticGroupStatus) -> bool
         return False
     fields = StaticGroupStatus.model_fields.keys() - _PROGRESS - {"timeout"}
     return all(getattr(before, name) == getattr(after, name) for name in fields)
+
+
+def tells_of_edits(before: StaticGroupStatus | None, after: StaticGroupStatus) -> bool:
+    """Tell whether the news of a status is that an edit of the spec was seen, which changed nothing that cannot wait."""
+    if before is None or before.observed_generation == after.observed_generation:
+        return False
+    return can_wait(before.model_copy(update={"observed_generation": after.observed_generation}), after)
 
 
 def _blind(status: StaticGroupStatus) -> object:
