@@ -20,7 +20,7 @@ BURST: Final = 20
 """Statuses that are written at once before any waits."""
 WAIT_MAX_S: Final = 20.0
 """Longest wait, however many there are: 26 StaticGroups are written at the rate, more of them faster than it."""
-EDITS_PACE_S: Final = 0.5
+EDITS_PACE_S: Final = 0.3
 """Between two writes of one status that tell of nothing but edits of its spec. Each write costs an API server ten times what the
 round cost that led to it, and one that an edit overtakes is for nothing, so edits that come faster are told of together."""
 
