@@ -58,6 +58,13 @@ def _policy() -> Any:
     return next(each for each in documents if each["kind"] == "MutatingAdmissionPolicy")
 
 
+def machine_cpu_s() -> float:
+    """Return the processor time that everybody on this machine has used since it began (proc(5): /proc/stat)."""
+    line = Path("/proc/stat").read_text().partition("\n")[0]
+    user, nice, system, _, _, irq, softirq, *_ = (int(ticks) for ticks in line.split()[1:])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 class Coordinator:
     """The process of the coordinator model."""
 

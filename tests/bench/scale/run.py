@@ -18,7 +18,7 @@ from support.devcluster.progress import say
 from .api import MERGE, ApiServer, StatusWatch
 from .budgets import percentile
 from .exposition import Requests, requests_of, without_leases, writes_between
-from .ground import Coordinator, OperatorProcess
+from .ground import Coordinator, OperatorProcess, machine_cpu_s
 from .members import MemberConnection, form, join
 from .population import Fleet, Group, at_once, edit, injected_without_operator, pods_of
 
@@ -180,12 +180,13 @@ class Run:
             wanted[group.key] = made["metadata"]["generation"]
 
         await at_once(self.groups, change)
-        began_s = time.monotonic()
+        began_s, machine_before_s = time.monotonic(), machine_cpu_s()
         self.operator.start()
         await self._until(lambda: all(item in self.statuses.observed_s for item in wanted.items()), poll_s=0.1)
         self.figures["cold_start_s"] = max(self.statuses.observed_s[item] for item in wanted.items()) - began_s
         self.figures["cold_start_first_s"] = min(self.statuses.observed_s[item] for item in wanted.items()) - began_s
         self.figures["cold_start_cpu_s"] = self.operator.cpu_s()
+        self.figures["cold_start_machine_cpu_s"] = machine_cpu_s() - machine_before_s
         self.details["after_cold_start"] = self.operator.memory()
         await self._settle()
 
@@ -215,7 +216,7 @@ class Run:
         """Change specs at a rate, the StaticGroups in turn; of one object a change waits for the answer to the one before."""
         answered: dict[tuple[tuple[str, str], int], float] = {}
         turns = [asyncio.Lock() for _ in self.groups]
-        cpu_before_s = self.operator.cpu_s()
+        cpu_before_s, machine_before_s = self.operator.cpu_s(), machine_cpu_s()
 
         async def change(number: int) -> None:
             group = self.groups[number % len(self.groups)]
@@ -234,6 +235,7 @@ class Run:
         for share in (50, 99):
             self.figures[f"edits_{per_s}_p{share}_s"] = percentile(waits, share / 100)
         self.figures[f"edits_{per_s}_cpu_ms"] = (self.operator.cpu_s() - cpu_before_s) / len(answered) * 1000
+        self.figures[f"edits_{per_s}_processors"] = (machine_cpu_s() - machine_before_s) / (time.monotonic() - began_s)
         self.details[f"edits_{per_s}"] = {"edits": len(answered), "per_s": round(rate, 1), "max_s": max(waits)}
 
     async def scale_downs(self) -> None:
@@ -257,11 +259,12 @@ class Run:
             await self.fleet.tell_workload(group)
 
         await at_once(chosen, lower)
-        began_s = time.monotonic()
+        began_s, machine_before_s = time.monotonic(), machine_cpu_s()
         await at_once(chosen, end)
         self.details["scale_downs"] = {"members": len(chosen), "ended_within_s": time.monotonic() - began_s}
         await at_once(chosen, remove)
         gone = await self._gone(ended_s.keys())
+        self.figures["scale_down_processors"] = (machine_cpu_s() - machine_before_s) / (time.monotonic() - began_s)
         waits = [gone[item] - at_s for item, at_s in ended_s.items() if item in gone]
         self.figures["scale_down_lost"] = len(ended_s) - len(waits)
         for share in (50, 99):

@@ -59,7 +59,6 @@ class Ledgers:
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     _of_nobody_since_s: dict[str, float] = field(default_factory=dict)
-    _namings: dict[Key, tuple[StaticGroupSpec, object, Naming | None]] = field(default_factory=dict)
     _by_scope: dict[str, list[Key]] = field(default_factory=dict)
     _read_at_s: list[float] = field(default_factory=list)
     _scopes: Scopes = field(init=False)
@@ -273,7 +272,7 @@ class Ledgers:
             group, memory = self.stores.groups.get(key), self.memories.known(key)
             if group is None or memory is None:
                 return {workload: True}
-            naming = self._naming(key, group.spec, memory)
+            naming = _naming(group.spec, memory)
             if naming is not None and naming.gives_all(pod):
                 return {}
         return None
@@ -306,7 +305,7 @@ class Ledgers:
         if pod.uid not in memory.others:
             if not is_seat and not self.may_be_of(group, pod, memory.counted_ids or ()):
                 return None
-            naming = self._naming(key, group.spec, memory)
+            naming = _naming(group.spec, memory)
             is_issued = memory.history.injected is not None
             is_counted = is_issued and (naming is None or bool(naming.strange_ids(pod, key[0])))
             is_counted = is_counted or (not is_seat and not (memory.counted_ids or frozenset()).isdisjoint(pod.instance_ids))
@@ -314,15 +313,6 @@ class Ledgers:
                 return None
         return bool(self._unwritten(key, memory, (pod,), memory.shown))
 
-    def _naming(self, key: Key, spec: StaticGroupSpec, memory: Memory) -> Naming | None:
-        """Return the naming of a StaticGroup, made anew only when its spec or its templates are others."""
-        made_of = (memory.history.injected, memory.history.templates)
-        known = self._namings.get(key)
-        if known is None or known[0] is not spec or known[1] != made_of:
-            for gone in self._namings.keys() - self.stores.groups.keys():
-                del self._namings[gone]
-            known = self._namings[key] = (spec, made_of, naming_or_none(spec, memory.history))
-        return known[2]
 
     def _unwritten_by_others(self, key: Key, known: Sequence[Incarnation]) -> frozenset[str]:
         """Return what the status of another StaticGroup of the same workload does not hold yet."""
@@ -340,7 +330,7 @@ class Ledgers:
     ) -> frozenset[str]:
         """Return the uids that a StaticGroup has to remember and that a status of it does not hold."""
         group = self.stores.groups.get(key)
-        naming = self._naming(key, group.spec, memory) if group is not None and memory is not None else None
+        naming = _naming(group.spec, memory) if group is not None and memory is not None else None
         left = (i for i in known if memory is None or i.uid not in memory.predating)
         return unwritten(left, status.ledger if status is not None else None, self.now_s(), naming, key[0])
 
@@ -391,3 +381,11 @@ def remembered(
 ) -> tuple[Incarnation, ...]:
     """Choose what a StaticGroup of a namespace writes to its ledger."""
     return to_remember((i for i in known if i.uid not in memory.predating), naming, namespace)
+
+
+def _naming(spec: StaticGroupSpec, memory: Memory) -> Naming | None:
+    """Return the naming of a StaticGroup, made anew only when its spec or its templates are others."""
+    made_of = (memory.history.injected, memory.history.templates)
+    if memory.naming is None or memory.naming[0] is not spec or memory.naming[1] != made_of:
+        memory.naming = (spec, made_of, naming_or_none(spec, memory.history))
+    return memory.naming[2]

@@ -72,6 +72,7 @@ class Memory:
         is to name.
     counted_ids: what pods carry whose processes hold an id that was wanted or held when the group was last read; None when it
         was not yet.
+    naming: of the group's ids, with the spec and the templates that it was made of; None before it was asked for.
     carried: which ids that any pod ever carried are or may become ours, as of the latest look at all of them.
     predating: uids of suspects whose objects were gone before an id of this StaticGroup could be known to anybody.
     needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round; `needless_since_s`: since
@@ -96,6 +97,7 @@ class Memory:
     bounds_read_at_s: float = float("-inf")
     others: frozenset[str] = frozenset()
     counted_ids: frozenset[str] | None = None
+    naming: tuple[StaticGroupSpec, object, Naming | None] | None = None
     carried: Carried | None = None
     predating: frozenset[str] = frozenset()
     needless: frozenset[str] = frozenset()
