@@ -269,7 +269,8 @@ class Memories:
                 return False
             was_unsure = memory.is_unsure
             stamped = status.model_copy(update={"writer": self.holding()})
-            memory.is_unsure, memory.tried_at_s = True, self.monotonic_s()
+            memory.tried_at_s = self.monotonic_s()
+            memory.is_unsure = True
             answer = await self.kube.apply_status(
                 names.STATIC_GROUP_PLURAL,
                 *key,
