@@ -1,76 +1,37 @@
-"""Each fault bites: what it says can be seen in the objects, on the wires or in the trace, and healing undoes it."""
+"""Each fault of the API server, of operators and of people bites: what it says can be seen, and healing undoes it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from random import Random
-from typing import Any
 
 import pytest
 
-from simulator.engine.log_capture import captured_logs
-from simulator.engine.loop import run as run_simulation
+from simulation.fault_world import begin, in_world, pod, told
 from simulator.faults import FAULTS, carry_out, heirs
 from simulator.faults.labels import copy_without_labels
 from simulator.faults.people import create_group_again
 from simulator.kubernetes.api_server import ApiError
-from simulator.kubernetes.node.kubelet import Kubelet
 from simulator.kubernetes.objects import (
-    EVENTS,
     LEASES,
     MUTATING_POLICIES,
-    NODES,
     PODS,
     STATIC_GROUPS,
     Json,
-    is_terminating,
-    is_true,
     uid_of,
 )
 from simulator.kubernetes.watch_log import Event, Selector
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team
-from simulator.world.world import SYSTEM, World, WorldSettings
+from simulator.world.world import SYSTEM, World
 from staticgroup.api.names import POD_INDEX_LABEL
 from staticgroup.runtime.process.settings import Settings
 
-Test = Callable[[World], Awaitable[None]]
 BY_HAND = Team(
     spec={"protocol": "Classic", "identity": {"template": "{podName}", "exclusive": True, "method": "None"}},
     set_spec={"podManagementPolicy": "Parallel"},
     is_by_hand=True,
 )
-
-
-def in_world(test: Test, *, seed: int = 1, populate: bool = True, **settings: Any) -> World:
-    """Run a test in a world that is up, and return the world."""
-    worlds: list[World] = []
-
-    async def main() -> None:
-        nodes = settings.pop("nodes", ("n1", "n2", "n3", "n4"))
-        world = World(WorldSettings(parallel=True, session_timeout_s=30, nodes=nodes, **settings), seed=seed)
-        worlds.append(world)
-        if populate:
-            await world.populate()
-        await test(world)
-
-    with captured_logs():
-        run_simulation(main, seed=seed, until_s=20_000)
-    return worlds[0]
-
-
-def begin(world: World, kind: str, seed: int = 1) -> Callable[[], None] | None:
-    return FAULTS[kind].begin(world, Random(seed))
-
-
-def pod(world: World, ordinal: int) -> Json:
-    found = world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-{ordinal}")
-    assert found is not None
-    return found
-
-
-def told(world: World, what: str) -> int:
-    return sum(entry.what == what for entry in world.trace.entries)
 
 
 def test_a_fault_that_is_carried_out_is_counted_and_told() -> None:
@@ -339,73 +300,6 @@ def test_a_pod_that_is_made_by_hand_carries_the_id_and_no_label() -> None:
     in_world(test)
 
 
-def test_somebody_who_fails_pods_of_lost_nodes_owns_the_phase_alone() -> None:
-    """The entry of managedFields that the kubelet had keeps the statuses of containers."""
-
-    async def test(world: World) -> None:
-        begin(world, "somebody_fails_pods_of_lost_nodes")
-        node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-2")
-        assert node is not None
-        node.cut()
-        world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2")
-        await world.until(lambda: pod(world, 2)["status"]["phase"] == "Failed", 200, "it is failed")
-        found = pod(world, 2)
-        owned = {e["manager"]: set(e["fieldsV1"]["f:status"]) for e in found["metadata"]["managedFields"]}
-        assert owned["kueue"] == {"f:phase"}
-        assert "f:containerStatuses" in owned["kubelet"]
-        assert is_terminating(found)
-        assert any(p.pod_uid == uid_of(found) for p in world.processes.running()), "and it runs"
-
-    in_world(test)
-
-
-def test_a_kubelet_that_ends_a_pod_owns_phase_and_containers() -> None:
-    async def test(world: World) -> None:
-        last: list[Json] = []
-        world.server.observers.append(
-            lambda resource, event: last.append(event.current) if resource == PODS and event.current else None
-        )
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        await world.until(lambda: last and last[-1]["status"]["phase"] == "Succeeded", 60, "it ended")
-        (entry,) = last[-1]["metadata"]["managedFields"]
-        assert entry["manager"] == "kubelet"
-        assert {"f:phase", "f:containerStatuses"} <= set(entry["fieldsV1"]["f:status"])
-
-    in_world(test)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_node_that_is_lost_between_two_runs_has_told_of_no_running_container(seed: int) -> None:
-    async def test(world: World) -> None:
-        begin(world, "node_is_lost_between_two_runs", seed)
-        await world.until(lambda: any(n.is_cut for n in world.kubernetes.nodes.values()), 60, "a node is lost")
-        shown = pod(world, 2)["status"]["containerStatuses"]
-        assert all("running" not in entry["state"] for entry in shown)
-        uid = uid_of(pod(world, 2))
-        await world.until(lambda: any(p.pod_uid == uid for p in world.processes.running()), 30, "one runs unseen")
-
-    in_world(test, seed=seed)
-
-
-def test_a_zombie_with_an_heir_lives_while_its_heir_has_ended_properly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heirs, "TROUBLES", ("watch_position_is_too_old",))
-
-    async def test(world: World) -> None:
-        zombie = uid_of(pod(world, 2))
-        heal = begin(world, "zombie_has_an_heir")
-        await world.until(lambda: uid_of(pod(world, 2)) != zombie and is_true(pod(world, 2), "Ready"), 90, "an heir")
-        heir = uid_of(pod(world, 2))
-        await world.until(lambda: world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") is None, 150, "the heir ends")
-        assert world.truth.pods[heir].is_certified
-        assert not world.truth.pods[zombie].is_certified
-        assert world.faults["watch_position_is_too_old"] == 1
-        await world.until(lambda: any(p.pod_uid == zombie for p in world.processes.running()), 60, "the zombie lives")
-        assert heal is not None
-        heal()
-
-    in_world(test)
-
-
 def test_every_trouble_of_an_heir_is_a_fault() -> None:
     assert set(heirs.TROUBLES) <= set(FAULTS)
 
@@ -421,7 +315,9 @@ def test_a_workload_comes_while_no_operator_lives() -> None:
         pods = world.server.list(PODS, NAMESPACE)
         assert pods
         assert not old & {uid_of(p) for p in pods}
-        assert world.status["issued"] == {"ordinals": "0", "templates": []}, "what the acknowledgement says; no round has seen a pod"
+        assert world.status["issued"] == {"ordinals": "0", "templates": []}, (
+            "what the acknowledgement says; no round has seen a pod"
+        )
 
     in_world(test)
 
@@ -454,118 +350,3 @@ def test_operators_may_watch_many_namespaces_one_by_one() -> None:
         assert world.safety.removals == 1
 
     in_world(test, watched=25)
-
-
-# what becomes of machines ------------------------------------------------------------------------------------------------
-
-
-def lost(world: World, ordinal: int) -> tuple[Json, Kubelet]:
-    """Return the pod of an ordinal and its node, before something happens to them."""
-    found = pod(world, ordinal)
-    return found, world.kubernetes.nodes[found["spec"]["nodeName"]]
-
-
-def runs(world: World, found: Json) -> bool:
-    return world.processes.is_running(uid_of(found), world.team.container)
-
-
-def closed(world: World) -> bool:
-    return any(e.get("reason") == "SuspectClosedByNode" for e in world.server.list(EVENTS))
-
-
-def test_a_replaced_machine_has_the_name_and_another_identity_and_what_the_first_runs_is_proven_by_nothing() -> None:
-    async def test(world: World) -> None:
-        await asyncio.sleep(70)
-        found, node = lost(world, 2)
-        heal = begin(world, "machine_is_replaced")
-        await world.until(lambda: node.is_replaced, 100, "another machine has the name")
-        present = world.kubernetes.nodes[node.name]
-        info = (world.server.get(NODES, "", node.name) or {})["status"]["nodeInfo"]
-        assert (info["machineID"], present.name) == (f"machine-{present.host}", node.name) != (f"machine-{node.host}", "")
-        await asyncio.sleep(300)
-        assert runs(world, found), "nobody reaches it"
-        assert present.running_pods() == [p for p in present.running_pods() if p[2] != uid_of(found)]
-        assert not closed(world)
-        assert heal is not None
-        heal()
-        await world.until(lambda: not runs(world, found), 60, "it is off, or was told")
-
-    assert in_world(test).violations == []
-
-
-@pytest.mark.parametrize("lifecycle", ["Untrusted", "Cloud", "Fixed"])
-def test_a_node_is_deleted_as_its_lifecycle_says(lifecycle: str) -> None:
-    """Where that is sworn the machine is off by then, and the suspect is closed; where not, it goes on and nothing is."""
-
-    async def test(world: World) -> None:
-        await asyncio.sleep(90)  # what an owner has sworn counts for pods that are younger than what is remembered of the nodes
-        world.users.roll(NAMESPACE, WORKLOAD)
-        await asyncio.sleep(60)
-        await world.until(world.is_settled, 180, "the roll is over")
-        found, node = lost(world, 2)
-        heal = begin(world, "node_is_deleted_after_its_pod", seed=3)
-        await world.until(lambda: world.server.get(NODES, "", node.name) is None, 60, "the Node is gone")
-        assert runs(world, found) == (lifecycle == "Untrusted")
-        if lifecycle == "Untrusted":
-            await asyncio.sleep(120)
-        else:
-            await world.until(lambda: closed(world), 120, "its suspect is closed")
-        assert closed(world) == (lifecycle != "Untrusted")
-        assert heal is not None
-        heal()
-        await world.until(lambda: world.server.get(NODES, "", node.name) is not None, 60, "it has registered again")
-
-    assert in_world(test, node_lifecycle=lifecycle).violations == []
-
-
-def test_a_kubelet_that_slept_hears_late_and_ends_what_it_then_hears_of() -> None:
-    async def test(world: World) -> None:
-        await asyncio.sleep(70)
-        found, _ = lost(world, 2)
-        heal = begin(world, "kubelet_sleeps_through_a_deletion")
-        await asyncio.sleep(60)
-        assert runs(world, found)
-        assert heal is not None
-        heal()
-        await world.until(lambda: not runs(world, found), 60, "it is reaped")
-        await world.until(lambda: told(world, "rolls") == 2, 120, "newer pods come")
-
-    assert in_world(test, asks_runtime=True, reap_margin_s=10.0).violations == []
-
-
-@pytest.mark.parametrize("asks_runtime", [False, True])
-def test_a_kill_that_hangs_closes_nothing_until_it_is_through(asks_runtime: bool) -> None:
-    """The runtime still lists the pod where it is asked; where not, its deletion was seen to be overdue."""
-
-    async def test(world: World) -> None:
-        await asyncio.sleep(70)
-        found, node = lost(world, 2)
-        heal = begin(world, "kill_hangs", seed=2)
-        await world.until(lambda: world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") is None, 100, "the object is gone")
-        await asyncio.sleep(250)
-        assert runs(world, found)
-        assert told(world, "kill hangs") > 0
-        assert uid_of(found) in {uid for _, _, uid in node.running_pods()}
-        assert not closed(world)
-        assert heal is not None
-        heal()
-        await world.until(lambda: not runs(world, found), 60, "it has ended")
-
-    assert in_world(test, asks_runtime=asks_runtime, reap_margin_s=10.0).violations == []
-
-
-def test_a_node_that_joined_after_the_backup_runs_on_and_nobody_knows_of_it() -> None:
-    async def test(world: World) -> None:
-        heal = begin(world, "node_joined_after_the_backup", seed=2)
-        node = world.kubernetes.nodes["n5"]
-        await world.until(lambda: told(world, "restored"), 150, "etcd is set back")
-        assert world.server.get(NODES, "", "n5") is None
-        assert [p.node for p in world.processes.running() if p.node == "n5"] == ["n5"]
-        await asyncio.sleep(100)
-        assert [p.node for p in world.processes.running() if p.node == "n5"] == ["n5"]
-        assert heal is not None
-        heal()
-        await world.until(lambda: not [p for p in world.processes.running() if p.node == "n5"], 60, "it has heard")
-        assert not node.is_cut
-
-    assert in_world(test).violations == []

@@ -20,7 +20,6 @@ from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
 from ..core.evidence.continuity import closed_by_sweeps
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome, ReleaseResult
-from ..core.ids.naming import naming_or_none
 from ..core.next_pods.group_config import asked
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers, plan
@@ -371,7 +370,7 @@ class Reconciler:
         self.ledgers.forget_settled(key, spec.workload_ref.name, snapshot, decided, memory)
         self.ledgers.count_on(decided, memory)
         known = self.ledgers.known(group, spec, memory, self.histories.words())
-        naming = naming_or_none(spec, memory.history)
+        naming = memory.naming_of(spec)
         ledger = remembered(known, memory, naming, group.metadata.namespace)
         decided = replace(decided, history=memory.history)
         status = project(
@@ -415,7 +414,7 @@ class Reconciler:
             memory.history = replace(memory.history, continuity=carried or memory.history.continuity)
         known = self.ledgers.known(group, spec, memory, self.histories.words())
         namespace = group.metadata.namespace
-        ledger = remembered(known, memory, naming_or_none(spec, memory.history), namespace)
+        ledger = remembered(known, memory, memory.naming_of(spec), namespace)
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,

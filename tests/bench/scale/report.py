@@ -66,7 +66,8 @@ def page(results: Sequence[Json]) -> str:
         "and etcd, which need more for a write of a status than the operator for the round before it, have as little time as the operator.",
         "",
         "Where the load of the machine was above the number of its processors (two, as a rule), waits tell of the others that worked there;",
-        "counts, memory and processor time are the operator's own.",
+        "counts, memory and processor time are the operator's own. A size is measured by itself, and not again after each change: one without the",
+        "rows of what everybody used is older than edits that are told of together.",
         "",
     ]
     for size in sorted({(r["groups"], r["pods_per_group"]) for r in results}):

@@ -117,7 +117,7 @@ async def streams_processes(brokers: Brokers, group: str, topic: str) -> AsyncIt
     client = await WireClient.connect(*brokers.address(1))
 
     async def fail_over() -> None:
-        raise NotImplementedError("these brokers belong to others")
+        raise RuntimeError("these brokers belong to others, so none of them is stopped")
 
     version = brokers.state.settings.version
     try:

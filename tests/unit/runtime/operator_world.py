@@ -97,7 +97,7 @@ class OperatorWorld:
 
     def _new_reconciler(self) -> Reconciler:
         metrics = Metrics()
-        self.connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=lambda: self.now_s)
+        self.connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=lambda: self.now_s - self.stepped_s)
         return Reconciler(
             kube=self.kube,
             kafka=self.kafka,
@@ -112,7 +112,7 @@ class OperatorWorld:
                 may_write=lambda: self.is_holder,
                 holding=lambda: self.holding,
                 still_holds=self.still_holds,
-                monotonic_s=lambda: self.now_s,
+                monotonic_s=lambda: self.now_s - self.stepped_s,
             ),
             histories=Histories(
                 kube=self.kube,

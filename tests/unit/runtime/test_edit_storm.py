@@ -50,6 +50,40 @@ async def test_edits_that_follow_each_other_are_told_of_together() -> None:
     assert world.status.observed_generation == 101
 
 
+@pytest.mark.parametrize("what", ["the Lease is lost", "a write fails once", "the clock is set back", "the StaticGroup is made again"])
+async def test_edit_that_waits_meets_what_may_happen_meanwhile(what: str) -> None:
+    """What waits is told by whoever may still write, within the same time, and never twice."""
+    world = await World().started()
+    await asyncio.sleep(EDITS_PACE_S)
+    queue = WorkQueue(world.reconciler.reconcile)
+    queue.start()
+    for generation in (2, 3):
+        world.declare(static_group(generation=generation))
+        queue.add(KEY)
+        await asyncio.sleep(0.05)
+    assert world.status.observed_generation == 2
+    writes, uid = len(world.kube.status_writes), "sg-1"
+    match what:
+        case "the Lease is lost":
+            world.is_holder = False
+        case "a write fails once":
+            world.kube.problems["apply_status"] = problem_of(500, verb="patch", resource="staticgroups")
+            asyncio.get_running_loop().call_later(EDITS_PACE_S, world.kube.problems.clear)
+        case "the clock is set back":
+            world.set_clock(-3600)
+        case "the StaticGroup is made again":
+            uid = "sg-2"
+            world.declare(static_group(uid=uid, generation=4))
+    queue.add(KEY)
+    await asyncio.sleep(EDITS_PACE_S + 5)
+    await queue.stop()
+    if what == "the Lease is lost":
+        assert len(world.kube.status_writes) == writes
+    else:
+        assert len(world.kube.status_writes) > writes
+        assert world.status.observed_generation == (4 if uid == "sg-2" else 3)
+
+
 async def test_edit_that_changes_more_than_the_generation_is_written_at_once() -> None:
     world = await World().started()
     await asyncio.sleep(EDITS_PACE_S)

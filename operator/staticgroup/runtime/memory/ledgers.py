@@ -18,7 +18,7 @@ from ...core.evidence.chain import Incarnation, IncarnationState, predates
 from ...core.evidence.continuity import forgetting
 from ...core.evidence.spans import GapWord
 from ...core.group import GroupView
-from ...core.ids.naming import Naming, issued_since_s, naming_or_none, ordinal_of_pod
+from ...core.ids.naming import Naming, issued_since_s, ordinal_of_pod
 from ...core.plan import Plan
 from ...core.snapshot import History, Snapshot
 from ...core.status.memory import to_remember, unwritten, without_room
@@ -97,7 +97,7 @@ class Ledgers:
         """
         namespace, workload_name = group.metadata.namespace, spec.workload_ref.name
         named = self.pods.of_workload(namespace, workload_name)
-        naming = naming_or_none(spec, memory.history)
+        naming = memory.naming_of(spec)
         counted = memory.counted_ids or frozenset()
         # The death of a stranger proves something of an id that is wanted or held here, and nothing else.
         others = {
@@ -130,7 +130,7 @@ class Ledgers:
 
     def others(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
         """Return every incarnation that is no seat of the workload, lives or may, and has carried an id of a StaticGroup."""
-        strays = self._strays(group, spec, naming_or_none(spec, memory.history), memory)
+        strays = self._strays(group, spec, memory.naming_of(spec), memory)
         found = {i.uid: i for i in (*strays, *self._others(memory)) if i.state is not IncarnationState.DEAD}
         return tuple(found[uid] for uid in sorted(found))
 
@@ -206,7 +206,7 @@ class Ledgers:
         -----
         It shows that ids are written by hand. A seat with the id of another one shows it, and a pod of any other name.
         """
-        naming, counted = naming_or_none(spec, memory.history), memory.counted_ids or frozenset()
+        naming, counted = memory.naming_of(spec), memory.counted_ids or frozenset()
         strays = (pod for pod in self._strays(group, spec, naming, memory) if pod.object_present)
         if naming is not None:
             strays = (p for p in strays if any(i in counted or naming.is_own(i) for i in p.instance_ids - naming.told_by_name(p)))
@@ -272,7 +272,7 @@ class Ledgers:
             group, memory = self.stores.groups.get(key), self.memories.known(key)
             if group is None or memory is None:
                 return {workload: True}
-            naming = _naming(group.spec, memory)
+            naming = memory.naming_of(group.spec)
             if naming is not None and naming.gives_all(pod):
                 return {}
         return None
@@ -305,14 +305,13 @@ class Ledgers:
         if pod.uid not in memory.others:
             if not is_seat and not self.may_be_of(group, pod, memory.counted_ids or ()):
                 return None
-            naming = _naming(group.spec, memory)
+            naming = memory.naming_of(group.spec)
             is_issued = memory.history.injected is not None
             is_counted = is_issued and (naming is None or bool(naming.strange_ids(pod, key[0])))
             is_counted = is_counted or (not is_seat and not (memory.counted_ids or frozenset()).isdisjoint(pod.instance_ids))
             if not is_counted:
                 return None
         return bool(self._unwritten(key, memory, (pod,), memory.shown))
-
 
     def _unwritten_by_others(self, key: Key, known: Sequence[Incarnation]) -> frozenset[str]:
         """Return what the status of another StaticGroup of the same workload does not hold yet."""
@@ -330,7 +329,7 @@ class Ledgers:
     ) -> frozenset[str]:
         """Return the uids that a StaticGroup has to remember and that a status of it does not hold."""
         group = self.stores.groups.get(key)
-        naming = _naming(group.spec, memory) if group is not None and memory is not None else None
+        naming = memory.naming_of(group.spec) if group is not None and memory is not None else None
         left = (i for i in known if memory is None or i.uid not in memory.predating)
         return unwritten(left, status.ledger if status is not None else None, self.now_s(), naming, key[0])
 
@@ -381,11 +380,3 @@ def remembered(
 ) -> tuple[Incarnation, ...]:
     """Choose what a StaticGroup of a namespace writes to its ledger."""
     return to_remember((i for i in known if i.uid not in memory.predating), naming, namespace)
-
-
-def _naming(spec: StaticGroupSpec, memory: Memory) -> Naming | None:
-    """Return the naming of a StaticGroup, made anew only when its spec or its templates are others."""
-    made_of = (memory.history.injected, memory.history.templates)
-    if memory.naming is None or memory.naming[0] is not spec or memory.naming[1] != made_of:
-        memory.naming = (spec, made_of, naming_or_none(spec, memory.history))
-    return memory.naming[2]

@@ -19,7 +19,7 @@ from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from ...api.resources.status import StaticGroupStatus, Writer
 from ...core.evidence.continuity import with_spans_of
 from ...core.group import BrokerBounds
-from ...core.ids.naming import Naming
+from ...core.ids.naming import Naming, naming_or_none
 from ...core.snapshot import History
 from ...core.status.memory import history_from, ledger_from
 from ...kube.gateway import KubeGateway
@@ -72,7 +72,6 @@ class Memory:
         is to name.
     counted_ids: what pods carry whose processes hold an id that was wanted or held when the group was last read; None when it
         was not yet.
-    naming: of the group's ids, with the spec and the templates that it was made of; None before it was asked for.
     carried: which ids that any pod ever carried are or may become ours, as of the latest look at all of them.
     predating: uids of suspects whose objects were gone before an id of this StaticGroup could be known to anybody.
     needless: uids of dead incarnations that this StaticGroup needs no more, as of its last round; `needless_since_s`: since
@@ -97,7 +96,6 @@ class Memory:
     bounds_read_at_s: float = float("-inf")
     others: frozenset[str] = frozenset()
     counted_ids: frozenset[str] | None = None
-    naming: tuple[StaticGroupSpec, object, Naming | None] | None = None
     carried: Carried | None = None
     predating: frozenset[str] = frozenset()
     needless: frozenset[str] = frozenset()
@@ -109,6 +107,14 @@ class Memory:
     turn_s: float = float("-inf")
     lost_races: bool = False
     clock_ahead_s: float | None = None
+    _naming: tuple[StaticGroupSpec, object, Naming | None] | None = None
+
+    def naming_of(self, spec: StaticGroupSpec) -> Naming | None:
+        """Return the naming of the ids by a spec, made anew only when it or the templates are others; None where they have no rule."""
+        made_of = (self.history.injected, self.history.templates)
+        if self._naming is None or self._naming[0] is not spec or self._naming[1] != made_of:
+            self._naming = (spec, made_of, naming_or_none(spec, self.history))
+        return self._naming[2]
 
     def compare_clocks(self, ahead_s: float) -> None:
         """Forget what was dated by a clock that has been set since, where it is compared with the clocks of nodes."""
