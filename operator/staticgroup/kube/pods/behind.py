@@ -29,14 +29,17 @@ IsManaged = Callable[[str, str], bool]
 
 
 def stored_position(
-    ends: Iterable[tuple[Workload, int, float]], position: int, *, now_s: float, room: int
+    ends: Iterable[tuple[Workload, int, float]], position: int, *, scope: str, now_s: float, room: int
 ) -> tuple[int, dict[Workload, int]]:
     """Say how far the stored position may go, and who is behind it.
 
     Parameters
     ----------
-    ends: workload, resourceVersion and time (seconds since the Unix epoch) of every end that no status holds yet.
+    ends: workload, resourceVersion and time (seconds since the Unix epoch) of every end that no status holds yet, the lowest
+        resourceVersion first. They are taken only until no later one can change the answer, for it is asked at each renewal of
+        the Lease, also after a start, when the pods of thousands of workloads are written nowhere.
     position: resourceVersion up to which the watch is folded.
+    scope: namespace of the watch; "" for all.
     now_s: seconds since the Unix epoch. room: most workloads that may be behind.
 
     Returns
@@ -46,9 +49,15 @@ def stored_position(
     late: dict[Workload, int] = {}
     fresh: dict[Workload, int] = {}
     for workload, resource_version, since_s in ends:
+        below = max(0, resource_version - 1)
+        if scope and workload[0] != scope:
+            # One is listed with a position of its own namespace's watch, so what it misses in another one holds all.
+            position = min(position, below)
+            break
         # A clock that went back says nothing about the age of an end.
-        of = fresh if 0 <= now_s - since_s < FRESH_S else late
-        of[workload] = max(0, min(of.get(workload, resource_version), resource_version - 1))
+        (fresh if 0 <= now_s - since_s < FRESH_S else late).setdefault(workload, below)
+        if len(late) > room:
+            break
     for workload in late.keys() & fresh.keys():
         late[workload] = min(late[workload], fresh.pop(workload))
     oldest_first = sorted(late.items(), key=lambda item: (item[1], item[0]))

@@ -6,7 +6,8 @@ of the pod, or from an id that it has carried. And so is each version that shows
 show it no more.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Final
 
 from ...core.evidence.chain import Incarnation, IncarnationState
@@ -92,41 +93,50 @@ class UnwrittenEnds:
 
     def stored_position(self, scope: str, position: int, *, room: int = BEHIND_MAX) -> tuple[int, dict[Workload, int]]:
         """Cap a position below the ends that have just been seen, and list the workloads with older ones; see `behind`."""
-        ends = list(self._ends(scope, position))
-        # A workload is listed with a position of its own namespace's stream, so what it misses in another one holds all.
-        elsewhere = [version - 1 for workload, version, _ in ends if scope and workload[0] != scope]
-        here = (end for end in ends if not scope or end[0][0] == scope)
-        return stored_position(here, max(0, min((position, *elsewhere))), now_s=self._now_s(), room=room)
+        return stored_position(self._ends(scope, position), position, scope=scope, now_s=self._now_s(), room=room)
 
-    def _ends(self, scope: str, position: int) -> Iterable[tuple[Workload, int, float]]:
-        """Yield workload, resourceVersion and time of each end of a managed pod up to a position that is not durable."""
-        for uid, resource_version in list(self.versions.items()):
+    def _ends(self, scope: str, position: int) -> Iterator[tuple[Workload, int, float]]:
+        """Yield workload, resourceVersion and time of each end of a managed pod up to a position that is not durable, the lowest first."""
+        for uid, resource_version in sorted(self.versions.items(), key=itemgetter(1)):
             record = self._records.get(uid) if resource_version <= position else None
             if record is None or (scope and record.namespace != scope):
                 continue
-            workloads = self._workloads(record)
-            if not workloads and record.state is IncarnationState.LIVE:
-                self.drop(uid)
-            for workload in workloads:
-                yield workload, resource_version, self._shown_s.get(uid, record.since_s)
+            for workload in self._waiting(record):
+                yield workload, resource_version, self._since_s(record)
+
+    def _waiting(self, record: PodRecord) -> list[Workload]:
+        """Return whose StaticGroups have yet to write a pod; a live one that none has to is written."""
+        workloads = self._workloads(record)
+        if not workloads and record.state is IncarnationState.LIVE:
+            self.drop(record.uid)
+        return workloads
+
+    def _since_s(self, record: PodRecord) -> float:
+        return self._shown_s.get(record.uid, record.since_s)
 
     def _workloads(self, record: PodRecord) -> list[Workload]:
         """Return the StatefulSets whose StaticGroups must know of a pod: of its end by its name, or by an id that it carried."""
-        counting = {workload for workload, is_unwritten in self._counts(record.incarnation()).items() if is_unwritten}
+        counting = {workload for workload, is_unwritten in self._counts_of(record).items() if is_unwritten}
         if record.state is not IncarnationState.LIVE and self._is_managed(record.namespace, record.pod_name):
             counting.add((record.namespace, record.pod_name.rpartition("-")[0]))
         return sorted(counting)
 
     def is_counted_on(self, record: PodRecord) -> bool:
         """True when a StaticGroup has the pod, or counts on a suspect that carried an id of its own."""
-        return self._is_managed(record.namespace, record.pod_name) or bool(self._counts(record.incarnation()))
+        return self._is_managed(record.namespace, record.pod_name) or bool(self._counts_of(record))
+
+    def _counts_of(self, record: PodRecord) -> Mapping[Workload, bool]:
+        # Most of those that are asked about have died, and unpacking each costs more than the answer.
+        return {} if record.state is IncarnationState.DEAD else self._counts(record.incarnation())
 
     def _counts(self, pod: Incarnation) -> Mapping[Workload, bool]:
         return self._counted_on(pod) if pod.state is not IncarnationState.DEAD and pod.instance_ids else {}
 
     def oldest_unwritten_s(self) -> float | None:
         """Return when the first end of a managed pod was seen that no status holds yet, seconds since the Unix epoch."""
-        return min((since_s for _, _, since_s in self._ends("", NEWEST)), default=None)
+        records = [record for uid in self.versions if (record := self._records.get(uid)) is not None]
+        oldest_first = sorted(records, key=self._since_s)
+        return next((self._since_s(record) for record in oldest_first if self._waiting(record)), None)
 
     def take_durable(self, scope: str, position: int, behind: Mapping[Workload, int]) -> None:
         """Note that another process has written every end of a scope up to a position, of some workloads up to their own."""

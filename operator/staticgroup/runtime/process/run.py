@@ -15,7 +15,7 @@ from typing import Any
 import kopf
 
 from ..operator import Operator
-from . import kube_client, logs
+from . import heap, kube_client, logs
 from .handlers import register
 from .health import HealthServer
 from .settings import Settings
@@ -48,6 +48,7 @@ async def run(settings: Settings) -> int:
         asyncio.create_task(operator.run(), name="operator"),
         asyncio.create_task(stop.wait(), name="stop"),
         asyncio.create_task(_run_kopf(operator, stop), name="kopf"),
+        asyncio.create_task(heap.follow_growth(), name="heap"),
     ]
     try:
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

@@ -101,6 +101,25 @@ def test_list_that_is_full_keeps_the_position_below_those_that_have_no_room() ->
     assert world.book.unwritten.stored_position("", 99, room=5)[0] == 99
 
 
+def test_of_thousands_of_workloads_only_those_are_asked_that_decide_the_position() -> None:
+    """After a start the pods of all are written nowhere, and each renewal of the Lease asks."""
+    world = Moving()
+    for n in range(1000):
+        world.dies(f"w{n}", n + 1)
+    world.now_s += FRESH_S
+    asked: list[str] = []
+
+    def managed(namespace: str, pod_name: str) -> bool:
+        asked.append(pod_name)
+        return True
+
+    world.managed = managed
+    position, behind = world.book.unwritten.stored_position("", 9999, room=64)
+    assert (position, len(behind)) == (64, 64)
+    assert world.book.unwritten.oldest_unwritten_s() == 1000.0
+    assert len(asked) == 66
+
+
 def test_clock_that_goes_back_does_not_keep_the_position() -> None:
     world = Moving()
     world.dies("web", 7)
