@@ -6,7 +6,6 @@ request here goes through `ApiClient.param_serialize` and `rest_client.request` 
 """
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from typing import Any, Final
 import aiohttp
 from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
+from pydantic_core import from_json
 
 from .envelope import is_answer, is_event
 from .outage import Outage
@@ -124,7 +124,7 @@ class WatchStream:
         if not line:
             return None
         try:
-            event = json.loads(line)
+            event = from_json(line)
         except _NO_JSON as error:
             raise aiohttp.ClientPayloadError("the watch stream ended inside an event") from error
         if not isinstance(event, dict) or not is_event(event):
@@ -234,7 +234,7 @@ class Transport:
                 content = await _read(response)
                 if content is None:
                     return _too_large(verb, label, namespace)
-                decoded = json.loads(content)
+                decoded = from_json(content)
         except (*CONNECTION_ERRORS, *_NO_JSON):
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
         if not is_answer(decoded):

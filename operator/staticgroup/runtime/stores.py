@@ -98,6 +98,8 @@ class Stores:
         was_invalid = self.invalid_groups.pop(key, None) is not None
         if before is not None:
             self._unlink(key, before)
+            if before.spec == group.spec:  # nearly always: each write of a status shows the object anew
+                group = group.model_copy(update={"spec": before.spec})
         self.groups[key] = group
         self.by_workload.setdefault((key[0], group.spec.workload_ref.name), set()).add(key)
         self.by_connection.setdefault(group.spec.connection_ref.key(key[0]), set()).add(key)

@@ -175,13 +175,13 @@ class Memories:
             return None
         if memory is None or not is_known:
             self.forget(key)
-            return await self._first_read(key, body)
+            return await self._first_read(key, group, body)
         await self._catch_up(key, memory, body)
         return self._by_key.get(key)
 
-    async def _first_read(self, key: Key, body: dict[str, Any]) -> Memory | None:
+    async def _first_read(self, key: Key, group: StaticGroup, body: dict[str, Any]) -> Memory | None:
         read = StaticGroup.from_wire(body)
-        status = read.status
+        status = _one_of(group.status, read.status)
         if await self._is_outranked(key, status):
             return None
         self.pods.merge(ledger_from(key[0], status, read.metadata.uid, timeline=self.pods.timeline))
@@ -286,7 +286,7 @@ class Memories:
             )
             if not isinstance(answer, KubeProblem):
                 written = StaticGroup.from_wire(answer)
-                memory.status, memory.shown, memory.is_unsure = stamped, written.status, False
+                memory.status, memory.shown, memory.is_unsure = stamped, _one_of(stamped, written.status), False
                 memory.resource_version = written.metadata.resource_version
                 self.metrics.status_writes.inc()
                 if memory.refusal is not None:
@@ -345,10 +345,13 @@ class Memories:
 
 def _share(memory: Memory, status: StaticGroupStatus | None) -> None:
     """Keep one object of a status that is known three times: as it was written, as it was answered, and as the watch shows it."""
-    if status == memory.shown:
-        memory.shown = status
-    if status == memory.status:
-        memory.status = status
+    memory.shown = _one_of(status, memory.shown)
+    memory.status = _one_of(status, memory.status)
+
+
+def _one_of(known: StaticGroupStatus | None, other: StaticGroupStatus | None) -> StaticGroupStatus | None:
+    """Return the one that is kept already where both are equal, because each costs several KiB, and the other one where they are not."""
+    return known if known == other else other
 
 
 def _is_put_back(body: dict[str, Any]) -> bool:
