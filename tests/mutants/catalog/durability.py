@@ -17,7 +17,7 @@ DURABLE = (
         "kube/pods/unwritten.py",
         OTHER_NAMES,
         (
-            "counting = {workload for workload, is_unwritten in self._counts(record.incarnation()).items() if is_unwritten}",
+            "counting = {workload for workload, is_unwritten in self._counts_of(record).items() if is_unwritten}",
             "counting = set()",
         ),
     ),
@@ -82,7 +82,7 @@ DURABLE = (
         "suspects of other names purged",
         "kube/pods/unwritten.py",
         ODD,
-        (" or bool(self._counts(record.incarnation()))", ""),
+        (" or bool(self._counts_of(record))", ""),
     ),
     mutant(
         "suspects durable when no session can be left",

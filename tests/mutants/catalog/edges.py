@@ -88,6 +88,18 @@ EDGES = (
         ("record is not None and (record.state is not written.state or not", "record is not None and (not"),
     ),
     mutant(
+        "position passes who has no room",
+        "kube/pods/behind.py",
+        BOOK,
+        ("        if len(late) > room:\n", "        if len(late) >= room:\n"),
+    ),
+    mutant(
+        "position decided by ends in the order in which they were seen",
+        "kube/pods/unwritten.py",
+        BOOK,
+        ("sorted(self.versions.items(), key=itemgetter(1))", "list(self.versions.items())"),
+    ),
+    mutant(
         "workload whose history is gone goes on like the others",
         "kube/pods/behind.py",
         BEHIND,

@@ -69,9 +69,9 @@ LIVING = (
     ),
     mutant(
         "workload behind in a stream that is not its own",
-        "kube/pods/unwritten.py",
+        "kube/pods/behind.py",
         CARRIED,
-        ("elsewhere = [version - 1 for workload, version, _ in ends if scope and workload[0] != scope]", "elsewhere: list[int] = []"),
+        ("        if scope and workload[0] != scope:\n", "        if False:\n"),
     ),
     mutant(
         "ids of an entry cut by the alphabet",

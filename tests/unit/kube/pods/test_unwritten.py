@@ -101,6 +101,15 @@ def test_list_that_is_full_keeps_the_position_below_those_that_have_no_room() ->
     assert world.book.unwritten.stored_position("", 99, room=5)[0] == 99
 
 
+def test_ends_that_were_seen_in_another_order_than_they_came_in_hold_the_position_all_the_same() -> None:
+    """A LIST shows them in the order of their names."""
+    world = Moving()
+    for resource_version in (30, 20, 10):
+        world.dies(f"w{resource_version}", resource_version)
+    world.now_s += FRESH_S
+    assert world.book.unwritten.stored_position("", 99, room=1) == (19, {("shop", "w10"): 9})
+
+
 def test_of_thousands_of_workloads_only_those_are_asked_that_decide_the_position() -> None:
     """After a start the pods of all are written nowhere, and each renewal of the Lease asks."""
     world = Moving()
