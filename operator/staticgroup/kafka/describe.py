@@ -19,8 +19,9 @@ from ..core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from .answers import BrokerNode, DescribedGroup, ListGroupsAnswer
 from .connection import FRAME_MAX_MIB, BrokerConnection
 from .errors import Code, Recovery, Refusal, problem_of, refusal, verdict_of
+from .listings import Listings
 from .pool import GROUPS_PER_REQUEST, REMEMBERED_GROUPS_MAX, ClusterPool
-from .wire import ELEMENTS_MAX, Api, Call, consumer_group_describe, describe_groups, list_groups, streams_group_describe
+from .wire import ELEMENTS_MAX, Api, Call, consumer_group_describe, describe_groups, streams_group_describe
 
 WINDOW_S = 0.005
 """Calls that begin within this time share requests."""
@@ -58,6 +59,10 @@ _HOW: Final[Mapping[GroupType, _How]] = {
         frozenset({"NotReady", "Assigning", "Reconciling", "Stable", "Empty"}),
     ),
 }
+
+_TYPES: Final = {group_type.value.lower(): group_type for group_type in GroupType}
+_HINTED: Final = {group_type.value.lower(): group_type for group_type in _HOW}
+"""What a describe can prove or belie."""
 
 Pause = Callable[[float], Awaitable[None]]
 Described = GroupView | KafkaProblem
@@ -137,6 +142,7 @@ class GroupReader:
         self._pause = pause
         self._rng = rng
         self._sizes = BatchSizes()
+        self._listings = Listings(pool)
         self._waiting: dict[str, asyncio.Future[Described]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -232,12 +238,14 @@ class GroupReader:
         readings = await self._ask_once(node, group_ids, deadline_s)
         changed = [g for g, r in readings.items() if isinstance(r, Refusal) and r.recovery is Recovery.READ_TYPE]
         if changed:
+            self._listings.forget()
             for group_id in changed:
                 self._pool.types.pop(group_id, None)
             readings |= await self._ask_once(node, changed, deadline_s)
         for group_id, reading in readings.items():
             # A call that is not served any more tells nothing of a group that has another type by now.
             if isinstance(reading, Refusal) and reading.problem.kind is KafkaProblemKind.BROKER_TOO_OLD:
+                self._listings.forget()
                 self._pool.types.pop(group_id, None)
         return {group_id: _without_read_type(reading) for group_id, reading in readings.items()}
 
@@ -269,16 +277,20 @@ class GroupReader:
     async def _list(
         self, node: BrokerNode, group_ids: Sequence[str], deadline_s: float
     ) -> dict[str, Listing | Refusal]:
-        """Take the types that are known and ask ListGroups, once, for the others."""
+        """Take the types that are known, then those that others have heard of lately, and ask ListGroups for the rest."""
         known = self._pool.types
         listings: dict[str, Listing | Refusal] = {
             g: Listing(group_type=known[g], is_listed=True) for g in group_ids if g in known
         }
+        listings |= {
+            g: Listing(group_type=_HINTED[told.lower()], is_listed=True)
+            for g in group_ids
+            if g not in listings and (told := self._listings.hints.get(g, "")).lower() in _HINTED
+        }
         unknown = [g for g in group_ids if g not in listings]
         if not unknown:
             return listings
-        connection = await self._pool.connection_to(node, deadline_s)
-        answer = await connection.call(list_groups(), deadline_s)
+        answer = await self._listings.ask(node, deadline_s)
         if answer.error_code != Code.NONE:
             return listings | {g: self._refuse(Api.LIST_GROUPS, answer.error_code, g) for g in unknown}
         return listings | _read_listing(answer, unknown)
@@ -351,7 +363,6 @@ class GroupReader:
 
 
 def _read_listing(answer: ListGroupsAnswer, group_ids: Sequence[str]) -> dict[str, Listing | Refusal]:
-    types = {group_type.value.lower(): group_type for group_type in GroupType}
     listings: dict[str, Listing | Refusal] = {}
     for group_id in group_ids:
         told = answer.types.get(group_id)
@@ -359,8 +370,8 @@ def _read_listing(answer: ListGroupsAnswer, group_ids: Sequence[str]) -> dict[st
             listings[group_id] = Listing(group_type=None, is_listed=told is not None)
         elif told is None:
             listings[group_id] = Listing(group_type=GroupType.ABSENT, is_listed=False)
-        elif told.lower() in types:
-            listings[group_id] = Listing(group_type=types[told.lower()], is_listed=True)
+        elif told.lower() in _TYPES:
+            listings[group_id] = Listing(group_type=_TYPES[told.lower()], is_listed=True)
         else:
             listings[group_id] = _unsupported(group_id, None)
     return listings

@@ -1,0 +1,76 @@
+"""Ask brokers which groups they coordinate, once for many readings.
+
+Why: ListGroups cannot be asked about one group. In a cluster of 10,000 an answer takes a tenth of a second to check and
+decode, and each group that does not exist, and after a start each that does, calls for one. Two ideas. Readings share an
+answer that was asked for after they began: one is on its way at a time, and whoever comes meanwhile waits for the next. And
+what an answer tells of the types of other groups is a hint for a while, which a describe proves or belies; that a group is
+not in it is believed of an answer that is new only.
+Source: KIP-518, KIP-848 (ListGroups v4, v5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from .answers import BrokerNode, ListGroupsAnswer
+from .errors import Code
+from .pool import ClusterPool
+from .wire import list_groups
+
+HINT_S = 15.0
+"""How long the types of all groups are kept: through a start, and no longer, because they take a MiB for 10,000 groups."""
+
+
+class Listings:
+    """The answers to ListGroups of the brokers of one cluster.
+
+    Attributes
+    ----------
+    hints: the type of each group as its broker wrote it lately, group id to type.
+    """
+
+    def __init__(self, pool: ClusterPool) -> None:
+        self.hints: Mapping[str, str] = {}
+        self._pool = pool
+        self._next: dict[BrokerNode, asyncio.Task[ListGroupsAnswer]] = {}
+        self._turns: dict[BrokerNode, asyncio.Lock] = {}
+        self._tasks: set[asyncio.Task[ListGroupsAnswer]] = set()
+
+    async def ask(self, node: BrokerNode, deadline_s: float) -> ListGroupsAnswer:
+        """Return an answer that was asked for after this call; raises Refusal.
+
+        Parameters
+        ----------
+        deadline_s: of the loop's clock.
+        """
+        asked = self._next.get(node)
+        if asked is None:
+            asked = self._next[node] = asyncio.create_task(self._ask(node, deadline_s))
+            self._tasks.add(asked)
+            asked.add_done_callback(self._note_end)
+        return await asyncio.shield(asked)
+
+    async def _ask(self, node: BrokerNode, deadline_s: float) -> ListGroupsAnswer:
+        async with self._turns.setdefault(node, asyncio.Lock()):
+            del self._next[node]  # what is sent now may be older than whoever comes from here on
+            connection = await self._pool.connection_to(node, deadline_s)
+            answer = await connection.call(list_groups(), deadline_s)
+        if answer.error_code == Code.NONE and answer.version >= 5:
+            self.hints = answer.types
+            asyncio.get_running_loop().call_later(HINT_S, self._forget, answer.types)
+        return answer
+
+    def forget(self) -> None:
+        """Drop all hints: one was belied."""
+        self.hints = {}
+
+    def _forget(self, hints: Mapping[str, str]) -> None:
+        if self.hints is hints:
+            self.forget()
+
+    def _note_end(self, asked: asyncio.Task[ListGroupsAnswer]) -> None:
+        """Let a question go, and its problem, for which nobody may wait any more."""
+        self._tasks.discard(asked)
+        if not asked.cancelled():
+            asked.exception()

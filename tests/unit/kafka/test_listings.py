@@ -1,0 +1,131 @@
+"""ListGroups tells of all groups of a broker at once, so readings share it, and none is told that a group is absent by an old answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
+from staticgroup.kafka import listings
+from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
+from staticgroup.kafka.wire import Api
+from unit.kafka.fake_broker import CLOSE, KAFKA_3_7, Cluster, FakeBroker, Group
+
+from .gateway_script import first_then, kind
+
+
+def type_of(reading: GroupView | KafkaProblem) -> GroupType:
+    assert isinstance(reading, GroupView), reading
+    return reading.group_type
+
+
+async def test_groups_that_another_reading_was_told_of_are_not_listed_again(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="consumer", members=[("m", "i")])}
+    cluster.groups |= {"c": Group(type="streams", members=[("m", "i")])}
+    assert type_of(await gateway.describe(settings, "a")) is GroupType.CLASSIC
+    assert type_of(await gateway.describe(settings, "b")) is GroupType.CONSUMER
+    assert type_of(await gateway.describe(settings, "c")) is GroupType.STREAMS
+    assert broker.count(Api.LIST_GROUPS) == 1
+
+
+@pytest.mark.parametrize(("told", "is_now"), [("consumer", "classic"), ("classic", "consumer"), ("streams", "classic")])
+async def test_group_that_has_another_type_than_another_reading_was_told_is_listed_anew(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, told: str, is_now: str
+) -> None:
+    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type=told, members=[("m", "i")])}
+    await gateway.describe(settings, "a")
+    cluster.groups["b"].type = is_now
+    assert type_of(await gateway.describe(settings, "b")) is GroupType(is_now.title())
+    assert broker.count(Api.LIST_GROUPS) == 2
+
+
+async def test_group_that_has_gone_since_another_reading_was_told_of_it_is_absent(
+    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(members=[("m", "i")])}
+    await gateway.describe(settings, "a")
+    del cluster.groups["b"]
+    assert type_of(await gateway.describe(settings, "b")) is GroupType.ABSENT
+
+
+async def test_group_that_came_after_a_listing_is_seen_though_that_did_not_show_it(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    cluster.groups["a"] = Group(members=[("m", "i")])
+    await gateway.describe(settings, "a")
+    cluster.groups["b"] = Group(type="consumer", members=[("m", "i")])
+    assert type_of(await gateway.describe(settings, "b")) is GroupType.CONSUMER
+    assert broker.count(Api.LIST_GROUPS) == 2
+
+
+async def test_share_group_that_has_become_a_consumer_group_is_read_as_one(
+    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    """No describe of ours would belie the hint."""
+    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="share")}
+    await gateway.describe(settings, "a")
+    cluster.groups["b"] = Group(members=[("m", "i")])
+    assert type_of(await gateway.describe(settings, "b")) is GroupType.CLASSIC
+
+
+async def test_readings_that_come_while_a_listing_is_on_its_way_share_the_next_one(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    """A group is made after the first was answered: whoever asks from then on is told of it."""
+    broker.held = asyncio.Event()
+    broker.held.set()
+    await gateway.describe(settings, "warm")
+    listing, is_asked = broker._list_groups, asyncio.Event()
+
+    def hold(request: Any, version: int) -> Any:
+        if not is_asked.is_set():
+            is_asked.set()
+            broker.held = asyncio.Event()
+        return listing(request, version)
+
+    broker.handlers[Api.LIST_GROUPS] = hold
+    early = asyncio.ensure_future(gateway.describe(settings, "early"))
+    await is_asked.wait()
+    cluster.groups["late-0"] = Group(type="consumer", members=[("m", "i")])
+    late = []
+    for n in range(5):
+        late.append(asyncio.ensure_future(gateway.describe(settings, f"late-{n}")))
+        await asyncio.sleep(0.02)
+    broker.held.set()
+    assert type_of(await early) is GroupType.ABSENT
+    assert [type_of(reading) for reading in await asyncio.gather(*late)] == [GroupType.CONSUMER, *[GroupType.ABSENT] * 4]
+    assert broker.count(Api.LIST_GROUPS) == 3
+
+
+async def test_listing_that_breaks_off_is_asked_for_again_by_each_that_shared_it(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    broker.handlers[Api.LIST_GROUPS] = first_then(lambda _request, _version: CLOSE, broker._list_groups)
+    readings = await asyncio.gather(*(gateway.describe(settings, f"g-{n}") for n in range(3)))
+    assert {type_of(reading) for reading in readings} == {GroupType.ABSENT}
+
+
+async def test_brokers_that_do_not_tell_types_give_no_hints(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    broker.versions = dict(KAFKA_3_7)
+    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="consumer", members=[("m", "i")])}
+    assert type_of(await gateway.describe(settings, "a")) is GroupType.CLASSIC
+    assert kind(await gateway.describe(settings, "b")) is KafkaProblemKind.BROKER_TOO_OLD
+
+
+async def test_hints_are_kept_for_a_while_only(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would weigh as much as all groups of the cluster."""
+    monkeypatch.setattr(listings, "HINT_S", 0.0)
+    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(members=[("m", "i")])}
+    await gateway.describe(settings, "a")
+    await asyncio.sleep(0.01)
+    await gateway.describe(settings, "b")
+    assert broker.count(Api.LIST_GROUPS) == 2
