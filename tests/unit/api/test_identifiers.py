@@ -1,5 +1,7 @@
 """Ids from ordinals and back: the ground on which 'expected', 'departed' and 'foreign' stand."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -43,6 +45,25 @@ def schemes(draw: st.DrawFn) -> IdScheme:
 def test_every_issued_id_leads_back_to_its_ordinal_and_to_no_other(scheme: IdScheme, ordinal: int) -> None:
     for instance_id in scheme.ids_of(Ordinal(ordinal)):
         assert scheme.ordinal_of(instance_id) == ordinal
+
+
+@st.composite
+def near_an_id(draw: st.DrawFn, scheme: IdScheme) -> str:
+    """Draw an id of a scheme, or what differs from one by little."""
+    ordinal = draw(st.sampled_from(["0", "00", "07", "1", "10", "21", "2147483648", "²", ""]))
+    pod = scheme.template.replace("{podName}", f"{scheme.workload_name}-{ordinal}").replace("{ordinal}", ordinal)
+    text = pod + draw(st.sampled_from(scheme.env_suffixes)) + draw(st.sampled_from(scheme.suffixes) | suffix_texts | literals)
+    at = draw(st.integers(0, len(text)))
+    return draw(st.sampled_from([text, text[:at], text[at:], text[:at] + draw(literals) + text[at:], text + "\n"]))
+
+
+@given(scheme=schemes(), data=st.data())
+def test_id_is_read_without_a_pattern_as_the_pattern_of_its_template_reads_it(scheme: IdScheme, data: st.DataObject) -> None:
+    with_pattern = replace(scheme)
+    object.__setattr__(with_pattern, "_ends", None)
+    text = data.draw(near_an_id(scheme))
+    assert scheme.ordinal_of(text) == with_pattern.ordinal_of(text)
+    assert scheme.appended_to(text) == with_pattern.appended_to(text)
 
 
 @given(scheme=schemes(), start=st.integers(0, 10_000), replicas=st.integers(0, 12))

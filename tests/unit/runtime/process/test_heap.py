@@ -6,21 +6,25 @@
 import asyncio
 import gc
 import json
+import weakref
 
 import pytest
 
-from staticgroup.runtime.process.heap import GROWTH, follow_growth
+from staticgroup.runtime.process.heap import GROWTH, GROWTH_MAX_BLOCKS, LONG_S, follow_growth
 
 PAGE = json.dumps([{"metadata": {"labels": {str(n): [n]}}} for n in range(20_000)])
 
 
 class Blocks:
-    """A heap whose size is told: what it is at each look, then the end."""
+    """A heap whose size is told: what it is at each count, then the end. A look at it takes `look_s`."""
 
-    def __init__(self, *sizes: int, garbage: int = 0) -> None:
+    def __init__(self, *sizes: int, garbage: int = 0, look_s: float = 0.0) -> None:
         self.sizes = list(sizes)
         self.garbage = garbage
+        self.look_s = look_s
+        self.now_s = 0.0
         self.collected_at: list[int] = []
+        self.frozen_at: list[int] = []
 
     def count(self) -> int:
         return self.sizes[0]
@@ -28,6 +32,10 @@ class Blocks:
     def collect(self) -> None:
         self.collected_at.append(self.sizes[0])
         self.sizes[0] -= self.garbage
+        self.now_s += self.look_s
+
+    def freeze(self) -> None:
+        self.frozen_at.append(self.sizes[0])
 
     async def sleep(self, delay_s: float) -> None:
         del self.sizes[0]
@@ -35,11 +43,16 @@ class Blocks:
             raise asyncio.CancelledError
 
 
-async def _collected(*sizes: int, garbage: int = 0) -> list[int]:
-    heap = Blocks(*sizes, garbage=garbage)
+async def _followed(heap: Blocks) -> Blocks:
     with pytest.raises(asyncio.CancelledError):
-        await follow_growth(blocks=heap.count, collect=heap.collect, sleep=heap.sleep)
-    return heap.collected_at
+        await follow_growth(
+            blocks=heap.count, collect=heap.collect, freeze=heap.freeze, clock_s=lambda: heap.now_s, sleep=heap.sleep
+        )
+    return heap
+
+
+async def _collected(*sizes: int, garbage: int = 0) -> list[int]:
+    return (await _followed(Blocks(*sizes, garbage=garbage))).collected_at
 
 
 async def test_nothing_is_looked_through_while_the_heap_does_not_grow_by_a_quarter() -> None:
@@ -57,6 +70,40 @@ async def test_what_was_garbage_counts_as_growth_again() -> None:
 
 async def test_heap_that_has_shrunk_is_looked_through_when_it_grows_from_there() -> None:
     assert await _collected(1000, 400, 500) == [500]
+
+
+async def test_large_heap_is_looked_at_for_each_step_of_growth() -> None:
+    at = 10 * GROWTH_MAX_BLOCKS
+    heap = await _followed(Blocks(at, at + GROWTH_MAX_BLOCKS - 1, at + GROWTH_MAX_BLOCKS, at + GROWTH_MAX_BLOCKS + 1))
+    assert heap.collected_at == [at + GROWTH_MAX_BLOCKS]
+
+
+async def test_what_a_long_look_leaves_is_not_looked_through_again() -> None:
+    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, look_s=LONG_S + 0.01))
+    assert (heap.collected_at, heap.frozen_at) == ([1250, 2000], [1200, 1950])
+    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, look_s=LONG_S - 0.01))
+    assert (heap.collected_at, heap.frozen_at) == ([1250, 2000], [])
+
+
+async def test_objects_that_are_set_apart_end_by_their_reference_counts_and_are_given_back_at_the_end() -> None:
+    class Pod:
+        pass
+
+    pod, ended = Pod(), []
+    weakref.finalize(pod, ended.append, True)
+    sizes = iter([1000, 1250, 1250, 1250])
+
+    async def sleep(delay_s: float) -> None:
+        nonlocal pod
+        if gc.get_freeze_count():
+            del pod
+            assert ended
+            raise asyncio.CancelledError
+
+    clock = iter([0.0, 1.0])
+    with pytest.raises(asyncio.CancelledError):
+        await follow_growth(blocks=lambda: next(sizes), clock_s=lambda: next(clock), sleep=sleep)
+    assert not gc.get_freeze_count()
 
 
 def _looks_at_all() -> int:
