@@ -22,6 +22,8 @@ from coordinator_model.wire.listener import Listener
 MEMBER_CLIENT_ID = "bench-member"
 """Of the members; whatever else asks is the operator."""
 TOPIC = "orders"
+SESSION_MS = 6 * 3_600_000
+"""The half hour that brokers allow by default is over before 100,000 pods are made, and all members were gone by then."""
 INITIAL_DELAY_MS = 500
 """Members of one group begin closer together than this, so that a group forms in one rebalance."""
 
@@ -35,7 +37,7 @@ class CountingListener(Listener):
     """
 
     def __init__(self) -> None:
-        settings = BrokerSettings(group_initial_rebalance_delay_ms=INITIAL_DELAY_MS)
+        settings = BrokerSettings(group_initial_rebalance_delay_ms=INITIAL_DELAY_MS, group_max_session_timeout_ms=SESSION_MS)
         super().__init__(settings, topics={TOPIC: 12}, observe=self._see, complain=_complain)
         self.calls: Counter[str] = Counter()
         self.leave_requests = 0

@@ -1,7 +1,7 @@
 """Static members of classic groups over the wire: they join, and come back under their ids after a restart.
 
-One idea: a member needs its connection only while it joins. Its session is the longest that brokers allow, so that a run
-needs no heartbeats, which would measure this program instead of the operator.
+One idea: a member needs its connection only while it joins. Its session outlasts the whole run, so that it needs no
+heartbeats, which would measure this program instead of the operator.
 Source: ConsumerProtocol (version 0 of subscription and assignment), KIP-345.
 """
 
@@ -14,9 +14,8 @@ from typing import Any
 
 from coordinator_model.wire.codec import Api, decode, encode, request_type, response_type
 
-from .coordinator import MEMBER_CLIENT_ID, TOPIC
+from .coordinator import MEMBER_CLIENT_ID, SESSION_MS, TOPIC
 
-SESSION_MS = 1_800_000
 JOIN_VERSION, SYNC_VERSION = 9, 5
 REBALANCE_IN_PROGRESS = 27
 ATTEMPTS_MAX = 20

@@ -130,13 +130,20 @@ class Run:
         self.operator.start()
         await self._issue_ids()
         say(f"   … {size.groups} StaticGroups are there")
-        await self._form(self.groups)
-        say(f"   … {size.groups * size.pods_per_group} members have joined")
-        await at_once(pods_of(self.groups), lambda p: self.fleet.begin_pod(*p))
-        await at_once(self.groups, self.fleet.tell_workload)
-        say(f"   … {size.groups * size.pods_per_group} pods run")
+        async with asyncio.TaskGroup() as tasks:  # one half waits for the broker, and the other one for the API server
+            tasks.create_task(self._join())
+            tasks.create_task(self._run_pods())
         await self._all_joined()
         self.details["first_life"] = self.operator.memory() | {"cpu_s": self.operator.cpu_s()}
+
+    async def _join(self) -> None:
+        await self._form(self.groups)
+        say(f"   … {self.size.groups * self.size.pods_per_group} members have joined")
+
+    async def _run_pods(self) -> None:
+        await at_once(pods_of(self.groups), lambda p: self.fleet.begin_pod(*p))
+        await at_once(self.groups, self.fleet.tell_workload)
+        say(f"   … {self.size.groups * self.size.pods_per_group} pods run")
 
     async def _issue_ids(self) -> None:
         """Take the ids from the statuses, as the admission policy does."""
