@@ -26,6 +26,9 @@ _CLOCK_SLACK_S = 0.001
 """A timer may come as much too early as the clock is coarse."""
 LATE_AFTER_S = 1.0
 """A round that lasts so long gives its place to another; a healthy one takes a fraction of it."""
+BUSY_LAG_S = 0.05
+"""A timer that comes so much too late tells that this process is busy. Then rounds last long because they wait for it and not for
+somebody silent, and more of them at once would only make each longer: with eighty, the Lease was not renewed in time."""
 Key = turns.Key
 
 
@@ -173,7 +176,7 @@ class WorkQueue:
 
     async def _run(self, key: Key, entry: _Entry) -> None:
         result = Result(failed=True)
-        entry.late_timer = asyncio.get_running_loop().call_later(LATE_AFTER_S, self._grow_late, key, entry)
+        self._look_for_lateness(key, entry)
         try:
             result = await self._result(key)
         finally:
@@ -197,12 +200,17 @@ class WorkQueue:
             self.on_given_up(key)
         return Result(failed=True)
 
+    def _look_for_lateness(self, key: Key, entry: _Entry) -> None:
+        entry.late_timer = asyncio.get_running_loop().call_later(LATE_AFTER_S, self._grow_late, key, entry)
+
     def _grow_late(self, key: Key, entry: _Entry) -> None:
         """Let others have the place of a round that lasts long; as long as it must keep it, ask again."""
-        if self._turns.grow_late(key):
+        assert entry.late_timer is not None
+        is_busy = asyncio.get_running_loop().time() - entry.late_timer.when() > BUSY_LAG_S
+        if not is_busy and self._turns.grow_late(key):
             self._dispatch_soon()
         else:
-            entry.late_timer = asyncio.get_running_loop().call_later(LATE_AFTER_S, self._grow_late, key, entry)
+            self._look_for_lateness(key, entry)
 
     @staticmethod
     def _count(entry: _Entry, result: Result) -> None:
