@@ -181,7 +181,8 @@ class WorkQueue:
             result = await self._result(key)
         finally:
             entry.running = False
-            entry.late_timer.cancel()
+            if entry.late_timer is not None:
+                entry.late_timer.cancel()
             self._turns.end(key, failed=result.failed)
         self._finish(key, entry, result)
         self._dispatch_soon()

@@ -88,6 +88,12 @@ EDGES = (
         ("record is not None and (record.state is not written.state or not", "record is not None and (not"),
     ),
     mutant(
+        "busy process has more rounds at once",
+        "runtime/work_queue.py",
+        ("tests/unit/runtime/test_work_queue.py",),
+        ("if not is_busy and self._turns.grow_late(key):", "if self._turns.grow_late(key):"),
+    ),
+    mutant(
         "position passes who has no room",
         "kube/pods/behind.py",
         BOOK,
