@@ -25,7 +25,7 @@ _LEGAL_INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ORDINAL = re.compile(r"0|[1-9][0-9]*")
 _REST = re.compile(r"(?:[._-][a-zA-Z0-9._-]*)?")
-_OF_POD = re.compile(r"\{podName\}|\{ordinal\}")
+_OF_POD = re.compile(r"(\{podName\}|\{ordinal\})")
 PATTERNS_MAX = 1024
 """Patterns that are kept for the rest of a round, of as many StaticGroups as may be worked on at once."""
 PLACEHOLDERS = frozenset({"podName", "ordinal", "namespace", "workloadName", "groupName", "scope"})
@@ -281,9 +281,11 @@ class IdScheme:
         own = sorted(self.env_suffixes, key=len, reverse=True)
         if self._ends is not None:
             split = _split(instance_id, *self._ends)
-            rests = (split[1][len(s) :] for s in own if split[1].startswith(s)) if split is not None else ()
-            rest = next((rest for rest in rests if _REST.fullmatch(rest)), None)
-            return (split[0], rest) if split is not None and rest is not None else None
+            if split is None:
+                return None
+            ordinal, suffixes = split
+            rests = (suffixes[len(suffix) :] for suffix in own if suffixes.startswith(suffix))
+            return next(((ordinal, rest) for rest in rests if _REST.fullmatch(rest)), None)
         found = _inverse(self.template, self.workload_name, f"{_any_of(own)}(?P<rest>{_REST.pattern})").fullmatch(instance_id)
         return (Ordinal(int(found["ordinal"])), found["rest"]) if found else None
 
@@ -298,12 +300,14 @@ def _ends_of(template: str, workload_name: str) -> tuple[str, str] | None:
 
     Notes
     -----
-    Such ids are read without a pattern, of which two for each StaticGroup are 3 KiB and take as long to make as a tenth of a round.
+    The ids of all others are read without a pattern, of which two for each StaticGroup are 3 KiB and took a twentieth of a first
+    round to make.
     """
-    before, *after = _OF_POD.split(template)
-    if len(after) != 1 or after[0][:1].isdigit():
+    before, *rest = _OF_POD.split(template)
+    if len(rest) != 2 or rest[1][:1].isdigit():
         return None
-    return (f"{before}{workload_name}-" if "{podName}" in template else before), after[0]
+    placeholder, after = rest
+    return (f"{before}{workload_name}-" if placeholder == "{podName}" else before), after
 
 
 def _split(instance_id: str, before: str, after: str) -> tuple[Ordinal, str] | None:
@@ -321,7 +325,7 @@ def _inverse(template: str, workload_name: str, suffix_pattern: str) -> re.Patte
     """Compile the template into the pattern of its ids; a repeated placeholder must repeat the same ordinal."""
     parts: list[str] = []
     ordinal = f"(?P<ordinal>{_ORDINAL.pattern})"
-    for text in re.split(r"(\{podName\}|\{ordinal\})", template):
+    for text in _OF_POD.split(template):
         if text not in {"{podName}", "{ordinal}"}:
             parts.append(re.escape(text))
             continue

@@ -285,7 +285,7 @@ class GroupReader:
         listings |= {
             g: Listing(group_type=_HINTED[told.lower()], is_listed=True)
             for g in group_ids
-            if g not in listings and (told := self._listings.hints.get(g, "")).lower() in _HINTED
+            if g not in listings and (told := self._listings.hint(node, g)).lower() in _HINTED
         }
         unknown = [g for g in group_ids if g not in listings]
         if not unknown:

@@ -42,8 +42,9 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
 CONNECTION_ERRORS: Final = (aiohttp.ClientError, TimeoutError, OSError)
-_NO_JSON: Final = (ValueError, RecursionError)
-"""What is no JSON, or is nested more deeply than any object."""
+_NO_JSON: Final = ValueError
+"""What is no JSON, or is nested more deeply than any object. The parser refuses half of a surrogate pair, too, for which API servers send
+U+FFFD (seen on 1.36.3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +236,7 @@ class Transport:
                 if content is None:
                     return _too_large(verb, label, namespace)
                 decoded = from_json(content)
-        except (*CONNECTION_ERRORS, *_NO_JSON):
+        except (*CONNECTION_ERRORS, _NO_JSON):
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
         if not is_answer(decoded):
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))

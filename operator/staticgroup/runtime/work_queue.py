@@ -28,7 +28,7 @@ LATE_AFTER_S = 1.0
 """A round that lasts so long gives its place to another; a healthy one takes a fraction of it."""
 BUSY_LAG_S = 0.05
 """A timer that comes so much too late tells that this process is busy. Then rounds last long because they wait for it and not for
-somebody silent, and more of them at once would only make each longer: with eighty, the Lease was not renewed in time."""
+somebody silent, and more of them at once would only make each longer, and all else that waits for the loop: the Lease was lost so."""
 Key = turns.Key
 
 

@@ -39,6 +39,8 @@ ROUNDS = (
     "tests/unit/runtime/test_reconciler.py",
     "tests/unit/runtime/test_reconciler_writers.py",
     "tests/unit/runtime/test_reconciler_memory.py",
+    "tests/unit/runtime/test_secrets_in_rounds.py",
+    "tests/unit/runtime/test_staticgroups_made_again.py",
 )
 QUEUE = ("tests/unit/runtime/test_work_queue.py",)
 FAIRNESS = ("tests/unit/runtime/test_fairness.py",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from staticgroup.kafka import listings
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import CLOSE, KAFKA_3_7, Cluster, FakeBroker, Group
+from unit.kafka.fake_broker import CLOSE, KAFKA_3_7, Cluster, FakeBroker, Group, respond
 
 from .gateway_script import first_then, kind
 
@@ -108,6 +109,68 @@ async def test_listing_that_breaks_off_is_asked_for_again_by_each_that_shared_it
     broker.handlers[Api.LIST_GROUPS] = first_then(lambda _request, _version: CLOSE, broker._list_groups)
     readings = await asyncio.gather(*(gateway.describe(settings, f"g-{n}") for n in range(3)))
     assert {type_of(reading) for reading in readings} == {GroupType.ABSENT}
+
+
+async def test_listing_that_is_refused_once_is_asked_for_again_by_each_that_shared_it(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    """COORDINATOR_LOAD_IN_PROGRESS, as after a fail-over; what it lists is no hint then, and no absence."""
+    cluster.groups["a"] = Group(type="consumer", members=[("m", "i")])
+    loading = first_then(
+        lambda _request, version: respond(Api.LIST_GROUPS, version, error_code=14, groups=()), broker._list_groups
+    )
+    broker.handlers[Api.LIST_GROUPS] = loading
+    a, b = await asyncio.gather(gateway.describe(settings, "a"), gateway.describe(settings, "b"))
+    assert (type_of(a), type_of(b)) == (GroupType.CONSUMER, GroupType.ABSENT)
+
+
+async def test_readings_that_are_cut_off_while_a_listing_is_on_its_way_leave_the_next_ones_alone(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    cluster.groups["a"] = Group(members=[("m", "i")])
+    broker.held = asyncio.Event()
+    broker.held.set()
+    await gateway.describe(settings, "warm")
+    broker.held.clear()
+    cut = [asyncio.ensure_future(gateway.describe(settings, f"g-{n}")) for n in range(3)]
+    await asyncio.sleep(0.05)
+    for reading in cut:
+        reading.cancel()
+    await asyncio.gather(*cut, return_exceptions=True)
+    broker.held.set()
+    assert type_of(await gateway.describe(settings, "a")) is GroupType.CLASSIC
+
+
+async def test_broker_that_is_silent_about_its_groups_keeps_each_reading_for_its_own_time_only(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    settings = replace(settings, request_timeout_s=0.4)
+    await gateway.describe(settings, "warm")
+    broker.held = asyncio.Event()
+    began_s, readings = asyncio.get_running_loop().time(), []
+    for n in range(4):
+        readings.append(asyncio.ensure_future(gateway.describe(settings, f"g-{n}")))
+        await asyncio.sleep(0.05)
+    assert {kind(reading) for reading in await asyncio.gather(*readings)} == {KafkaProblemKind.UNREACHABLE}
+    assert asyncio.get_running_loop().time() - began_s < 3 * settings.request_timeout_s
+    broker.held.set()
+    async with asyncio.timeout(10):  # who was silent is left alone for as long as it was
+        while isinstance(reading := await gateway.describe(settings, "g-0"), KafkaProblem):  # noqa: ASYNC110 - only asking tells
+            await asyncio.sleep(0.05)
+    assert type_of(reading) is GroupType.ABSENT
+
+
+async def test_hint_of_one_broker_is_none_at_another(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    other = await FakeBroker(cluster, node_id=2).start()
+    cluster.groups |= {name: Group(members=[("m", "i")]) for name in ("a", "b", "c")}
+    await gateway.describe(settings, "a")
+    cluster.coordinator = 2
+    assert type_of(await gateway.describe(settings, "b")) is GroupType.CLASSIC
+    cluster.coordinator = 1
+    assert type_of(await gateway.describe(settings, "c")) is GroupType.CLASSIC
+    assert (broker.count(Api.LIST_GROUPS), other.count(Api.LIST_GROUPS)) == (1, 1)
 
 
 async def test_brokers_that_do_not_tell_types_give_no_hints(

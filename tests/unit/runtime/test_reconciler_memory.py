@@ -1,4 +1,4 @@
-"""What rounds remember: verification after the acknowledgement, restarts, re-created objects, rotated Secrets."""
+"""What rounds remember: verification after the acknowledgement, and what outlasts a restart."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import pytest
 from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.evidence.chain import IncarnationState
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.work_queue import Result
 from unit.core.builders import NOW_S
 
-from .operator_world import CANARY, KEY, UNREACHABLE, OperatorWorld, departing, static_group
+from .operator_world import KEY, UNREACHABLE, OperatorWorld, departing, static_group
 
 # verification (step 7) --------------------------------------------------------------------------------------------
 
@@ -162,29 +161,6 @@ async def test_hold_window_starts_again_after_a_restart_and_never_shortens() -> 
     assert len(world.left) == 1
 
 
-async def test_recreated_staticgroup_starts_with_an_empty_memory() -> None:
-    """T3: what was acknowledged for A must not count for B of the same name."""
-    world = await OperatorWorld().started()
-    old_scope = world.scope
-    world.delete_group()
-    world.declare(static_group(uid="sg-2"))
-    await world.round()
-    assert world.scope != old_scope
-    assert world.status.members is not None
-    assert world.status.members.foreign == 3
-    assert world.left == []
-
-
-async def test_recreated_staticgroup_whose_deletion_no_event_told_starts_with_an_empty_memory_too() -> None:
-    """U3: only the final state was seen; the uid tells that it is another one."""
-    world = await OperatorWorld().started()
-    old_scope = world.scope
-    world.declare(static_group(uid="sg-2"))
-    await world.round()
-    assert world.scope != old_scope
-    assert world.left == []
-
-
 async def test_suspect_is_remembered_though_its_member_left_and_nobody_wants_its_id() -> None:
     """Its process may come back with its node, while a later pod of the id is long certified dead."""
     world = await OperatorWorld().started()
@@ -217,44 +193,6 @@ async def test_evidence_is_kept_until_the_removal_is_settled() -> None:
     world.now_s += 1
     await world.round()
     assert len(world.left) == 2
-
-
-async def test_status_of_a_recreated_staticgroup_never_gets_the_old_ones_words() -> None:
-    world = await OperatorWorld().started()
-    world.end(2)
-    world.kube.objects[("staticgroups", *KEY)] = static_group(uid="sg-2")
-    outcome = await world.round()
-    assert outcome.failed
-    assert "status" not in world.kube.objects[("staticgroups", *KEY)]
-
-
-async def test_staticgroup_that_took_the_name_during_a_read_is_not_dropped_with_the_one_that_was_read_as_gone() -> None:
-    world = OperatorWorld()
-
-    async def read_object(plural: str, namespace: str, name: str) -> None:
-        world.stores.put_group(KEY, static_group(uid="sg-2"))
-
-    world.kube.read_object = read_object  # type: ignore[method-assign, assignment]
-    await world.reconciler.reconcile(KEY)
-    assert world.stores.groups[KEY].metadata.uid == "sg-2"
-
-
-async def test_deleted_staticgroup_is_forgotten_with_its_metrics() -> None:
-    world = await OperatorWorld().started()
-    world.delete_group()
-    assert await world.round() == Result()
-    assert world.journal == []
-    exported = {s.labels.get("staticgroup") for m in world.reconciler.metrics.registry.collect() for s in m.samples}
-    assert "orders" not in exported
-
-
-async def test_staticgroup_deleted_during_its_round_leaves_no_metrics_behind() -> None:
-    """A round that waits for a dead broker ends after the deletion; nothing comes after it to clean up."""
-    world = await OperatorWorld().started()
-    world.kafka.before["describe"] = world.delete_group
-    assert await world.round() == Result()
-    exported = {s.labels.get("staticgroup") for m in world.reconciler.metrics.registry.collect() for s in m.samples}
-    assert "orders" not in exported
 
 
 async def test_object_that_no_schema_would_allow_is_logged_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -344,54 +282,6 @@ async def test_suspended_staticgroup_marks_durable_only_what_its_ledger_holds() 
         world.end(ordinal)
     await world.round()
     assert len(undurable(world)) == 1
-
-
-# credentials ------------------------------------------------------------------------------------------------------
-
-
-def passwords(world: OperatorWorld) -> list[str]:
-    return [s.sasl.password.reveal() for s in world.kafka.settings_seen if s.sasl is not None]
-
-
-async def test_rotated_secret_is_used_within_its_max_age_without_a_restart() -> None:
-    world = OperatorWorld()
-    await world.round()
-    world.kube.secrets["shop", "kafka-user"]["password"] = b"rotated"
-    world.now_s += 19
-    await world.round()
-    world.now_s += 2
-    await world.round()
-    assert passwords(world) == [CANARY, CANARY, "rotated"]
-
-
-async def test_refused_login_reads_the_secret_again_at_once() -> None:
-    world = OperatorWorld()
-    await world.round()
-    world.kube.secrets["shop", "kafka-user"]["password"] = b"rotated"
-    world.kafka.problems["describe"] = KafkaProblem(
-        kind=KafkaProblemKind.AUTHENTICATION_FAILED, message="the broker refused the credentials"
-    )
-    await world.round()
-    await world.round()
-    assert passwords(world) == [CANARY, CANARY, "rotated"]
-
-
-async def test_secret_is_read_once_for_many_rounds_within_its_max_age() -> None:
-    world = OperatorWorld()
-    for _ in range(5):
-        await world.round()
-    await world.reconciler.reconcile(KEY)
-    assert not world.did("read_secret")
-
-
-async def test_missing_secret_is_asked_for_again_every_round() -> None:
-    world = OperatorWorld()
-    secret = world.kube.secrets.pop(("shop", "kafka-user"))
-    await world.round()
-    assert world.condition("Connected")[1] == "SecretNotFound"
-    world.kube.secrets["shop", "kafka-user"] = secret
-    await world.round()
-    assert world.condition("Connected")[0] == "True"
 
 
 # explain --------------------------------------------------------------------------------------------------------

@@ -345,20 +345,29 @@ async def test_stop_cancels_running_rounds_and_waits_for_them() -> None:
     assert cut == [A]
 
 
+def computing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return what lets the loop's clock go on while nobody waits for it, as when this process computes or is stopped."""
+    loop, ahead_s = asyncio.get_running_loop(), 0.0
+    time_of_loop = loop.time
+
+    def spend(seconds: float) -> None:
+        nonlocal ahead_s
+        ahead_s += seconds
+
+    monkeypatch.setattr(loop, "time", lambda: time_of_loop() + ahead_s)
+    return spend
+
+
 async def test_rounds_that_last_long_because_this_process_is_busy_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them at once would make each longer still, and everything else that waits for the loop: the Lease, above all."""
-    loop, spent_s = asyncio.get_running_loop(), 0.0
-    time_of_loop = loop.time
-    monkeypatch.setattr(loop, "time", lambda: time_of_loop() + spent_s)
+    spend, rounds = computing(monkeypatch), Rounds()
 
     async def work(_: Key) -> Result:
-        nonlocal spent_s
         for _step in range(20):
-            spent_s += 0.02
+            spend(0.02)
             await asyncio.sleep(0)
         return Result()
 
-    rounds = Rounds()
     rounds.act = work
     queue = WorkQueue(rounds, concurrency=16, lane_of=lambda key: (key[0], "kafka"))
     for n in range(200):
@@ -371,30 +380,28 @@ async def test_rounds_that_last_long_because_this_process_is_busy_keep_their_pla
     assert rounds.most_at_once == 16
 
 
-async def test_rounds_that_wait_for_somebody_silent_give_their_places_up_in_a_process_that_is_a_little_busy(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("stopped_s", [0.0, 60.0])
+async def test_rounds_that_wait_for_somebody_silent_give_their_places_up_in_a_process_that_is_a_little_busy_or_was_stopped(
+    monkeypatch: pytest.MonkeyPatch, stopped_s: float
 ) -> None:
-    loop, spent_s = asyncio.get_running_loop(), 0.0
-    time_of_loop = loop.time
-    monkeypatch.setattr(loop, "time", lambda: time_of_loop() + spent_s)
+    spend, rounds = computing(monkeypatch), Rounds()
 
     async def work(key: Key) -> Result:
-        nonlocal spent_s
         if key[1] == "silent":
             await asyncio.sleep(600)
         for _step in range(20):
-            spent_s += 0.01
+            spend(0.01)
             await asyncio.sleep(0.01)
         return Result()
 
-    rounds = Rounds()
     rounds.act = work
     queue = WorkQueue(rounds, concurrency=2, lane_of=lambda key: (key[0], "kafka"))
-    for n in range(4):
-        queue.add((f"team-{n}", "silent"))
-    for n in range(10):
-        queue.add((f"team-{n + 4}", "orders"))
+    for name, count in (("silent", 4), ("orders", 10)):
+        for n in range(count):
+            queue.add((f"team-{name}-{n}", name))
     queue.start()
+    await asyncio.sleep(0.5)
+    spend(stopped_s)
     await asyncio.sleep(30)
     assert len(rounds.ran) == 14
     await queue.stop()

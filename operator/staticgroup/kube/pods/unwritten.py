@@ -126,7 +126,7 @@ class UnwrittenEnds:
         return self._is_managed(record.namespace, record.pod_name) or bool(self._counts_of(record))
 
     def _counts_of(self, record: PodRecord) -> Mapping[Workload, bool]:
-        # Most of those that are asked about have died, and unpacking each costs more than the answer.
+        # The dead are counted on by nobody, and unpacking each costs more than that answer.
         return {} if record.state is IncarnationState.DEAD else self._counts(record.incarnation())
 
     def _counts(self, pod: Incarnation) -> Mapping[Workload, bool]:

@@ -1,9 +1,9 @@
 """Look for reference cycles where the heap has grown, and never through all of a large one.
 
 CPython looks through all objects when a quarter as many as there are were made and outlived two looks at the young ones.
-A LIST of a large fleet does that every few pages, though each page goes as it came: with 100,000 pods a third of the
-processor went there. And one such look stops everything: for 4.5 s at 775 MiB, longer than the Lease may go without a
-renewal. Two ideas. What may be garbage in cycles is no more than what the heap has grown by, so it is looked for when that
+A LIST of a large fleet does that every few pages, though each page goes as it came: with 100,000 pods the decoding of these
+LISTs, such looks included, took a third of the processor. And one look stops everything: for 4.5 s at 775 MiB on a busy
+machine, longer than the Lease may go without a renewal. Two ideas. What may be garbage in cycles is no more than what the heap has grown by, so it is looked for when that
 is much. And once a look takes long, what it leaves is not looked through again: nearly all of it is the fleet, which ends by
 its reference counts. The young are looked at as ever.
 Source: gc.freeze; "Garbage collector design" of CPython 3.11, section on generations.
@@ -19,7 +19,7 @@ from typing import Final
 GROWTH: Final = 1.25
 """As CPython's own rule: what is looked through in all stays in proportion to what was made."""
 GROWTH_MAX_BLOCKS: Final = 1_000_000
-"""About 70 MiB, which are looked through in 0.2 s."""
+"""About 60 MiB, which are looked through in 0.1 s."""
 LONG_S: Final = 0.2
 """A look that takes longer is the last one at what it leaves."""
 LOOK_EACH_S: Final = 5.0
