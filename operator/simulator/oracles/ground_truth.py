@@ -186,11 +186,14 @@ class GroundTruth:
         return None
 
     def undesired_since_s(self, instance_id: str) -> float | None:
-        """When a workload last wanted the id; None: one wants it now and has for a while."""
+        """When a workload last wanted the id; None: one wants it now and has for a while.
+
+        A StaticGroup that is gone still speaks for its pods, until it is made again and its successor says what it wants.
+        """
         now_s = self._loop.time()
-        found = (
-            self._wanted_since_s(life, *made) for life in self.groups.values() if (made := life.current(instance_id))
-        )
+        last = {(life.namespace, life.name): life for life in self.groups.values()}
+        speak = [life for life in self.groups.values() if not life.is_gone or life is last[life.namespace, life.name]]
+        found = (self._wanted_since_s(life, *made) for life in speak if (made := life.current(instance_id)))
         since = [s for s in found if s is not None]
         return None if since and now_s - min(since) > ROUND_MAX_S else now_s
 

@@ -126,6 +126,26 @@ def test_an_id_is_no_longer_wanted_when_its_template_is_gone() -> None:
     in_world(test)
 
 
+def test_a_staticgroup_that_is_made_again_speaks_for_the_one_before() -> None:
+    """Found by seed 140227: deleted, made again, and given another template half a minute later."""
+
+    async def test(world: World) -> None:
+        group = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
+        assert group is not None
+        await asyncio.sleep(ROUND_MAX_S + 1)
+        world.server.delete(STATIC_GROUPS, NAMESPACE, GROUP)
+        assert world.truth.undesired_since_s("app-2") is None, "nobody has said that its pods need the ids no longer"
+        world.server.create(
+            STATIC_GROUPS, {"metadata": {"namespace": NAMESPACE, "name": GROUP}, "spec": group["spec"], "status": {}}
+        )
+        await asyncio.sleep(ROUND_MAX_S + 1)
+        assert world.truth.undesired_since_s("app-2") is None
+        world.users.edit_group(NAMESPACE, GROUP, {"identity": {"template": "{podName}"}})
+        assert world.truth.undesired_since_s("app-2") is not None
+
+    in_world(test)
+
+
 @pytest.mark.parametrize(
     ("spec", "stops"),
     [
