@@ -29,6 +29,8 @@ LATE_AFTER_S = 1.0
 BUSY_LAG_S = 0.05
 """A timer that comes so much too late tells that this process is busy. Then rounds last long because they wait for it and not for
 somebody silent, and more of them at once would only make each longer, and all else that waits for the loop: the Lease was lost so."""
+KEPT_WHILE_BUSY_S = 8.0
+"""No longer does a round keep its place for that: in a busy process, too, some wait for somebody silent, and others for their places."""
 Key = turns.Key
 
 
@@ -37,6 +39,7 @@ class _Entry:
     """State of one key."""
 
     running: bool = False
+    began_at: float = 0.0
     dirty: bool = False
     forgotten: bool = False
     failures: int = 0
@@ -168,6 +171,7 @@ class WorkQueue:
         while self._context is not None and (key := self._turns.next()) is not None:
             entry = self._entries[key]
             entry.running, entry.dirty = True, False
+            entry.began_at = asyncio.get_running_loop().time()
             running = asyncio.create_task(
                 self._run(key, entry), name=f"round {key[0]}/{key[1]}", context=self._context.copy()
             )
@@ -207,8 +211,9 @@ class WorkQueue:
     def _grow_late(self, key: Key, entry: _Entry) -> None:
         """Let others have the place of a round that lasts long; as long as it must keep it, ask again."""
         assert entry.late_timer is not None
-        is_busy = asyncio.get_running_loop().time() - entry.late_timer.when() > BUSY_LAG_S
-        if not is_busy and self._turns.grow_late(key):
+        now = asyncio.get_running_loop().time()
+        is_kept = now - entry.late_timer.when() > BUSY_LAG_S and now - entry.began_at < KEPT_WHILE_BUSY_S
+        if not is_kept and self._turns.grow_late(key):
             self._dispatch_soon()
         else:
             self._look_for_lateness(key, entry)

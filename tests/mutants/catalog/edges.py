@@ -90,8 +90,14 @@ EDGES = (
     mutant(
         "busy process has more rounds at once",
         "runtime/work_queue.py",
-        ("tests/unit/runtime/test_work_queue.py",),
-        ("if not is_busy and self._turns.grow_late(key):", "if self._turns.grow_late(key):"),
+        ("tests/unit/runtime/test_busy_queue.py",),
+        ("if not is_kept and self._turns.grow_late(key):", "if self._turns.grow_late(key):"),
+    ),
+    mutant(
+        "round keeps its place for ever in a busy process",
+        "runtime/work_queue.py",
+        ("tests/unit/runtime/test_busy_queue.py",),
+        (" and now - entry.began_at < KEPT_WHILE_BUSY_S\n", "\n"),
     ),
     mutant(
         "position passes who has no room",

@@ -1,0 +1,146 @@
+"""Whose turn it is in a process that is busy itself: its rounds last long, and that says nothing of whom they wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import pytest
+
+from staticgroup.runtime.work_queue import Key, Result, WorkQueue
+
+from .test_work_queue import Rounds
+
+pytestmark = pytest.mark.looptime
+
+
+def computing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return what lets the loop's clock go on while nobody waits for it, as when this process computes or is stopped."""
+    loop, ahead_s = asyncio.get_running_loop(), 0.0
+    time_of_loop = loop.time
+
+    def spend(seconds: float) -> None:
+        nonlocal ahead_s
+        ahead_s += seconds
+
+    monkeypatch.setattr(loop, "time", lambda: time_of_loop() + ahead_s)
+    return spend
+
+
+async def test_rounds_that_last_long_because_this_process_is_busy_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them at once would make each longer still, and everything else that waits for the loop: the Lease, above all."""
+    spend, rounds = computing(monkeypatch), Rounds()
+
+    async def work(_: Key) -> Result:
+        for _step in range(20):
+            spend(0.02)
+            await asyncio.sleep(0)
+        return Result()
+
+    rounds.act = work
+    queue = WorkQueue(rounds, concurrency=16, lane_of=lambda key: (key[0], "kafka"))
+    for n in range(200):
+        queue.add((f"team-{n % 20}", f"orders-{n}"))
+    queue.start()
+    async with asyncio.timeout(3600):
+        while len(queue):  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(1)
+    await queue.stop()
+    assert rounds.most_at_once == 16
+
+
+@pytest.mark.parametrize("stopped_s", [0.0, 60.0])
+async def test_rounds_that_wait_for_somebody_silent_give_their_places_up_in_a_process_that_is_a_little_busy_or_was_stopped(
+    monkeypatch: pytest.MonkeyPatch, stopped_s: float
+) -> None:
+    spend, rounds = computing(monkeypatch), Rounds()
+
+    async def work(key: Key) -> Result:
+        if key[1] == "silent":
+            await asyncio.sleep(600)
+        for _step in range(20):
+            spend(0.01)
+            await asyncio.sleep(0.01)
+        return Result()
+
+    rounds.act = work
+    queue = WorkQueue(rounds, concurrency=2, lane_of=lambda key: (key[0], "kafka"))
+    for name, count in (("silent", 4), ("orders", 10)):
+        for n in range(count):
+            queue.add((f"team-{name}-{n}", name))
+    queue.start()
+    await asyncio.sleep(0.5)
+    spend(stopped_s)
+    await asyncio.sleep(30)
+    assert len(rounds.ran) == 14
+    await queue.stop()
+
+
+async def waited_s(spend: Callable[[float], None], seed: int, slices_s: tuple[float, float]) -> float:
+    """Return how long a StaticGroup whose broker answers waits for its turn, where two tenants have silent ones and pods come all the time."""
+    rounds, rng = Rounds(), random.Random(seed)
+
+    async def work(key: Key) -> Result:
+        if key[0] == "healthy":
+            return Result()
+        await asyncio.sleep(60)  # requestTimeoutSeconds may be as long
+        return Result(failed=True)
+
+    async def pods_come() -> None:
+        while True:
+            spend(rng.uniform(*slices_s))
+            await asyncio.sleep(0)
+
+    rounds.act = work
+    queue = WorkQueue(rounds, concurrency=32, lane_of=lambda key: key)
+    for n in range(64):
+        queue.add((f"tarpit-{n % 2}", f"orders-{n}"))
+    queue.start()
+    busy = asyncio.ensure_future(pods_come())
+    await asyncio.sleep(2)
+    began_s = asyncio.get_running_loop().time()
+    queue.add(("healthy", "orders"))
+    while not any(key[0] == "healthy" for key, _ in rounds.ran):  # noqa: ASYNC110 - virtual time
+        await asyncio.sleep(0.1)
+    busy.cancel()
+    await queue.stop()
+    return asyncio.get_running_loop().time() - began_s
+
+
+@pytest.mark.parametrize("slices_s", [(0.02, 0.04), (0.05, 0.15), (0.2, 0.4), (0.5, 1.5)])
+async def test_silent_brokers_of_two_tenants_keep_nobody_waiting_for_long_in_a_busy_process(
+    monkeypatch: pytest.MonkeyPatch, slices_s: tuple[float, float]
+) -> None:
+    spend = computing(monkeypatch)
+    waits_s = [await waited_s(spend, seed, slices_s) for seed in range(5)]
+    assert max(waits_s) < 10, waits_s
+
+
+async def test_a_lane_that_fell_silent_is_doubted_however_busy_the_process_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or it would take the places of one that answers each time again."""
+    spend, rounds, silent = computing(monkeypatch), Rounds(), set[str]()
+
+    async def work(key: Key) -> Result:
+        if key[0] in silent:
+            await asyncio.sleep(60)
+        return Result(failed=key[0] in silent)
+
+    async def pods_come() -> None:
+        while True:
+            spend(0.3)
+            await asyncio.sleep(0)
+
+    rounds.act = work
+    queue = WorkQueue(rounds, concurrency=32, lane_of=lambda key: (key[0], "kafka"))
+    queue.start()
+    queue.add(("tarpit", "orders"))
+    await asyncio.sleep(1)
+    silent.add("tarpit")
+    for n in range(8):
+        queue.add(("tarpit", f"orders-{n}"))
+    busy = asyncio.ensure_future(pods_come())
+    await asyncio.sleep(65)
+    busy.cancel()
+    assert len(rounds.ran) == 1 + 8 + 1, "all eight are tried again, and have one place until their broker has answered"
+    await queue.stop()
