@@ -81,7 +81,7 @@ _METRICS_OUTRO: Final = """
 | `reason` of `staticgroup_certificate_refusals_total` | those in [scale-down](../guide/scale-down.md#when-a-death-is-not-proven) |
 | `reason` of `staticgroup_kafka_problems_total` | the kinds in [troubleshooting](../guide/troubleshooting.md#connected) |
 | `reason` of `staticgroup_status_refused_total` | those in [troubleshooting](../guide/troubleshooting.md#a-status-that-is-refused) |
-| `result` of `staticgroup_rounds_total` | done, failed, given_up (at its deadline) |
+| `result` of `staticgroup_rounds_total` | done, nothing_new (a StaticGroup at rest shows what it showed), failed, given_up (at its deadline) |
 | `sink` of the journal's counters | kafka, files |
 | `reason` of `staticgroup_journal_dropped_total` | those in [the journal](../guide/journal.md#counters) |
 

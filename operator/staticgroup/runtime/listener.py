@@ -83,7 +83,7 @@ class Listener:
                 self._forget_group(key)  # the end of its predecessor went unseen
             if not self._stores.put_group(key, raw) and not self._parts.reconciler.memories.is_overwritten(key):
                 return
-            self.look_at(key)
+            self.look_at(key, at_once=True)
         self.look_at_all((neighbours | self._neighbours(key)) - {key})
 
     def _neighbours(self, key: Key) -> frozenset[Key]:
@@ -182,10 +182,11 @@ class Listener:
         log.info("pod watch anchored", extra={"epoch": epoch, "pods": len(self._parts.pods)})
         self.look_at_all_groups()
 
-    def look_at(self, key: Key) -> None:
-        """Have a StaticGroup looked at again, if this replica looks at any."""
+    def look_at(self, key: Key, *, at_once: bool = False) -> None:
+        """Have a StaticGroup looked at again, if this replica looks at any; at once or with what else is told of it now."""
         if self._parts.is_active:
-            self._parts.queue.add(key)
+            self._parts.reconciler.tell(key)
+            (self._parts.queue.add if at_once else self._parts.queue.add_soon)(key)
 
     def look_at_all(self, keys: frozenset[Key]) -> None:
         """Have StaticGroups looked at again, in the order of their names."""

@@ -38,6 +38,7 @@ from .journal import Journal, RoundReport
 from .memory.histories import Histories
 from .memory.ledgers import Ledgers, remembered
 from .memory.memories import Memories, Memory
+from .memory.rest import Picture, Seen, seen
 from .metrics import Metrics
 from .narrator import Narrator
 from .observer import Observer
@@ -128,7 +129,12 @@ class Reconciler:
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
         memory.compare_clocks(began_s - self.monotonic_s())
+        told = memory.told
         snapshot = await self.observe(group, spec, memory)
+        strangers = self.ledgers.strangers(group, spec, memory)
+        picture = Picture.of(spec, snapshot, memory.history, strangers, told=told)
+        if (last := memory.seen) is not None and started_s < last.until_s and not memory.is_unsure and last.picture == picture:
+            return self._rested(key, last, began_s, started_s)
         decided = self._planned(key, spec, snapshot, memory, began_s)
         self.narrator.spans_closed(
             group, memory.history.continuity, decided.history.continuity, self.histories.words()
@@ -159,6 +165,10 @@ class Reconciler:
         if written and not is_unread:
             settled = await self.histories.settle(group, spec, memory.history.continuity, snapshot.workload)
             memory.settled = settled or memory.settled
+        is_told = self.journal is None or self.journal.knows(key)
+        has_changed = not written or is_unread or not is_told or settled or memory.status is not before
+        is_at_rest = not has_changed and not memory.grows_old
+        memory.seen = seen(picture, snapshot, decided, began_s=started_s, before=memory.seen) if is_at_rest else None
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
@@ -168,6 +178,17 @@ class Reconciler:
         if is_unread or written:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, requeue_after_s)
+
+    def _rested(self, key: Key, last: Seen, began_s: float, started_s: float) -> Result:
+        """End a round that saw what the last one saw: whoever dates changes by the last look knows that it was looked again."""
+        began_ms = int(began_s * 1000)
+        self.returns.seen_again(key, began_ms)
+        if self.journal is not None:
+            self.journal.seen_again(key, began_ms)
+        self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
+        self.metrics.rounds.labels("nothing_new").inc()
+        waits = (last.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
+        return Result(requeue_after_s=min(waits))
 
     def _planned(self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, memory: Memory, began_s: float) -> Plan:
         """Plan, and plan again where the picture shows that an absence has ended: the next pod may be made right away."""
@@ -187,6 +208,12 @@ class Reconciler:
         now_s = self.monotonic_s()
         until_s = memory.waits_until_s(now_s)
         return Result(failed=True) if until_s is None else Result(requeue_after_s=min(requeue_after_s, until_s - now_s))
+
+    def tell(self, key: Key) -> None:
+        """Take the word that something is new for a StaticGroup, so that its next round decides whatever it sees."""
+        memory = self.memories.known(key)
+        if memory is not None:
+            memory.told += 1
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""

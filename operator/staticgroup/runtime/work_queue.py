@@ -31,6 +31,9 @@ BUSY_LAG_S = 0.05
 somebody silent, and more of them at once would only make each longer, and all else that waits for the loop: the Lease was lost so."""
 KEPT_WHILE_BUSY_S = 8.0
 """No longer does a round keep its place for that: in a busy process, too, some wait for somebody silent, and others for their places."""
+SPACING_S = 0.5
+"""News that come so soon after a round began wait for those that follow: a pod that ends, or begins, is told of three or four times
+within less, and one round sees it all."""
 Key = turns.Key
 
 
@@ -39,8 +42,8 @@ class _Entry:
     """State of one key."""
 
     running: bool = False
-    began_at: float = 0.0
-    dirty: bool = False
+    began_at: float = float("-inf")
+    again_at: float | None = None
     forgotten: bool = False
     failures: int = 0
     backs_off_until: float = 0.0
@@ -104,20 +107,34 @@ class WorkQueue:
         """Ask for a round of this key as soon as a worker is free; a waiting back-off is cut short."""
         entry = self._entries.setdefault(key, _Entry())
         if entry.running:
-            entry.dirty = True
+            entry.again_at = float("-inf")
             return
         self._cancel_timer(entry)
         self._enqueue(key)
 
+    def add_soon(self, key: Key) -> None:
+        """Ask for a round of this key as `add` does, but not within `SPACING_S` after the last one began."""
+        entry = self._entries.setdefault(key, _Entry())
+        at = entry.began_at + SPACING_S
+        if entry.running:
+            entry.again_at = at if entry.again_at is None else min(entry.again_at, at)
+        elif at <= asyncio.get_running_loop().time():
+            self.add(key)
+        else:
+            self._add_at(key, entry, at)
+
     def add_after(self, key: Key, delay_s: float) -> None:
         """Ask for a round after a delay; an earlier one that is already scheduled stays."""
         entry = self._entries.setdefault(key, _Entry())
-        due_at = asyncio.get_running_loop().time() + delay_s
-        if entry.running or key in self._turns or (entry.timer is not None and entry.due_at <= due_at):
+        if not entry.running:
+            self._add_at(key, entry, asyncio.get_running_loop().time() + delay_s)
+
+    def _add_at(self, key: Key, entry: _Entry, due_at: float) -> None:
+        if key in self._turns or (entry.timer is not None and entry.due_at <= due_at):
             return
         self._cancel_timer(entry)
         entry.due_at = due_at
-        entry.timer = asyncio.get_running_loop().call_later(delay_s, self._enqueue, key)
+        entry.timer = asyncio.get_running_loop().call_at(due_at, self._enqueue, key)
 
     def forget(self, key: Key) -> None:
         """Drop everything known of a key whose object is gone; a running round still ends."""
@@ -126,7 +143,7 @@ class WorkQueue:
             return
         self._cancel_timer(entry)
         self._turns.withdraw(key)
-        entry.dirty, entry.forgotten = False, entry.running
+        entry.again_at, entry.forgotten = None, entry.running
         if not entry.running:
             self._entries.pop(key, None)
 
@@ -170,7 +187,7 @@ class WorkQueue:
         self._dispatch_is_due = False
         while self._context is not None and (key := self._turns.next()) is not None:
             entry = self._entries[key]
-            entry.running, entry.dirty = True, False
+            entry.running, entry.again_at = True, None
             entry.began_at = asyncio.get_running_loop().time()
             running = asyncio.create_task(
                 self._run(key, entry), name=f"round {key[0]}/{key[1]}", context=self._context.copy()
@@ -235,11 +252,12 @@ class WorkQueue:
             entry.forgotten, entry.failures = False, 0
             result = Result()
         self._count(entry, result)
-        if entry.dirty:
-            entry.dirty = False
-            if not result.failed:
+        again_at, entry.again_at = entry.again_at, None
+        if again_at is not None and not result.failed:
+            if again_at <= asyncio.get_running_loop().time():
                 self._enqueue(key)
                 return
+            self._add_at(key, entry, again_at)
         if result.failed:
             self.add_after(key, entry.backs_off_until - asyncio.get_running_loop().time())
         elif result.requeue_after_s is not None:

@@ -196,7 +196,7 @@ REMEMBERED = tuple(
         ),
         (
             "status write whose answer was lost believed not to have happened",
-            ("            memory.is_unsure = True\n            answer", "            answer"),
+            ("memory.is_unsure, memory.sent = True, stamped", "memory.sent = stamped"),
         ),
     )
 )

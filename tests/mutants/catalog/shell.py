@@ -13,6 +13,7 @@ from .suites import (
     PROCESS,
     PROCESS_NODES,
     QUEUE,
+    REST,
     ROUNDS,
     SILENCE,
     STATEMENTS,
@@ -76,8 +77,8 @@ SHELL = (
         "runtime/work_queue.py",
         QUEUE,
         (
-            "            entry.running, entry.dirty = True, False\n",
-            "            entry.running, entry.dirty = False, False\n",
+            "            entry.running, entry.again_at = True, None\n",
+            "            entry.running, entry.again_at = False, None\n",
         ),
     ),
     mutant(
@@ -85,9 +86,57 @@ SHELL = (
         "runtime/work_queue.py",
         QUEUE,
         (
-            "        if entry.running:\n            entry.dirty = True\n            return\n        self._cancel_timer",
+            "        if entry.running:\n            entry.again_at = float(\"-inf\")\n            return\n        self._cancel_timer",
             "        if entry.running:\n            return\n        self._cancel_timer",
         ),
+    ),
+    mutant(
+        "news during a round lost",
+        "runtime/work_queue.py",
+        QUEUE,
+        ("            entry.again_at = at if entry.again_at is None else min(entry.again_at, at)\n", "            pass\n"),
+    ),
+    mutant(
+        "news wait longer than what was asked for earlier",
+        "runtime/work_queue.py",
+        QUEUE,
+        ("            self._add_at(key, entry, again_at)\n        if", "            self._add_at(key, entry, again_at)\n            return\n        if"),
+    ),
+    mutant(
+        "round rests on the first look",
+        "runtime/memory/rest.py",
+        REST,
+        (" if is_same else 0.0", ""),
+    ),
+    mutant(
+        "round rests for ever",
+        "runtime/reconciler.py",
+        REST,
+        (" and started_s < last.until_s", ""),
+    ),
+    mutant(
+        "round rests though something was told",
+        "runtime/reconciler.py",
+        REST,
+        ("            memory.told += 1\n", "            pass\n"),
+    ),
+    mutant(
+        "round rests though a pod of another name changed",
+        "runtime/reconciler.py",
+        REST,
+        ("self.ledgers.strangers(group, spec, memory)", "()"),
+    ),
+    mutant(
+        "round rests while something grows old",
+        "runtime/reconciler.py",
+        REST,
+        (" and not memory.grows_old", ""),
+    ),
+    mutant(
+        "own status taken for one that somebody put over it",
+        "runtime/memory/memories.py",
+        REST,
+        ("memory.sent is not None and group.status == memory.sent", "False"),
     ),
     mutant(
         "later delay wins over an earlier one",

@@ -42,7 +42,8 @@ ROUNDS = (
     "tests/unit/runtime/test_secrets_in_rounds.py",
     "tests/unit/runtime/test_staticgroups_made_again.py",
 )
-QUEUE = ("tests/unit/runtime/test_work_queue.py",)
+QUEUE = ("tests/unit/runtime/test_work_queue.py", "tests/unit/runtime/test_queue_spacing.py")
+REST = ("tests/unit/runtime/test_rest.py",)
 FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
 CUT = ("tests/unit/runtime/test_round_cut.py",)
 SILENCE = ("tests/unit/kafka/test_silence.py",)

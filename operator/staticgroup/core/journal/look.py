@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -120,6 +120,14 @@ class Remembered:
     workload: WorkloadView | None = None
     rollout: Rollout | None = None
     told: frozenset[str] = frozenset()
+
+    def seen_again(self, began_ms: int) -> Remembered:
+        """Return it after a look that saw the same once more, begun at `began_ms`: what changes next changes after that."""
+        group = self.group
+        if group is not None:
+            settled_ms = began_ms if group.settled_ms == group.seen_ms else group.settled_ms
+            group = replace(group, seen_ms=began_ms, settled_ms=settled_ms)
+        return replace(self, seen_ms=began_ms, group=group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

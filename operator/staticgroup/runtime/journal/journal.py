@@ -186,6 +186,15 @@ class Journal:
         with self._contained("/".join(key)):
             self._round(key, told)
 
+    def knows(self, key: Key) -> bool:
+        """Say whether a round of a StaticGroup was told; not as long as its Kafka cluster has no name."""
+        return key in self._remembered
+
+    def seen_again(self, key: Key, began_ms: int) -> None:
+        """Take the word that a look since then, Unix milliseconds, saw the same as the last one."""
+        if (remembered := self._remembered.get(key)) is not None:
+            self._remembered[key] = remembered.seen_again(began_ms)
+
     @contextmanager
     def _contained(self, what: str) -> Iterator[None]:
         """Keep a fault of the journal in the journal: logged and counted."""

@@ -134,6 +134,12 @@ class Ledgers:
         found = {i.uid: i for i in (*strays, *self._others(memory)) if i.state is not IncarnationState.DEAD}
         return tuple(found[uid] for uid in sorted(found))
 
+    def strangers(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
+        """Return every incarnation that is no seat of the workload and that `known` may have to remember, by uid."""
+        strays = self._strays(group, spec, memory.naming_of(spec), memory)
+        found = {i.uid: i for i in (*strays, *self._others(memory))}
+        return tuple(found[uid] for uid in sorted(found))
+
     def _strays(
         self, group: StaticGroup, spec: StaticGroupSpec, naming: Naming | None, memory: Memory
     ) -> Iterator[Incarnation]:

@@ -33,6 +33,7 @@ from .estates import Estates
 from .histories import Premise, Settled
 from .pace import EDITS_PACE_S, Pace, can_wait, tells_of_edits
 from .refusals import Refusal, refused
+from .rest import Seen
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class Memory:
     Attributes
     ----------
     spec: as of the last round; None before the first.
+    sent: the status whose write is under way; None while none is.
     status: as this process wrote it last, or first read it.
     shown: the status that the API server has, as it was last read from there; it may lack what an older CRD prunes.
     resource_version: of the object with that status.
@@ -83,6 +85,7 @@ class Memory:
     turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
     lost_races: True when each try of the latest write met an edit that was newer, and nothing else stood against it.
     clock_ahead_s: of the monotonic one, the clock when the last round began; None before the first.
+    told: how often something was told of it, or of what it needs. seen: of the last round, if that was whole and changed nothing.
     """
 
     uid: str
@@ -91,6 +94,7 @@ class Memory:
     shown: StaticGroupStatus | None
     resource_version: str
     spec: StaticGroupSpec | None = None
+    sent: StaticGroupStatus | None = None
     is_unsure: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
@@ -107,6 +111,8 @@ class Memory:
     turn_s: float = float("-inf")
     lost_races: bool = False
     clock_ahead_s: float | None = None
+    told: int = 0
+    seen: Seen | None = None
     _naming: tuple[StaticGroupSpec, object, Naming | None] | None = None
 
     def naming_of(self, spec: StaticGroupSpec) -> Naming | None:
@@ -121,6 +127,11 @@ class Memory:
         if self.clock_ahead_s is not None and abs(ahead_s - self.clock_ahead_s) > CLOCK_SET_S:
             self.history = self.history.without_ages()
         self.clock_ahead_s = ahead_s
+
+    @property
+    def grows_old(self) -> bool:
+        """True while something is remembered that is forgotten when it is old enough."""
+        return bool(self.needless_since_s or self.history.templates)
 
     def waits_until_s(self, now_s: float) -> float | None:
         """Return when the status is to be written that is held up for now; None when none is. Monotonic seconds."""
@@ -214,6 +225,8 @@ class Memories:
             if group.metadata.resource_version == memory.resource_version and group.status is not memory.shown:
                 _share(memory, group.status)
             return False
+        if memory.sent is not None and group.status == memory.sent:
+            return False  # the watch tells of our own write before it is answered
         if group.status != memory.shown:
             return True
         memory.resource_version = group.metadata.resource_version  # only spec or metadata changed
@@ -276,14 +289,17 @@ class Memories:
             was_unsure = memory.is_unsure
             stamped = status.model_copy(update={"writer": self.holding()})
             memory.tried_at_s = self.monotonic_s()
-            memory.is_unsure = True
-            answer = await self.kube.apply_status(
-                names.STATIC_GROUP_PLURAL,
-                *key,
-                memory.uid,
-                stamped.to_wire(),
-                resource_version=memory.resource_version,
-            )
+            memory.is_unsure, memory.sent = True, stamped
+            try:
+                answer = await self.kube.apply_status(
+                    names.STATIC_GROUP_PLURAL,
+                    *key,
+                    memory.uid,
+                    stamped.to_wire(),
+                    resource_version=memory.resource_version,
+                )
+            finally:
+                memory.sent = None
             if not isinstance(answer, KubeProblem):
                 written = StaticGroup.from_wire(answer)
                 memory.status, memory.shown, memory.is_unsure = stamped, _one_of(stamped, written.status), False

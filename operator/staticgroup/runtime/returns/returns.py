@@ -103,6 +103,11 @@ class Returns:
         longest_ms = longest_restart_ms(snapshot.workload)
         return with_ended(before, ended, longest_ms=longest_ms, seed=snapshot.uid)
 
+    def seen_again(self, key: Key, began_ms: int) -> None:
+        """Take the word that a look since then, Unix milliseconds, saw the same as the last one."""
+        if (remembered := self._remembered.get(key)) is not None:
+            self._remembered[key] = remembered.seen_again(began_ms)
+
     def requeue_after_s(self, key: Key) -> float | None:
         """Return when to look again because a member is away, whose return no event tells; None while none is."""
         following = self._following.get(key)

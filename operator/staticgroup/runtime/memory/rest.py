@@ -1,0 +1,89 @@
+"""When a round needs to decide nothing, because it sees what the round before it saw.
+
+`core.plan.plan` is a function of the spec, the picture, what is remembered, and the time. A group at rest is described every
+half minute, and its picture is the same for days: then neither the plan nor the status can be others than they were, but for
+what comes of age. That is looked for every few minutes, and at once when anything was told of the StaticGroup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...api.resources.staticgroup import StaticGroupSpec
+from ...api.workloads import STATEFUL_SET
+from ...core.evidence.chain import Incarnation
+from ...core.group import GroupView, KafkaProblem, KafkaProblemKind
+from ...core.plan import ACTIVE_REQUEUE_S, STEADY_REQUEUE_S, Plan
+from ...core.snapshot import History, Snapshot
+
+AT_REST_S = 300.0
+"""A StaticGroup at rest is planned again after so long: absences grow old, and what nobody needs any more is forgotten."""
+WAITING_S = 30.0
+"""So is one of which somebody is away, whoever comes back is seen at once."""
+_NO_GROUP = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """What one round has to decide on.
+
+    Parameters
+    ----------
+    quiet: the snapshot without its members and pods, and without the time of its description.
+    busy: a hash of these, and of the pods of other names, which would be the larger part of what is kept.
+    history: of which the plan is made. told: what `Memory.told` was before the round looked.
+    """
+
+    spec: StaticGroupSpec
+    quiet: Snapshot
+    busy: int
+    history: History
+    told: int
+
+    @classmethod
+    def of(cls, spec: StaticGroupSpec, snapshot: Snapshot, history: History, strangers: tuple[Incarnation, ...], *, told: int) -> Picture:
+        """Take it from what was observed; strangers: the pods of other names that the ledger may have to remember."""
+        quiet = replace(snapshot, described_at_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={})
+        evidence = tuple(snapshot.evidence.items())
+        busy = hash((snapshot.group, snapshot.pods, snapshot.known, snapshot.others, snapshot.copies, evidence, strangers))
+        return cls(spec=spec, quiet=quiet, busy=busy, history=history, told=told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a whole round that changed nothing has seen, and until when a round that sees the same need not plan.
+
+    Parameters
+    ----------
+    until_s: from then on a round plans, whatever it sees; monotonic seconds.
+    """
+
+    picture: Picture
+    until_s: float
+    requeue_after_s: float
+
+
+def seen(picture: Picture, snapshot: Snapshot, decided: Plan, *, began_s: float, before: Seen | None) -> Seen:
+    """Return what is to be kept of a whole round that has changed nothing.
+
+    Parameters
+    ----------
+    began_s: before the round looked; monotonic seconds.
+    before: of the round before, if that too has changed nothing. Only a second look at the same picture is enough: it is the
+        first that may have begun after all that it shows (`core.absences.following`).
+    """
+    is_same = before is not None and before.picture == picture
+    holds_for_s = _holds_for_s(picture.spec, snapshot, decided) if is_same else 0.0
+    return Seen(picture=picture, until_s=began_s + holds_for_s, requeue_after_s=decided.requeue_after_s)
+
+
+def _holds_for_s(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> float:
+    """Return for how long the same picture gives the same plan, where nobody tells of anything."""
+    is_settled = isinstance(snapshot.group, GroupView) and snapshot.group.is_settled
+    is_waited_for = any(f.requeue_after_s is not None for f in (*decided.held, *decided.locked_out))
+    # no watch tells of workloads of other kinds: each round reads them, and may begin something by that
+    if not is_settled or is_waited_for or spec.workload_ref.kind != STATEFUL_SET.kind:
+        return 0.0
+    if decided.requeue_after_s >= STEADY_REQUEUE_S:
+        return AT_REST_S
+    return WAITING_S if decided.requeue_after_s >= ACTIVE_REQUEUE_S else 0.0

@@ -1,0 +1,134 @@
+"""Rounds that need not plan: a StaticGroup at rest is looked at as often as before, and decided on when there is something to decide."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from staticgroup.api import names
+from staticgroup.core.group import GroupType
+from staticgroup.core.journal.look import Remembered, RememberedGroup
+from staticgroup.runtime.memory.rest import AT_REST_S, WAITING_S
+
+from .operator_world import KEY, UNREACHABLE, OperatorWorld
+from .stories import force_delete, start_as
+
+POLL_S = 30.0
+
+
+def rounds(world: OperatorWorld, result: str) -> float:
+    return world.reconciler.metrics.registry.get_sample_value("staticgroup_rounds_total", {"result": result}) or 0.0
+
+
+async def at_rest() -> OperatorWorld:
+    """Return a world in which the last round needed no plan."""
+    world = await OperatorWorld().started()
+    for _ in range(20):
+        before = rounds(world, "nothing_new")
+        await world.round()
+        world.now_s += POLL_S
+        if rounds(world, "nothing_new") > before:
+            return world
+    raise AssertionError("there was always something new")
+
+
+async def plans(world: OperatorWorld) -> bool:
+    """Run one round, and say whether it planned."""
+    before = rounds(world, "nothing_new")
+    await world.round()
+    return rounds(world, "nothing_new") == before
+
+
+async def test_a_group_at_rest_is_described_as_often_and_planned_now_and_then() -> None:
+    world = await at_rest()
+    planned = []
+    for _ in range(30):
+        planned.append(await plans(world))
+        assert world.did("describe") == [("orders",)]
+        world.now_s += POLL_S
+    assert planned.count(True) == 30 * POLL_S / AT_REST_S
+
+
+async def test_what_the_group_shows_is_decided_on_at_once() -> None:
+    world = await at_rest()
+    del world.kafka.members[world.id_of(1)]
+    assert await plans(world)
+    assert world.status.members is not None
+    assert world.status.members.joined == 2
+    world.kafka.members[world.id_of(1)] = "consumer-again"
+    assert await plans(world)
+    assert world.status.members.joined == 3
+
+
+async def test_who_is_away_is_planned_more_often() -> None:
+    world = await at_rest()
+    del world.kafka.members[world.id_of(1)]
+    planned = []
+    for _ in range(48):
+        planned.append(await plans(world))
+        world.now_s += 5
+    assert 48 * 5 / WAITING_S <= planned.count(True) <= 48 * 5 / WAITING_S + 3
+
+
+async def test_whatever_is_told_is_decided_on() -> None:
+    """Not all that a round reads is in its picture: what people say of gaps, for one."""
+    world = await at_rest()
+    world.reconciler.tell(KEY)
+    assert [await plans(world) for _ in range(3)] == [True, True, False]
+
+
+async def test_a_stranger_that_dies_with_an_id_is_written_by_the_next_round() -> None:
+    """No event of a pod of another name tells of the StaticGroup whose id it carries."""
+    world = await at_rest()
+    start_as(world, "canary-0", "stray", {world.id_of(1)})
+    force_delete(world, "canary-0")
+    assert await plans(world)
+    assert world.status.ledger is not None
+    assert "stray" in {e.uid for e in world.status.ledger.incarnations}
+
+
+async def test_a_group_that_cannot_be_read_is_never_at_rest() -> None:
+    world = await at_rest()
+    world.kafka.problems["describe"] = UNREACHABLE
+    for _ in range(4):
+        assert await plans(world)
+        world.now_s += POLL_S
+
+
+async def test_what_is_forgotten_by_its_age_is_forgotten_in_time() -> None:
+    """The pod that ended is remembered until no reading has needed it for a minute."""
+    world = await at_rest()
+    world.scale(2)
+    world.end(2)
+    for _ in range(30):
+        await world.round()
+        world.now_s += 5
+    assert world.pods.state("u2") == ""
+
+
+async def test_a_status_that_the_watch_tells_before_the_write_is_answered_is_no_other_word() -> None:
+    """Each write of a status would have a second round, for a status that somebody seemed to have put over it."""
+    world = await OperatorWorld().started()
+    seen: list[bool] = []
+    apply = world.kube.apply_status
+
+    async def told_first(*args: object, **kwargs: object) -> object:
+        answer = await apply(*args, **kwargs)  # type: ignore[arg-type]
+        world.stores.put_group(KEY, world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY])
+        seen.append(world.reconciler.memories.is_overwritten(KEY))
+        return answer
+
+    world.kube.apply_status = told_first  # type: ignore[method-assign, assignment]
+    del world.kafka.members[world.id_of(1)]
+    await world.round()
+    assert seen == [False]
+    assert not world.reconciler.memories.is_overwritten(KEY)
+
+
+def test_what_changes_next_has_changed_since_the_last_look() -> None:
+    """What the journal says of when a rebalance began rests on the last look that showed the group settled."""
+    settled = RememberedGroup(group_type=GroupType.CLASSIC, state="Stable", epoch=None, seen_ms=1_000, settled_ms=1_000)
+    before = Remembered(uid="sg-1", group_key="k/orders", seen_ms=1_000, group=settled)
+    after = before.seen_again(31_000)
+    assert (after.seen_ms, after.group) == (31_000, dataclasses.replace(settled, seen_ms=31_000, settled_ms=31_000))
+    moving = dataclasses.replace(before, group=dataclasses.replace(settled, settled_ms=500))
+    assert moving.seen_again(31_000).group == dataclasses.replace(settled, seen_ms=31_000, settled_ms=500)
