@@ -14,6 +14,7 @@ import asyncio
 import logging
 import ssl
 import struct
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -27,7 +28,7 @@ from kafka_frames import BadFrame, TooManyElements
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import HostPort
 from .answers import ClusterAnswer
-from .errors import Recovery, Refusal, refusal
+from .errors import Recovery, Refusal
 from .login.credentials import ConnectionSettings
 from .login.tokens import AiokafkaToken, TokenProvider
 from .wire import ELEMENTS_MAX, Api, Call, VersionRanges, negotiate
@@ -107,7 +108,7 @@ class LimitedConnection(AIOKafkaConnection):
                 connection._handle_frame(frame)
             else:
                 connection._refuse_answer(frame)
-            del connection
+            del connection, frame  # the next one may come in minutes
 
     def _refuse_answer(self, head: bytes) -> None:
         """Fail the request whose answer was too large to keep, and none of those that wait behind it."""
@@ -127,6 +128,7 @@ class LimitedConnection(AIOKafkaConnection):
         error = read_task.exception()
         connection = self_ref()
         if connection is not None and error is not None:
+            traceback.clear_frames(error.__traceback__)  # they hold what could not be read, and the connection, which holds the task
             connection.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
 
 
@@ -207,20 +209,16 @@ class BrokerConnection:
         version = negotiate(call.api, self.versions)
         if version is None:
             raise Refusal(too_old(self.target, call.api))
-        body = await self._exchange(call, deadline_s)
-        try:
-            return call.decode(version, body)
-        except TooManyElements:
-            text = f"broker {self.target} answered {call.api.name} with more than {ELEMENTS_MAX} entries, which are not read"
-            raise refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text, sent=True) from None
-        except BadFrame:
-            text = f"broker {self.target} answered {call.api.name} with something that is no such answer"
-            message = f"{text}; check what listens there"
-            raise refusal(KafkaProblemKind.UNEXPECTED_ANSWER, message, sent=True) from None
+        answer = _decoded(self.target, call, version, await self._exchange(call, deadline_s))
+        if isinstance(answer, KafkaProblem):
+            raise Refusal(answer, sent=True)
+        return answer
 
     async def _exchange(self, call: Call[T], deadline_s: float) -> bytes:
+        """Send a request and return the body of its answer; whatever failed has no part in the Refusal, see `_decoded`."""
         self.in_flight += 1
         began_s = asyncio.get_running_loop().time()
+        recovery = Recovery.NONE
         try:
             async with asyncio.timeout_at(deadline_s):
                 body: bytes = await self.raw.send(call)
@@ -230,21 +228,40 @@ class BrokerConnection:
             self.close()
             if self.on_silence is not None:
                 self.on_silence(asyncio.get_running_loop().time() - began_s)
-            raise Refusal(_unreachable(self.target), recovery=Recovery.FIND_COORDINATOR, sent=True) from None
+            problem, recovery = _unreachable(self.target), Recovery.FIND_COORDINATOR
         except FrameTooLarge:
             text = f"broker {self.target} answered {call.api.name} with more than {FRAME_MAX_MIB} MiB, which is not read"
-            raise refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text, sent=True) from None
+            problem = KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text)
         except (aiokafka_errors.KafkaError, OSError, BadFrame) as error:
             self.close()
             problem = problem_of_failure(self.target, error)
             recovery = Recovery.FIND_COORDINATOR if problem.kind is KafkaProblemKind.UNREACHABLE else Recovery.NONE
-            raise Refusal(problem, recovery=recovery, sent=True) from None
         finally:
             self.in_flight -= 1
+        raise Refusal(problem, recovery=recovery, sent=True)
 
     def close(self) -> None:
         """Close at once; whoever waits for an answer gets a Refusal."""
         self.raw.close()
+
+
+def _decoded(target: HostPort, call: Call[T], version: int, body: bytes) -> T | KafkaProblem:
+    """Decode an answer, or say why not.
+
+    Notes
+    -----
+    A problem and no exception: that would hold the frames it came through, and the answer in them, for as long as somebody
+    holds it. Whoever waits for a task or keeps a Refusal is easily in a circle with it, and those are looked for seldom
+    (runtime.process.heap).
+    """
+    try:
+        return call.decode(version, body)
+    except TooManyElements:
+        text = f"broker {target} answered {call.api.name} with more than {ELEMENTS_MAX} entries, which are not read"
+        return KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text)
+    except BadFrame:
+        text = f"broker {target} answered {call.api.name} with something that is no such answer"
+        return KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=f"{text}; check what listens there")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

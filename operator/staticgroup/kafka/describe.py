@@ -180,7 +180,7 @@ class GroupReader:
         try:
             located = await self._pool.coordinators(tuple(batch), deadline_s)
         except Refusal as refused:
-            located = dict.fromkeys(batch, refused)
+            located = dict.fromkeys(batch, refused.with_traceback(None))  # which would lead back to this dict
         by_node: dict[BrokerNode, list[str]] = {}
         lost: dict[str, Reading] = {}
         for group_id, location in located.items():
@@ -205,7 +205,7 @@ class GroupReader:
             readings = await self._ask(node, group_ids, deadline_s)
         except Refusal as refused:
             self._pool.forget_broker(node)
-            readings = dict.fromkeys(group_ids, refused)
+            readings = dict.fromkeys(group_ids, refused.with_traceback(None))
         await self._conclude(batch, readings, attempt, deadline_s)
 
     async def _conclude(

@@ -168,7 +168,7 @@ class ClusterPool:
             try:
                 return await self._connection(target, now_s + share_s, adopts_cluster=True)
             except Refusal as refused:
-                refusals.append(refused)
+                refusals.append(refused.with_traceback(None))  # which would lead back to this list
                 if refused.problem.kind in (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.WRONG_CLUSTER):
                     break  # another broker would say the same, and count another failed log-in
         telling = [r for r in refusals if r.problem.kind is not KafkaProblemKind.UNREACHABLE]
