@@ -27,6 +27,7 @@ class Listings:
 
     def __init__(self, pool: ClusterPool) -> None:
         self._hints: dict[BrokerNode, Mapping[str, str]] = {}
+        self._ends: dict[BrokerNode, asyncio.TimerHandle] = {}
         self._pool = pool
         self._next: dict[BrokerNode, asyncio.Task[ListGroupsAnswer]] = {}
         self._turns: dict[BrokerNode, asyncio.Lock] = {}
@@ -56,17 +57,24 @@ class Listings:
             connection = await self._pool.connection_to(node, deadline_s)
             answer = await connection.call(list_groups(), deadline_s)
         if answer.error_code == Code.NONE and answer.version >= 5:
-            self._hints[node] = answer.types
-            asyncio.get_running_loop().call_later(HINT_S, self._forget, node, answer.types)
+            self._keep(node, answer.types)
         return answer
+
+    def _keep(self, node: BrokerNode, types: Mapping[str, str]) -> None:
+        """Keep the types of one broker as hints in place of its earlier ones, which nothing holds then, no timer either."""
+        if node in self._ends:
+            self._ends[node].cancel()
+        self._hints[node] = types
+        self._ends[node] = asyncio.get_running_loop().call_later(HINT_S, self._drop, node)
 
     def forget(self) -> None:
         """Drop all hints: one was belied."""
-        self._hints.clear()
+        for node in tuple(self._hints):
+            self._drop(node)
 
-    def _forget(self, node: BrokerNode, hints: Mapping[str, str]) -> None:
-        if self._hints.get(node) is hints:
-            del self._hints[node]
+    def _drop(self, node: BrokerNode) -> None:
+        self._ends.pop(node).cancel()
+        del self._hints[node]
 
     def _note_end(self, asked: asyncio.Task[ListGroupsAnswer]) -> None:
         """Let a question go, and its problem, for which nobody may wait any more."""

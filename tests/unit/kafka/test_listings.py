@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.kafka import listings
+from staticgroup.kafka.answers import BrokerNode, ListGroupsAnswer
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
+from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import CLOSE, KAFKA_3_7, Cluster, FakeBroker, Group, respond
 
 from .gateway_script import first_then, kind
+
+NODE = BrokerNode(node_id=1, host="b", port=9092)
 
 
 def type_of(reading: GroupView | KafkaProblem) -> GroupType:
@@ -192,3 +197,50 @@ async def test_hints_are_kept_for_a_while_only(
     await asyncio.sleep(0.01)
     await gateway.describe(settings, "b")
     assert broker.count(Api.LIST_GROUPS) == 2
+
+
+class Types(dict[str, str]):
+    """The types of one answer, of which can be seen when they are let go."""
+
+
+class Telling:
+    """A broker that answers each ListGroups with types of its own."""
+
+    def __init__(self) -> None:
+        self.told: list[weakref.ref[Types]] = []
+
+    async def connection_to(self, _node: BrokerNode, _deadline_s: float) -> Telling:
+        return self
+
+    async def call(self, _call: Any, _deadline_s: float) -> ListGroupsAnswer:
+        types = Types(a="classic")
+        self.told.append(weakref.ref(types))
+        return ListGroupsAnswer(error_code=0, version=5, types=types)
+
+    @property
+    def kept(self) -> int:
+        """How many of its answers are held."""
+        return sum(types() is not None for types in self.told)
+
+
+async def test_only_the_newest_answer_of_a_broker_is_kept_for_hints_and_none_once_they_are_dropped() -> None:
+    """Each takes 1.3 MiB for 10,000 groups, and one may come with every poll of a group that does not exist."""
+    broker = Telling()
+    shared = listings.Listings(cast(ClusterPool, broker))
+    for _ in range(10):
+        await shared.ask(NODE, asyncio.get_running_loop().time() + 10)
+    assert (broker.kept, shared.hint(NODE, "a")) == (1, "classic")
+    shared.forget()
+    await asyncio.sleep(0)  # what woke this test holds the last one, too
+    assert (broker.kept, shared.hint(NODE, "a")) == (0, "")
+
+
+async def test_hints_are_kept_as_long_as_any_though_they_replace_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listings, "HINT_S", 0.1)
+    shared = listings.Listings(cast(ClusterPool, Telling()))
+    for _ in range(3):
+        await shared.ask(NODE, asyncio.get_running_loop().time() + 10)
+        await asyncio.sleep(0.06)
+        assert shared.hint(NODE, "a")
+    await asyncio.sleep(0.06)
+    assert not shared.hint(NODE, "a")
