@@ -200,7 +200,8 @@ class BrokerConnection:
 
         Parameters
         ----------
-        deadline_s: loop time; when it passes the connection is closed, because answers match requests by order.
+        deadline_s: loop time; when it passes the connection is closed, because answers match requests by order. A request
+            whose time has passed is not sent.
 
         Raises
         ------
@@ -209,6 +210,8 @@ class BrokerConnection:
         version = negotiate(call.api, self.versions)
         if version is None:
             raise Refusal(too_old(self.target, call.api))
+        if asyncio.get_running_loop().time() >= deadline_s:  # it would end the connection under those who have time left
+            raise Refusal(_unreachable(self.target), recovery=Recovery.FIND_COORDINATOR)
         answer = _decoded(self.target, call, version, await self._exchange(call, deadline_s))
         if isinstance(answer, KafkaProblem):
             raise Refusal(answer, sent=True)

@@ -2,9 +2,9 @@
 
 Why: ListGroups cannot be asked about one group. An answer about 10,000 takes 40 ms of processor to check and decode, and
 each group that does not exist, and after a start each that does, calls for one. Two ideas. Readings share an
-answer that was asked for after they began: one is on its way at a time, and whoever comes meanwhile waits for the next. And
-what an answer tells of the types of other groups is a hint for a while, which a describe proves or belies; that a group is
-not in it is believed of an answer that is new only.
+answer that was asked for after they began: one is on its way at a time, and whoever comes meanwhile waits for the next, each
+as long as it may, and the request as long as the last of them. And what an answer tells of the types of other groups is a
+hint for a while, which a describe proves or belies; that a group is not in it is believed of an answer that is new only.
 Source: KIP-518, KIP-848 (ListGroups v4, v5).
 """
 
@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from .addresses import HostPort
 from .answers import BrokerNode, ListGroupsAnswer
-from .errors import Code
+from .connection import problem_of_failure
+from .errors import Code, Recovery, Refusal
 from .pool import ClusterPool
 from .wire import list_groups
 
@@ -30,6 +32,8 @@ class Listings:
         self._ends: dict[BrokerNode, asyncio.TimerHandle] = {}
         self._pool = pool
         self._next: dict[BrokerNode, asyncio.Task[ListGroupsAnswer]] = {}
+        self._until_s: dict[BrokerNode, float] = {}
+        """The latest deadline of those who wait for the next answer."""
         self._turns: dict[BrokerNode, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[ListGroupsAnswer]] = set()
 
@@ -44,18 +48,27 @@ class Listings:
         ----------
         deadline_s: of the loop's clock.
         """
-        asked = self._next.get(node)
-        if asked is None:
-            asked = self._next[node] = asyncio.create_task(self._ask(node, deadline_s))
-            self._tasks.add(asked)
-            asked.add_done_callback(self._note_end)
-        return await asyncio.shield(asked)
+        self._until_s[node] = max(deadline_s, self._until_s.get(node, deadline_s))
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                return await asyncio.shield(self._next.get(node) or self._begin(node))
+        except TimeoutError:
+            raise _late(node) from None
 
-    async def _ask(self, node: BrokerNode, deadline_s: float) -> ListGroupsAnswer:
+    def _begin(self, node: BrokerNode) -> asyncio.Task[ListGroupsAnswer]:
+        asked = self._next[node] = asyncio.create_task(self._ask(node))
+        self._tasks.add(asked)
+        asked.add_done_callback(self._note_end)
+        return asked
+
+    async def _ask(self, node: BrokerNode) -> ListGroupsAnswer:
         async with self._turns.setdefault(node, asyncio.Lock()):
             del self._next[node]  # what is sent now may be older than whoever comes from here on
-            connection = await self._pool.connection_to(node, deadline_s)
-            answer = await connection.call(list_groups(), deadline_s)
+            until_s = self._until_s.pop(node)
+            if asyncio.get_running_loop().time() >= until_s:  # nobody waits any more
+                raise _late(node)
+            connection = await self._pool.connection_to(node, until_s)
+            answer = await connection.call(list_groups(), until_s)
         if answer.error_code == Code.NONE and answer.version >= 5:
             self._keep(node, answer.types)
         return answer
@@ -81,3 +94,9 @@ class Listings:
         self._tasks.discard(asked)
         if not asked.cancelled():
             asked.exception()
+
+
+def _late(node: BrokerNode) -> Refusal:
+    """Return the refusal of a broker that did not answer, or not others before, while there was time."""
+    problem = problem_of_failure(HostPort(host=node.host, port=node.port), TimeoutError())
+    return Refusal(problem, recovery=Recovery.FIND_COORDINATOR)

@@ -1,0 +1,133 @@
+"""Readings that share a ListGroups have deadlines of their own, and one that runs out of time costs the others nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from staticgroup.core.group import LeaveOutcome, LeaveResult
+from staticgroup.kafka.answers import BrokerNode, ListGroupsAnswer
+from staticgroup.kafka.connection import BrokerConnection
+from staticgroup.kafka.errors import Refusal
+from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.listings import Listings
+from staticgroup.kafka.login.credentials import ConnectionSettings
+from staticgroup.kafka.wire import Api, list_groups
+from unit.kafka.fake_broker import Cluster, FakeBroker, Group, respond
+
+from .gateway_script import entry
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Shared:
+    """Listings over one open connection to one broker, which answers when it is told to."""
+
+    def __init__(self, gateway: KioGateway, settings: ConnectionSettings, broker: FakeBroker) -> None:
+        self.pool = gateway._pool(settings)
+        self.listings = Listings(self.pool)
+        self.node = BrokerNode(node_id=1, host="127.0.0.1", port=broker.port)
+        broker.held = self.held = asyncio.Event()
+        self.held.set()
+
+    def ask(self, for_s: float) -> asyncio.Task[ListGroupsAnswer]:
+        return asyncio.ensure_future(self.listings.ask(self.node, now_s() + for_s))
+
+    async def connection(self) -> BrokerConnection:
+        return await self.pool.connection_to(self.node, now_s() + 5)
+
+
+@pytest_asyncio.fixture
+async def shared(gateway: KioGateway, settings: ConnectionSettings, broker: FakeBroker) -> AsyncIterator[Shared]:
+    shared = Shared(gateway, settings, broker)
+    await shared.connection()
+    shared.held.clear()
+    yield shared
+    shared.held.set()
+
+
+async def test_whoever_waits_for_the_next_listing_waits_no_longer_than_it_may_and_costs_nobody_the_connection(
+    shared: Shared, broker: FakeBroker
+) -> None:
+    on_its_way = shared.ask(5)
+    await broker.has_seen(Api.LIST_GROUPS)
+    hasty, patient = shared.ask(0.1), shared.ask(5)
+    await asyncio.sleep(0.2)
+    assert isinstance(hasty.exception(), Refusal)
+    shared.held.set()
+    assert all(isinstance(answer, ListGroupsAnswer) for answer in await asyncio.gather(on_its_way, patient))
+    assert (shared.pool.socket_count(), broker.count(Api.LIST_GROUPS)) == (1, 2)
+
+
+async def test_listing_is_waited_for_as_long_as_the_last_who_shares_it_may(shared: Shared, broker: FakeBroker) -> None:
+    hasty, patient = shared.ask(0.1), shared.ask(5)
+    await asyncio.sleep(0.2)
+    assert isinstance(hasty.exception(), Refusal)
+    shared.held.set()
+    assert isinstance(await patient, ListGroupsAnswer)
+    assert (shared.pool.socket_count(), broker.count(Api.LIST_GROUPS)) == (1, 1)
+
+
+async def test_listing_that_nobody_waits_for_any_more_is_not_asked_for(shared: Shared, broker: FakeBroker) -> None:
+    on_its_way = shared.ask(5)
+    await broker.has_seen(Api.LIST_GROUPS)
+    hasty = shared.ask(0.1)
+    await asyncio.sleep(0.2)
+    shared.held.set()
+    await on_its_way
+    assert isinstance(hasty.exception(), Refusal)
+    assert isinstance(await shared.ask(5), ListGroupsAnswer)
+    assert broker.count(Api.LIST_GROUPS) == 2
+
+
+async def test_request_whose_time_has_passed_is_not_sent_and_leaves_the_connection_open(shared: Shared, broker: FakeBroker) -> None:
+    connection = await shared.connection()
+    with pytest.raises(Refusal) as refused:
+        await connection.call(list_groups(), now_s())
+    assert (refused.value.sent, connection.is_open, broker.count(Api.LIST_GROUPS)) == (False, True, 0)
+
+
+async def test_removal_from_another_group_is_told_though_a_reading_runs_out_of_time(cluster: Cluster, broker: FakeBroker) -> None:
+    """A coordinator that loads, is asked again, and then thinks for a second: reading and removal have one connection."""
+    gateway = KioGateway(rng=random.Random(7))
+    settings = ConnectionSettings(bootstrap_servers=(broker.address,), allow_loopback=True, request_timeout_s=1.0)
+    cluster.groups |= {"scaled": Group(members=[("m", "i")]), "b": Group()}
+    await gateway.describe(settings, "scaled")
+    gateway._readers[settings.fingerprint]._listings.forget()
+    began_s, plain = now_s(), broker._list_groups
+    broker.held = held = asyncio.Event()
+    held.set()
+
+    def loading(request: Any, version: int) -> Any:
+        if now_s() - began_s < 0.4:
+            return respond(Api.LIST_GROUPS, version, error_code=14, groups=())
+        if now_s() - began_s < 0.8:
+            held.clear()
+        return plain(request, version)
+
+    def leaving(request: Any, version: int) -> Any:
+        held.clear()  # it takes a coordinator some milliseconds
+        asyncio.get_running_loop().call_later(0.02, held.set)
+        return broker._leave_group(request, version)
+
+    async def removal() -> object:
+        await asyncio.sleep(began_s + 0.9 - now_s())
+        return await gateway.leave(settings, "scaled", [entry("m", "i")])
+
+    async def later_reading() -> object:
+        await asyncio.sleep(began_s + 0.45 - now_s())
+        return await gateway.describe(settings, "b")
+
+    broker.handlers |= {Api.LIST_GROUPS: loading, Api.LEAVE_GROUP: leaving}
+    asyncio.get_running_loop().call_later(1.2, held.set)
+    _, _, outcome = await asyncio.gather(gateway.describe(settings, "absent"), later_reading(), removal())
+    await gateway.close()
+    assert isinstance(outcome, LeaveResult)
+    assert outcome.outcomes == (LeaveOutcome.REMOVED,)
