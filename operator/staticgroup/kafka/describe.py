@@ -2,7 +2,8 @@
 
 Why: DescribeGroups answers "Dead, no error" for a KIP-848 group, ConsumerGroupDescribe hides members without DESCRIBE
 on topics, ListGroups silently omits groups. One idea: a type is believed only when the describe of that type confirms
-it; absence only when ListGroups omits the group *and* DescribeGroups, which checks rights, knows none either.
+it; absence only when ListGroups omits the group *and* DescribeGroups, which checks rights, knows none either. A list that is too
+large to be read costs the types and the absences, no more.
 Source: KIP-848, KIP-1071, KIP-1043 (DescribeGroups v6), KafkaApis.handleDescribeGroupsRequest,
 GroupCoordinatorService.listGroups.
 """
@@ -11,24 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ..core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from .answers import BrokerNode, DescribedGroup, ListGroupsAnswer
+from .batch_sizes import BatchSizes
 from .connection import FRAME_MAX_MIB, BrokerConnection
 from .errors import Code, Recovery, Refusal, problem_of, refusal, verdict_of
 from .listings import Listings
-from .pool import GROUPS_PER_REQUEST, REMEMBERED_GROUPS_MAX, ClusterPool
+from .pool import ClusterPool
+from .retries import back_off_s, may_retry
 from .wire import ELEMENTS_MAX, Api, Call, consumer_group_describe, describe_groups, streams_group_describe
 
 WINDOW_S = 0.005
 """Calls that begin within this time share requests."""
-BACK_OFF_FIRST_S = 0.05
-BACK_OFF_MAX_S = 1.0
-BATCH_GROWTH = 1.02
-"""By which a batch that was too large may grow each time it was read: 35 readings from half to whole."""
 
 _NEEDS_MEMBERS = frozenset({"CompletingRebalance", "Stable", "Assigning", "Reconciling", "NotReady"})
 
@@ -80,58 +79,6 @@ class Listing:
 
     group_type: GroupType | None
     is_listed: bool
-
-
-class BatchSizes:
-    """How many groups may share a request, learned for each group from answers that were too large.
-
-    An answer that is too large has cost its transfer for nothing, so the same request is not made again and again: its
-    groups share a request with half as many from then on, and slowly with more again.
-    """
-
-    def __init__(self) -> None:
-        self._largest: dict[str, float] = {}
-
-    def batches(self, group_ids: Iterable[str]) -> Iterator[list[str]]:
-        """Divide groups so that none is in a larger batch than it may be."""
-        batch: list[str] = []
-        for group_id in sorted(group_ids, key=self._largest_of):
-            if batch and len(batch) >= self._largest_of(batch[0]):
-                yield batch
-                batch = []
-            batch.append(group_id)
-        if batch:
-            yield batch
-
-    def did_fit(self, group_ids: Iterable[str]) -> None:
-        """Remember that a batch could be read."""
-        for group_id in group_ids:
-            if group_id in self._largest:
-                self._largest[group_id] *= BATCH_GROWTH
-            if self._largest_of(group_id) >= GROUPS_PER_REQUEST:
-                self._largest.pop(group_id, None)
-
-    def was_too_large(self, group_ids: Sequence[str]) -> None:
-        """Remember that the answer to a batch was too large."""
-        if len(self._largest) + len(group_ids) > REMEMBERED_GROUPS_MAX:
-            self._largest.clear()
-        self._largest |= dict.fromkeys(group_ids, (len(group_ids) + 1) // 2)
-
-    def _largest_of(self, group_id: str) -> int:
-        return int(self._largest.get(group_id, GROUPS_PER_REQUEST))
-
-
-def back_off_s(attempt: int, rng: random.Random) -> float:
-    """Return the pause before attempt+1: doubling from 50 ms to 1 s, half of it random."""
-    full_s = min(BACK_OFF_FIRST_S * 2.0**attempt, BACK_OFF_MAX_S)
-    return full_s * (0.5 + rng.random() / 2)
-
-
-def may_retry(refused: Refusal, attempt: int) -> bool:
-    """Say whether a read is asked again: a lost connection once, a coordinator on the move until the deadline."""
-    if refused.recovery is Recovery.NONE:
-        return False
-    return refused.problem.kind is not KafkaProblemKind.UNREACHABLE or attempt == 0
 
 
 class GroupReader:
@@ -264,14 +211,38 @@ class GroupReader:
             else:
                 readings[group_id] = _unsupported(group_id, listing.group_type)
         for group_type, wanted in by_type.items():
-            for chunk in self._sizes.batches(wanted):
-                described = await self._describe(_HOW[group_type], node, chunk, deadline_s)
-                for group_id in chunk:
-                    found, listing = described[group_id], listings[group_id]
-                    assert isinstance(listing, Listing)
-                    readings[group_id] = (
-                        found if isinstance(found, Refusal) else self._judge(group_type, node, found, listing)
-                    )
+            known = {g: listing for g in wanted if isinstance(listing := listings[g], Listing)}
+            readings |= await self._read_as(group_type, node, known, deadline_s)
+        unlisted = {
+            g: listing
+            for g, listing in listings.items()
+            if isinstance(listing, Refusal) and listing.problem.kind is KafkaProblemKind.ANSWER_TOO_LARGE
+        }
+        return readings | await self._find(node, unlisted, deadline_s)
+
+    async def _read_as(
+        self, group_type: GroupType, node: BrokerNode, listings: Mapping[str, Listing], deadline_s: float
+    ) -> dict[str, Reading]:
+        """Describe groups as ones of one type."""
+        readings: dict[str, Reading] = {}
+        for chunk in self._sizes.batches(listings):
+            for group_id, found in (await self._describe(_HOW[group_type], node, chunk, deadline_s)).items():
+                judged = found if isinstance(found, Refusal) else self._judge(group_type, node, found, listings[group_id])
+                readings[group_id] = judged
+        return readings
+
+    async def _find(self, node: BrokerNode, unlisted: Mapping[str, Refusal], deadline_s: float) -> dict[str, Reading]:
+        """Describe groups by each call in turn, because a listing that cannot be read tells no types.
+
+        Notes
+        -----
+        Whom no call knows keeps its Refusal and is not called absent: it may be of a type that none of them describes.
+        """
+        readings: dict[str, Reading] = dict(unlisted)
+        for group_type in _HOW:
+            left = {g: Listing(group_type=group_type, is_listed=True) for g in unlisted if readings[g] is unlisted[g]}
+            told = await self._read_as(group_type, node, left, deadline_s)
+            readings |= {g: reading for g, reading in told.items() if not _is_of_another_type(reading)}
         return readings
 
     async def _list(
@@ -290,7 +261,12 @@ class GroupReader:
         unknown = [g for g in group_ids if g not in listings]
         if not unknown:
             return listings
-        answer = await self._listings.ask(node, deadline_s)
+        try:
+            answer = await self._listings.ask(node, deadline_s)
+        except Refusal as refused:
+            if refused.problem.kind is not KafkaProblemKind.ANSWER_TOO_LARGE:
+                raise
+            return listings | {g: _unlisted(g, refused.problem) for g in unknown}
         if answer.error_code != Code.NONE:
             return listings | {g: self._refuse(Api.LIST_GROUPS, answer.error_code, g) for g in unknown}
         return listings | _read_listing(answer, unknown)
@@ -399,6 +375,23 @@ def _too_large(group_id: str) -> Refusal:
         "so nothing is decided about it; divide its members among several groups, or let consumers subscribe to fewer topics"
     )
     return refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text)
+
+
+def _unlisted(group_id: str, listing: KafkaProblem) -> Refusal:
+    """Word that a listing could not be read (KafkaApis.handleListGroupsRequest of Kafka 4.4: what may be described is listed)."""
+    text = (
+        f"{listing.message}, and group {group_id!r} is none that it describes, so nobody can tell whether it exists; delete groups that "
+        "are not used any more, or grant DESCRIBE on the groups of StaticGroups in place of DESCRIBE on the Cluster: brokers list only "
+        "what the operator may describe"
+    )
+    return refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text)
+
+
+def _is_of_another_type(reading: Reading) -> bool:
+    """Tell whether a describe did not know a group as one of its type, or the broker has no such type."""
+    if not isinstance(reading, Refusal):
+        return False
+    return reading.recovery is Recovery.READ_TYPE or reading.problem.kind is KafkaProblemKind.BROKER_TOO_OLD
 
 
 def _unsupported(group_id: str, group_type: GroupType | None) -> Refusal:

@@ -32,7 +32,7 @@ from .addresses import Resolver, SystemResolver
 from .answers import BrokerNode
 from .bounds import read_bounds, set_config
 from .connection import BrokerConnection, silence_library_loggers, too_old
-from .describe import GroupReader, back_off_s, may_retry
+from .describe import GroupReader
 from .errors import (
     ACTED_MAYBE,
     DID_NOTHING,
@@ -46,6 +46,7 @@ from .errors import (
 from .leaves import one_by_one, outcomes_of
 from .login.credentials import ConnectionSettings
 from .pool import ClusterPool, TokenProviderFactory
+from .retries import back_off_s, may_retry
 from .rights import GroupRights, try_rights, with_topic_right
 from .wire import Api
 

@@ -6,16 +6,16 @@ import asyncio
 
 import pytest
 
-from staticgroup.core.group import GroupView, KafkaProblemKind
+from staticgroup.core.group import GroupType, GroupView, KafkaProblemKind
 from staticgroup.kafka import connection
-from staticgroup.kafka.describe import BatchSizes
+from staticgroup.kafka.batch_sizes import BatchSizes
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import GROUPS_PER_REQUEST
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import Cluster, FakeBroker, Group
+from unit.kafka.fake_broker import KAFKA_3_7, Cluster, FakeBroker, Group
 
-from .gateway_script import kind, problem
+from .gateway_script import describing, kind, problem
 
 
 def sized(members: int) -> Group:
@@ -89,3 +89,50 @@ async def test_size_that_no_answer_can_have_ends_the_connection_and_is_not_waite
     cluster.groups["huge"] = sized(200)
     assert kind(await gateway.describe(settings, "huge")) is KafkaProblemKind.UNEXPECTED_ANSWER
     assert gateway.socket_count() == 0
+
+
+TOO_LARGE = bytes(connection.FRAME_MAX_BYTES + 1)
+
+
+@pytest.mark.parametrize("group_type", ["classic", "consumer", "streams"])
+async def test_group_of_a_broker_that_has_too_many_to_list_is_found_by_its_describe(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, group_type: str
+) -> None:
+    """80,000 ids of a hundred characters, as of consoles and jobs that make one each time."""
+    cluster.groups["g"] = Group(type=group_type, members=[("m", "i")])
+    broker.handlers[Api.LIST_GROUPS] = lambda _request, _version: TOO_LARGE
+    for _ in range(2):
+        reading = await gateway.describe(settings, "g")
+        assert isinstance(reading, GroupView), reading
+        assert (reading.group_type, [m.instance_id for m in reading.members]) == (GroupType(group_type.title()), ["i"])
+    assert broker.count(Api.LIST_GROUPS) == 1, "its type is known from then on"
+
+
+async def test_group_that_such_a_broker_does_not_describe_is_not_called_absent_and_what_to_do_is_said(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    cluster.groups |= {"shared": Group(type="share"), "g": Group(members=[("m", "i")])}
+    broker.handlers[Api.LIST_GROUPS] = lambda _request, _version: TOO_LARGE
+    shared, absent, g = await asyncio.gather(*(gateway.describe(settings, name) for name in ("shared", "absent", "g")))
+    assert isinstance(g, GroupView)
+    assert {kind(shared), kind(absent)} == {KafkaProblemKind.ANSWER_TOO_LARGE}
+    assert "group 'absent' is none that it describes" in problem(absent).message
+    assert "delete groups that are not used any more, or grant DESCRIBE" in problem(absent).message
+
+
+async def test_such_a_broker_of_an_older_release_is_asked_by_the_calls_that_it_has(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    broker.versions = {api: versions for api, versions in KAFKA_3_7.items() if api != Api.STREAMS_GROUP_DESCRIBE}
+    cluster.groups["g"] = Group(type="consumer", members=[("m", "i")])
+    broker.handlers[Api.LIST_GROUPS] = lambda _request, _version: TOO_LARGE
+    reading, absent = await asyncio.gather(gateway.describe(settings, "g"), gateway.describe(settings, "absent"))
+    assert isinstance(reading, GroupView)
+    assert kind(absent) is KafkaProblemKind.ANSWER_TOO_LARGE
+
+
+async def test_right_that_lacks_is_told_though_a_broker_has_too_many_groups_to_list(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+) -> None:
+    broker.handlers |= {Api.LIST_GROUPS: lambda _request, _version: TOO_LARGE, Api.DESCRIBE_GROUPS: describing(broker, 30)}
+    assert kind(await gateway.describe(settings, "g")) is KafkaProblemKind.NOT_AUTHORIZED
