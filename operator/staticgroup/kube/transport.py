@@ -17,8 +17,8 @@ from typing import Any, Final
 import aiohttp
 from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
-from pydantic_core import from_json
 
+from .decoding import NO_JSON, TooDeep, decoded
 from .envelope import is_answer, is_event
 from .outage import Outage
 from .problem import KubeProblem, KubeProblemKind, problem_of
@@ -42,9 +42,6 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
 CONNECTION_ERRORS: Final = (aiohttp.ClientError, TimeoutError, OSError)
-_NO_JSON: Final = ValueError
-"""What is no JSON, or is nested more deeply than any object. The parser refuses half of a surrogate pair, too, for which API servers send
-U+FFFD (seen on 1.36.3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +122,8 @@ class WatchStream:
         if not line:
             return None
         try:
-            event = from_json(line)
-        except _NO_JSON as error:
+            event = decoded(line)
+        except NO_JSON as error:
             raise aiohttp.ClientPayloadError("the watch stream ended inside an event") from error
         if not isinstance(event, dict) or not is_event(event):
             raise aiohttp.ClientPayloadError("the watch stream sent something that is not an event")
@@ -235,13 +232,17 @@ class Transport:
                 content = await _read(response)
                 if content is None:
                     return _too_large(verb, label, namespace)
-                decoded = from_json(content)
-        except (*CONNECTION_ERRORS, _NO_JSON):
+                found = decoded(content)
+        except CONNECTION_ERRORS:
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
-        if not is_answer(decoded):
+        except TooDeep:
+            return _undecodable(verb, label, namespace)
+        except NO_JSON:  # of somebody in the API server's stead
+            return self._noted(_undecodable(verb, label, namespace))
+        if not isinstance(found, dict) or not is_answer(found):
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
         self.outage.answered()
-        answer = Answer(decoded)
+        answer = Answer(found)
         answer.size_bytes = len(content)
         return answer
 
@@ -324,6 +325,14 @@ def _too_large(verb: str, label: str, namespace: str) -> KubeProblem:
     return KubeProblem(
         kind=KubeProblemKind.TOO_LARGE, verb=verb, resource=label, namespace=namespace,
         message=f"the API server's answer to {verb} {label}{where} has more than {RESPONSE_MAX_MIB} MiB, which is not read",
+    )
+
+
+def _undecodable(verb: str, label: str, namespace: str) -> KubeProblem:
+    where = f" in namespace {namespace}" if namespace else ""
+    return KubeProblem(
+        kind=KubeProblemKind.UNAVAILABLE, verb=verb, resource=label, namespace=namespace,
+        message=f"the API server's answer to {verb} {label}{where} cannot be decoded: it is no JSON, or is nested too deeply",
     )
 
 
