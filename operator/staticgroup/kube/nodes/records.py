@@ -29,6 +29,9 @@ _TIMES: Final = (
 )  # fmt: skip
 _TEXTS: Final = ("machine_id", "system_uuid", "boot_id", "runtime")
 
+_UNREADABLE: Final = (ValueError, RecursionError)
+"""What reading a text as JSON ends with, that of whoever may write here, however it is nested."""
+
 
 def chunk_of(node_name: str) -> int:
     """Return in which chunk a node is kept."""
@@ -161,7 +164,7 @@ def scope_of(text: str) -> NodeScope | None:
     """Read back what records are about; None when that cannot be read."""
     try:
         entry = json.loads(text.partition("\n")[0])
-    except ValueError:
+    except _UNREADABLE:
         return None
     if not isinstance(entry, Mapping) or not all(isinstance(entry.get(k), str) for k in ("cluster_uid", "timeline")):
         return None
@@ -189,7 +192,7 @@ def parsed(text: object) -> tuple[NodeRecord, ...]:
 def _record(line: str) -> NodeRecord | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except _UNREADABLE:
         return None
     if not isinstance(entry, Mapping) or not all(isinstance(entry.get(k), str) for k in ("name", "uid", *_TEXTS)):
         return None

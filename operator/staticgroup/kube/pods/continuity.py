@@ -72,7 +72,7 @@ class Continuity:
             epoch, timeline, restored = raw["epoch"], raw.get("timeline", ""), raw.get("restored", "")
             at_s = float(raw.get("at", 0.0))
             at_s = at_s if math.isfinite(at_s) else 0.0
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
         if not isinstance(epoch, str) or not epoch:
             return None
@@ -96,7 +96,7 @@ def _reached(raw: Any, floors: dict[str, int]) -> tuple[dict[str, int], dict[Wor
     try:
         reached = _positions(raw["reached"])
         behind = {(str(namespace), str(name)): int(position) for namespace, name, position in raw["behind"]}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return floors, {}
     is_sound = reached.keys() == floors.keys() and all(reached[scope] >= floors[scope] for scope in floors)
     if not behind or not is_sound or any(p <= 0 for p in reached.values()) or any(p < 0 for p in behind.values()):

@@ -141,14 +141,14 @@ async def test_what_cannot_be_read_is_as_good_as_nothing(server: FakeApiServer, 
         "{", "7", "[]", json.dumps(entry | {"known_since_s": None}), json.dumps(entry | {"known_since_s": "1"}),
         json.dumps(entry | {"machine_id": 7}), json.dumps(entry | {"is_virtual": "no"}), json.dumps(entry | {"gone_since_s": -1}),
         json.dumps({k: v for k, v in entry.items() if k != "boot_since_s"}), json.dumps(entry | {"known_since_s": True}),
-        '{"name": "n1", "known_since_s": NaN}', json.dumps(entry | {"known_since_s": float("inf")}),
+        '{"name": "n1", "known_since_s": NaN}', json.dumps(entry | {"known_since_s": float("inf")}), "[" * 100_000,
     ]  # fmt: skip
     for line in broken:
         assert parsed(line) == (), line
     assert parsed("\n".join([head, *broken, good])) == (record(),)
     assert scope_of(head) == SCOPE
     entry = json.loads(head)
-    for line in ("", "{", "7", good, json.dumps(entry | {"timeline": 7}), json.dumps(entry | {"timeline_since_s": None}), json.dumps(entry | {"trusted_since_s": "x"})):
+    for line in ("", "{", "7", "[" * 100_000, good, json.dumps(entry | {"timeline": 7}), json.dumps(entry | {"timeline_since_s": None}), json.dumps(entry | {"trusted_since_s": "x"})):
         assert scope_of(line) is None, line
     name = f"op-nodes-{chunk_of('n1')}"
     server.put({"metadata": {"namespace": "ops", "name": name}, "data": {KEY: "\n".join([head, *broken])}}, "configmaps")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -55,6 +56,7 @@ def test_workload_without_any_position_makes_earlier_releases_begin_again_and_no
         {"behind": [["shop", "web", 17]]},
         {"reached": {"": 0}, "behind": [["shop", "web", 17]]},
         {"reached": {"": "x"}, "behind": [["shop", "web", 17]]},
+        {"reached": {"": math.inf}, "behind": [["shop", "web", 17]]},
         {"reached": {"shop": 42}, "behind": [["shop", "web", 17]]},
         {"reached": {"": 42}, "behind": [["shop", 17]]},
         {"reached": {"": 42}, "behind": [["shop", "web", -1]]},

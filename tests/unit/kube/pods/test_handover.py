@@ -167,7 +167,8 @@ async def test_ledger_from_an_abandoned_time_line_is_recognised(server: FakeApiS
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"epoch": "", "resourceVersions": {}}', '{"epoch": "a"}',
-                                  '{"epoch": "a", "resourceVersions": {"": 0}}', '{"epoch": 1, "resourceVersions": {}}'])
+                                  '{"epoch": "a", "resourceVersions": {"": 0}}', '{"epoch": 1, "resourceVersions": {}}',
+                                  '{"epoch": "a", "resourceVersions": {"": 1}, "at": 1' + "0" * 400 + "}", "[" * 100_000])
 def test_unusable_stored_continuity_is_none(text: str) -> None:
     assert Continuity.from_json(text) is None
 
