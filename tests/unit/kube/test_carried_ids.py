@@ -6,11 +6,14 @@ looks for the exact name first. SmallRye Config: the exact name is the first of 
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.pods.watch.seat_filter import may_hold_a_seat
 from staticgroup.kube.translate import pod_version
+from staticgroup.kube.translate.remembered import LENGTH_MAX
 
 from .raw_objects import at, pod
 
@@ -55,3 +58,14 @@ def test_other_variables_carry_none(name: str) -> None:
     version = pod_version(at(raw, 7))
     assert isinstance(version, PodVersion)
     assert version.instance_ids == frozenset()
+
+
+@pytest.mark.parametrize("length", [LENGTH_MAX, LENGTH_MAX + 1])
+def test_names_of_variables_are_remembered_only_while_they_are_short(length: int) -> None:
+    """A name may be as long as its pod is large, and whoever makes pods that last a moment may have any number of them."""
+    name = "SESSION_TIMEOUT_MS".ljust(length, "X")
+    raw = pod("canary", instance_id=None)
+    raw["spec"]["containers"][0]["env"] = [{"name": name, "value": "1"}]
+    before = sys.getrefcount(name)
+    pod_version(at(raw, 7))
+    assert (sys.getrefcount(name) > before) is (length <= LENGTH_MAX)

@@ -5,12 +5,12 @@ Source: `$(VAR)` expansion as in k8s.io/kubernetes/third_party/forked/golang/exp
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from sys import intern
 from typing import Final, NamedTuple
 
 from ...api.identifiers import INSTANCE_ID_LENGTH_MAX, InvalidInstanceIdError, validate_instance_id
 from ...api.names import INSTANCE_ID_ANNOTATION
+from .remembered import remembered
 from .shape import Json, object_of, objects_of, text_of
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
@@ -167,7 +167,7 @@ def _commands(container: Json) -> Iterator[Json]:
         yield object_of(object_of(place, key, "spec.containers[]"), "exec", key)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def names_an_id(variable: str) -> bool:
     """Tell whether a client may take its group.instance.id from a variable of this name, in whatever spelling.
 

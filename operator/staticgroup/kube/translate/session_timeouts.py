@@ -6,12 +6,12 @@ those of all presets do and those that a spec names mostly, unless the name says
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final
 
 from ...api.names import SESSION_TIMEOUT_ANNOTATION
 from ...api.schema import TIMEOUT_MS_MAX
 from .carried_ids import resolved_env
+from .remembered import remembered
 from .shape import Json, object_of, objects_of, text_of
 
 _NAMED: Final = "SESSION_TIMEOUT_MS"
@@ -61,7 +61,7 @@ def _shown(container: Json, metadata: Json) -> Iterator[tuple[int | None, bool]]
             yield _milliseconds(value), is_injected
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _is_named(variable: str) -> bool:
     """True for a name by which a variable is a Kafka client's session timeout."""
     name = variable.upper()
