@@ -77,18 +77,17 @@ class Observer:
         needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
         if needed:
             workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
-            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
+            seen = self._with_rivals(replace(seen, workload=workload))  # others may have said something meanwhile
+            seen, _ = self._with_chains(group, spec, memory, seen, fresh)  # step 4: only now
         updated = self.histories.updated(
             first.continuity, group, spec, memory.history, memory.settled, memory.premise, editable=first.editable
         )
-        return self._with_rivals(
-            replace(
-                seen,
-                watch_epoch=self.pods.epoch or "",
-                continuity=updated,
-                told_elsewhere=self._told_elsewhere(spec, seen),
-                copies=self._copies(spec, seen, intent),
-            )
+        return replace(
+            seen,
+            watch_epoch=self.pods.epoch or "",
+            continuity=updated,
+            told_elsewhere=self._told_elsewhere(spec, seen),
+            copies=self._copies(spec, seen, intent),
         )
 
     async def _first_look(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
