@@ -7,19 +7,41 @@ import asyncio
 import gc
 import json
 import weakref
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from staticgroup.runtime.process.heap import GROWTH, GROWTH_MAX_BLOCKS, LONG_S, follow_growth
+from staticgroup.runtime.process import heap as heap_module
+from staticgroup.runtime.process.heap import GROWTH, GROWTH_MAX_BLOCKS, LONG_S, follow_growth, resident_bytes
 
+MIB = 1024 * 1024
 PAGE = json.dumps([{"metadata": {"labels": {str(n): [n]}}} for n in range(20_000)])
 
 
-class Blocks:
-    """A heap whose size is told: what it is at each count, then the end. A look at it takes `look_s`."""
+class Circle:
+    """Refers to itself, and holds as much as an answer of a broker."""
 
-    def __init__(self, *sizes: int, garbage: int = 0, look_s: float = 0.0) -> None:
+    def __init__(self) -> None:
+        self.itself = self
+        self.answer = b"x" * (8 * MIB)
+
+
+class Blocks:
+    """A heap whose size is told: what it is at each count, then the end. A look at it takes `look_s`.
+
+    Parameters
+    ----------
+    held: bytes that the process holds at each count; none told: always the same.
+    garbage: blocks that a look gives back. garbage_bytes: what the process holds less by it.
+    """
+
+    def __init__(
+        self, *sizes: int, held: Sequence[int] = (), garbage: int = 0, garbage_bytes: int = 0, look_s: float = 0.0
+    ) -> None:
         self.sizes = list(sizes)
+        self.held = list(held) or [0] * len(sizes)
+        self.garbage_bytes = garbage_bytes
         self.garbage = garbage
         self.look_s = look_s
         self.now_s = 0.0
@@ -29,16 +51,20 @@ class Blocks:
     def count(self) -> int:
         return self.sizes[0]
 
+    def resident(self) -> int:
+        return self.held[0]
+
     def collect(self) -> None:
         self.collected_at.append(self.sizes[0])
         self.sizes[0] -= self.garbage
+        self.held[0] -= self.garbage_bytes
         self.now_s += self.look_s
 
     def freeze(self) -> None:
         self.frozen_at.append(self.sizes[0])
 
     async def sleep(self, delay_s: float) -> None:
-        del self.sizes[0]
+        del self.sizes[0], self.held[0]
         if not self.sizes:
             raise asyncio.CancelledError
 
@@ -46,7 +72,8 @@ class Blocks:
 async def _followed(heap: Blocks) -> Blocks:
     with pytest.raises(asyncio.CancelledError):
         await follow_growth(
-            blocks=heap.count, collect=heap.collect, freeze=heap.freeze, clock_s=lambda: heap.now_s, sleep=heap.sleep
+            blocks=heap.count, resident=heap.resident, collect=heap.collect, freeze=heap.freeze, clock_s=lambda: heap.now_s,
+            sleep=heap.sleep,
         )
     return heap
 
@@ -76,6 +103,51 @@ async def test_large_heap_is_looked_at_for_each_step_of_growth() -> None:
     at = 10 * GROWTH_MAX_BLOCKS
     heap = await _followed(Blocks(at, at + GROWTH_MAX_BLOCKS - 1, at + GROWTH_MAX_BLOCKS, at + GROWTH_MAX_BLOCKS + 1))
     assert heap.collected_at == [at + GROWTH_MAX_BLOCKS]
+
+
+async def _held(*mib: int, garbage_mib: int = 0) -> int:
+    """Return how often all is looked through while the process holds so much, and has as many objects as ever."""
+    heap = Blocks(*[1000] * len(mib), held=[m * MIB for m in mib], garbage_bytes=garbage_mib * MIB)
+    return len((await _followed(heap)).collected_at)
+
+
+async def test_few_large_objects_are_growth_once_the_process_holds_much_more() -> None:
+    """An answer of a broker is one object of up to 8 MiB."""
+    assert await _held(100, 163, 163) == 0
+    assert await _held(100, 164, 164) == 1
+    assert await _held(1000, 1249, 1249) == 0, "of a large process a quarter, as of its objects"
+    assert await _held(1000, 1250, 1250) == 1
+
+
+async def test_what_the_process_holds_grows_from_what_the_last_look_left_or_from_less() -> None:
+    assert await _held(100, 164, 163, 164, garbage_mib=64) == 2
+    assert await _held(200, 100, 163, 164) == 1
+
+
+async def test_garbage_in_circles_of_few_objects_is_found_by_what_the_process_holds() -> None:
+    """Each holds 8 MiB; the real counts, faster."""
+    alive: list[weakref.ref[Circle]] = []
+    made = 0
+
+    async def sleep(delay_s: float) -> None:
+        nonlocal made
+        for _ in range(2):
+            alive.append(weakref.ref(Circle()))
+        made += 1
+        if made == 12:
+            raise asyncio.CancelledError
+
+    gc.collect()
+    with pytest.raises(asyncio.CancelledError):
+        await follow_growth(sleep=sleep)
+    assert sum(circle() is not None for circle in alive) <= 12
+    gc.collect()
+
+
+def test_process_knows_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert 10 * MIB < resident_bytes() < 10_000 * MIB
+    monkeypatch.setattr(heap_module, "_STATM", tmp_path / "statm")
+    assert resident_bytes() == 0
 
 
 async def test_what_a_long_look_leaves_is_not_looked_through_again() -> None:
