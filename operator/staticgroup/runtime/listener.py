@@ -64,6 +64,7 @@ class Listener:
             is_managed=self._is_managed,
             counted_on=self._counted_on,
             on_change=self._pod_changed,
+            on_end=self._pod_ended,
             on_gap=self._gap_opened,
             on_anchor=self._anchored,
             on_uncertified=self._uncertified,
@@ -155,8 +156,15 @@ class Listener:
     def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
         if self._parts.journal is not None:
             self._parts.journal.pod_changed(namespace, pod_name, self._parts.pods)
-        for name in sorted({owner_name, _workload_of(pod_name)}):
-            self.look_at_all(self._stores.groups_of_workload(namespace, name))
+        self.look_at_all(self._groups_of_pod(namespace, owner_name, pod_name))
+
+    def _pod_ended(self, namespace: str, owner_name: str, pod_name: str) -> None:
+        """Have the member removed as long as the object is there, which proves more with less than its absence."""
+        self.look_at_all(self._groups_of_pod(namespace, owner_name, pod_name), at_once=True)
+
+    def _groups_of_pod(self, namespace: str, owner_name: str, pod_name: str) -> frozenset[Key]:
+        names = {owner_name, _workload_of(pod_name)}
+        return frozenset(key for name in names for key in self._stores.groups_of_workload(namespace, name))
 
     def node_changed(self, node_name: str) -> None:
         """Take the news that facts of a node are others now."""
@@ -188,10 +196,10 @@ class Listener:
             self._parts.reconciler.tell(key)
             (self._parts.queue.add if at_once else self._parts.queue.add_soon)(key)
 
-    def look_at_all(self, keys: frozenset[Key]) -> None:
+    def look_at_all(self, keys: frozenset[Key], *, at_once: bool = False) -> None:
         """Have StaticGroups looked at again, in the order of their names."""
         for key in sorted(keys):
-            self.look_at(key)
+            self.look_at(key, at_once=at_once)
 
     def look_at_all_groups(self) -> None:
         """Have every StaticGroup looked at again."""

@@ -169,6 +169,8 @@ class Reconciler:
         has_changed = not written or is_unread or not is_told or settled or memory.status is not before
         is_at_rest = not has_changed and not memory.grows_old
         memory.seen = seen(picture, snapshot, decided, began_s=started_s, before=memory.seen) if is_at_rest else None
+        if is_at_rest and memory.history == picture.history:
+            memory.history = picture.history  # not twice of each StaticGroup
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()

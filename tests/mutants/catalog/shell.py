@@ -103,6 +103,12 @@ SHELL = (
         ("            self._add_at(key, entry, again_at)\n        if", "            self._add_at(key, entry, again_at)\n            return\n        if"),
     ),
     mutant(
+        "end of a pod waits for what else is told",
+        "runtime/listener.py",
+        ("tests/simulation/test_stories.py",),
+        ("            on_end=self._pod_ended,\n", ""),
+    ),
+    mutant(
         "round rests on the first look",
         "runtime/memory/rest.py",
         REST,

@@ -24,7 +24,7 @@ from support.fault_proxy.tripwire import Tripwire
 from unit.kube.raw_objects import eventually
 
 RESOURCE = "statefulsets.apps"
-CALL_TIMEOUT_S = 0.5
+CALL_TIMEOUT_S = 1.0
 STALL_S = 1.0
 KINDS = {
     KubeFault.CONFLICT: KubeProblemKind.CONFLICT,

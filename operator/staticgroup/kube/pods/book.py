@@ -36,11 +36,13 @@ class Change:
     Parameters
     ----------
     is_visible: something a decision reads is different now.
+    is_end: a pod that lived is dead now, or a suspect.
     refusal_reason: what stood against a certificate, when this made a suspect of a pod that a StaticGroup manages; else "".
     """
 
     record: PodRecord
     is_visible: bool
+    is_end: bool = False
     refusal_reason: str = ""
 
 
@@ -209,6 +211,7 @@ class IncarnationBook:
         is_new_suspect = has_new_state and after.state is IncarnationState.SUSPECT
         return Change(
             record=record, is_visible=before is None or _visible(before) != _visible(after),
+            is_end=has_new_state and after.state is not IncarnationState.LIVE,
             refusal_reason=after.refusal_reason if is_new_suspect and self._is_managed(after.namespace, after.pod_name) else "",
         )
 

@@ -46,6 +46,7 @@ class PodStoreHooks:
     is_managed: (namespace, pod name) belongs to a StaticGroup.
     counted_on: see `CountedOn`.
     on_change: (namespace, owner name, pod name) has changed in a way that decisions can see.
+    on_end: likewise, afterwards: a pod has ended, or may have.
     on_gap: continuity ended, with the reason in words.
     on_anchor: the store is complete and continuous, with its epoch.
     on_uncertified: a pod that a StaticGroup manages vanished without a certificate, with the kind of what stood against it.
@@ -57,6 +58,7 @@ class PodStoreHooks:
     on_change: Callable[[str, str, str], None]
     on_gap: Callable[[str], None]
     counted_on: CountedOn = field(default=lambda suspect: {})
+    on_end: Callable[[str, str, str], None] = field(default=lambda namespace, owner_name, pod_name: None)
     on_anchor: Callable[[str], None] = field(default=lambda epoch: None)
     on_uncertified: Callable[[str], None] = field(default=lambda reason: None)
     on_object: Callable[[object, PodVersion], None] = field(default=lambda raw, version: None)

@@ -217,9 +217,11 @@ class PodStore:
     def _announce(self, change: Change) -> None:
         if change.refusal_reason:
             self._hooks.on_uncertified(change.refusal_reason)
+        record = change.record
         if change.is_visible:
-            record = change.record
             self._hooks.on_change(record.namespace, record.owner_name, record.pod_name)
+        if change.is_end:
+            self._hooks.on_end(record.namespace, record.owner_name, record.pod_name)
 
     @property
     def epoch(self) -> str:

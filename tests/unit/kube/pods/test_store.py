@@ -58,6 +58,7 @@ async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: F
         server.remove("shop", "web-0")
         server.remove("shop", "web-1")
         await eventually(lambda: world.state("forced") is IncarnationState.SUSPECT)
+        assert world.ends == [("shop", "web", "web-0"), ("shop", "web", "web-1")], "each once, and not again when its object goes"
         assert world.uncertified == ["NotTerminal"]
         found = world.store.get("graceful")
         assert found is not None
