@@ -77,8 +77,8 @@ class Observer:
         needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
         if needed:
             workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
-            seen = self._with_rivals(replace(seen, workload=workload))  # others may have said something meanwhile
-            seen, _ = self._with_chains(group, spec, memory, seen, fresh)  # step 4: only now
+            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
+            seen = self._with_rivals(seen)  # they may have said something meanwhile
         updated = self.histories.updated(
             first.continuity, group, spec, memory.history, memory.settled, memory.premise, editable=first.editable
         )

@@ -52,7 +52,7 @@ async def following(
         node_of=nodes.get, is_managed=lambda namespace, name: is_managed(),
         on_change=lambda *key: world.changes.append(key), on_gap=lambda reason: world.gaps.append(reason),  # noqa: PLW0108 - world is made below
         on_uncertified=lambda reason: world.uncertified.append(reason),  # noqa: PLW0108
-        on_end=lambda *key: world.ends.append(key),  # noqa: PLW0108
+        on_end=lambda *key: world.ends.append(key),
     )
     defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
     store = PodStore(
