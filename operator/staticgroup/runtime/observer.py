@@ -31,6 +31,7 @@ from .connections.connections import Connections
 from .memory.histories import Histories, Settled
 from .memory.ledgers import Ledgers
 from .memory.memories import Memory
+from .memory.rest import Picture
 from .recommendations import Recommendations
 from .rivals import Rivals
 from .stores import Stores
@@ -38,6 +39,15 @@ from .work_queue import Key
 
 BOUNDS_MAX_AGE_S = 300.0
 """Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What a round begins with: the settings of the connection, the group by them, and when it was asked for; Unix seconds."""
+
+    settings: ConnectionSettings | KafkaProblem
+    group: GroupView | KafkaProblem
+    at_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +76,37 @@ class Observer:
     monotonic_s: Callable[[], float]
     recommendations: Recommendations | None
 
-    async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
-        """Take one frozen picture, in the order that the safety argument needs."""
-        first = await self._first_look(group, spec, memory)  # step 1
+    async def describe(self, group: StaticGroup, spec: StaticGroupSpec) -> Described:
+        """Describe the Kafka group, which comes before all else."""
+        namespace = group.metadata.namespace
+        settings = await self.connections.settings_for(namespace, spec.connection_ref)
+        at_s = self.now_s()
+        found: GroupView | KafkaProblem = (
+            settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
+        )
+        if isinstance(found, KafkaProblem):
+            self.note_problem(spec.connection_ref.key(namespace), found)
+        return Described(settings=settings, group=found, at_s=at_s)
+
+    def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: Picture) -> bool:
+        """Say whether all that a picture is made of is as it was, by the description and what can have changed untold.
+
+        Notes
+        -----
+        Of the workload, its pods, their watch, what people say and how ids are injected, somebody tells (`Memory.told`). Nobody tells of
+        pods of other names and of StaticGroups of the same Kafka group; of those that have any, whole pictures are compared.
+        """
+        key = (group.metadata.namespace, group.metadata.name)
+        is_as_told = last.told == memory.told and last.history is memory.history and last.spec == spec
+        if not is_as_told or last.has_company or last.members != hash(described.group):
+            return False
+        is_alone = not Rivals(self.stores).any_of(key) and not self.ledgers.strangers(group, spec, memory)
+        advice = self._advice(spec.connection_ref.key(key[0]), spec)
+        return is_alone and last.quiet.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
+
+    async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described) -> Snapshot:
+        """Take one frozen picture after the description, in the order that the safety argument needs."""
+        first = await self._first_look(group, spec, memory, described)  # step 1
         seen, intent = self._with_chains(group, spec, memory, first, {})
         if memory.history.injected is None and spec.identity.scope is not None:
             seen = replace(seen, others=self.ledgers.carriers_of(spec.identity.scope))
@@ -90,19 +128,12 @@ class Observer:
             copies=self._copies(spec, seen, intent),
         )
 
-    async def _first_look(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
-        """Describe the group, and then take what the stores and the watch tell; no pods yet."""
+    async def _first_look(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described) -> Snapshot:
+        """Take what the stores and the watch tell; no pods yet."""
         namespace = group.metadata.namespace
-        connection_key = spec.connection_ref.key(namespace)
-        settings = await self.connections.settings_for(namespace, spec.connection_ref)
-        described_at_s = self.now_s()
-        described: GroupView | KafkaProblem = (
-            settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
-        )
-        if isinstance(described, KafkaProblem):
-            self.note_problem(connection_key, described)
+        connection_key, settings = spec.connection_ref.key(namespace), described.settings
         # brokers that did not answer the describe are not asked again in the same round
-        bounds = memory.bounds if isinstance(described, KafkaProblem) else await self._bounds(settings, spec, memory)
+        bounds = memory.bounds if isinstance(described.group, KafkaProblem) else await self._bounds(settings, spec, memory)
         found = await self._workload(namespace, spec.workload_ref)
         workload = None if isinstance(found, KubeProblem) else found
         elsewhere = self.ledgers.is_carried_elsewhere(group, spec, memory)
@@ -124,8 +155,8 @@ class Observer:
             workload_problem=found.message if isinstance(found, KubeProblem) else "",
             is_workload_unfit=isinstance(found, KubeProblem) and found.kind is KubeProblemKind.INVALID,
             pods=(),
-            group=described,
-            described_at_s=described_at_s,
+            group=described.group,
+            described_at_s=described.at_s,
             bounds=bounds,
             watch_epoch=self.pods.epoch or "",
             continuity=continuity,

@@ -129,11 +129,13 @@ class Reconciler:
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
         memory.compare_clocks(began_s - self.monotonic_s())
-        told = memory.told
-        snapshot = await self.observe(group, spec, memory)
-        strangers = self.ledgers.strangers(group, spec, memory)
-        picture = Picture.of(spec, snapshot, memory.history, strangers, told=told)
-        if (last := memory.seen) is not None and started_s < last.until_s and not memory.is_unsure and last.picture == picture:
+        told, last = memory.told, memory.seen_until(started_s)
+        snapshot = await self.observe(group, spec, memory, last.picture if last is not None else None)
+        if last is not None and snapshot is None:
+            return self._rested(key, last, began_s, started_s)
+        assert snapshot is not None
+        picture = Picture.of(spec, snapshot, memory.history, self.ledgers.strangers(group, spec, memory), told=told)
+        if last is not None and last.picture == picture:
             return self._rested(key, last, began_s, started_s)
         decided = self._planned(key, spec, snapshot, memory, began_s)
         self.narrator.spans_closed(
@@ -244,10 +246,14 @@ class Reconciler:
             resource_version="",
         )
         spec = self._effective(group.spec)
-        return spec, await self.observe(group, spec, memory)
+        snapshot = await self.observe(group, spec, memory)
+        assert snapshot is not None  # nothing was seen before
+        return spec, snapshot
 
-    async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> Snapshot:
-        """Take one frozen picture, see `Observer`."""
+    async def observe(
+        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, last: Picture | None = None
+    ) -> Snapshot | None:
+        """Take one frozen picture, see `Observer`; None when nothing can have changed since the last one."""
         observer = Observer(
             kube=self.kube,
             kafka=self.kafka,
@@ -264,7 +270,10 @@ class Reconciler:
             monotonic_s=self.monotonic_s,
             recommendations=self.recommendations,
         )
-        return await observer.observe(group, spec, memory)
+        described = await observer.describe(group, spec)
+        if last is not None and observer.shows_the_same(group, spec, memory, described, last):
+            return None
+        return await observer.observe(group, spec, memory, described)
 
     # execute ---------------------------------------------------------------------------------------------------
 

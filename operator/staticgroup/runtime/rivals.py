@@ -25,6 +25,14 @@ class Rivals:
 
     stores: Stores
 
+    def any_of(self, key: Key) -> bool:
+        """Say whether there is another StaticGroup of a Kafka group of this name, wherever, or one that cannot be read."""
+        mine = self.stores.groups.get(key)
+        if mine is None:
+            return False
+        is_shared = len(self.stores.by_group_id.get(mine.spec.group_id, ())) > 1
+        return is_shared or mine.spec.group_id in self.stores.group_id_of_invalid.values()
+
     def overlaps(self, key: Key) -> tuple[str, ...]:
         """Return the other StaticGroups that may issue the same ids.
 

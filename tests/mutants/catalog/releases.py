@@ -154,7 +154,7 @@ ON_ITS_WAY = (
         "time of the answer taken for that of the question",
         "runtime/observer.py",
         CRASHES,
-        ("            described_at_s=described_at_s,\n", "            described_at_s=self.now_s(),\n"),
+        ("            described_at_s=described.at_s,\n", "            described_at_s=self.now_s(),\n"),
     ),
     mutant(
         "chain of a crashed seat not taken",

@@ -116,9 +116,9 @@ SHELL = (
     ),
     mutant(
         "round rests for ever",
-        "runtime/reconciler.py",
+        "runtime/memory/memories.py",
         REST,
-        (" and started_s < last.until_s", ""),
+        (" and now_s < self.seen.until_s", ""),
     ),
     mutant(
         "round rests though something was told",
@@ -128,9 +128,21 @@ SHELL = (
     ),
     mutant(
         "round rests though a pod of another name changed",
-        "runtime/reconciler.py",
+        "runtime/observer.py",
         REST,
-        ("self.ledgers.strangers(group, spec, memory)", "()"),
+        (" and not self.ledgers.strangers(group, spec, memory)", ""),
+    ),
+    mutant(
+        "round rests though another StaticGroup wants the group",
+        "runtime/observer.py",
+        REST,
+        ("not Rivals(self.stores).any_of(key) and ", ""),
+    ),
+    mutant(
+        "bounds are not read again at rest",
+        "runtime/observer.py",
+        REST,
+        (" and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S", ""),
     ),
     mutant(
         "round rests while something grows old",

@@ -209,7 +209,12 @@ class OperatorWorld:
     # rounds ------------------------------------------------------------------------------------------------------
 
     async def round(self) -> Result:
-        """Run one round."""
+        """Run one round, of whatever a test did to the world."""
+        self.reconciler.tell(KEY)
+        return await self.look()
+
+    async def look(self) -> Result:
+        """Run one round that only its time has come for."""
         self.journal.clear()
         return await self.reconciler.reconcile(KEY)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 from staticgroup.api import names
 from staticgroup.core.group import GroupType
 from staticgroup.core.journal.look import Remembered, RememberedGroup
 from staticgroup.runtime.memory.rest import AT_REST_S, WAITING_S
+from staticgroup.runtime.observer import BOUNDS_MAX_AGE_S
 
-from .operator_world import KEY, UNREACHABLE, OperatorWorld
+from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
 from .stories import force_delete, start_as
 
 POLL_S = 30.0
@@ -24,7 +26,7 @@ async def at_rest() -> OperatorWorld:
     world = await OperatorWorld().started()
     for _ in range(20):
         before = rounds(world, "nothing_new")
-        await world.round()
+        await world.look()
         world.now_s += POLL_S
         if rounds(world, "nothing_new") > before:
             return world
@@ -34,7 +36,7 @@ async def at_rest() -> OperatorWorld:
 async def plans(world: OperatorWorld) -> bool:
     """Run one round, and say whether it planned."""
     before = rounds(world, "nothing_new")
-    await world.round()
+    await world.look()
     return rounds(world, "nothing_new") == before
 
 
@@ -86,6 +88,26 @@ async def test_a_stranger_that_dies_with_an_id_is_written_by_the_next_round() ->
     assert "stray" in {e.uid for e in world.status.ledger.incarnations}
 
 
+async def test_another_staticgroup_of_the_kafka_group_is_told_of_at_the_next_look() -> None:
+    world = await at_rest()
+    rival = static_group("sg-2", identity={"template": "{podName}." + world.scope})
+    rival["metadata"]["name"] = "orders-too"
+    world.stores.put_group((KEY[0], "orders-too"), rival)
+    assert await plans(world)
+    assert not any(c.type == "Ready" and c.status.value == "True" for c in world.status.conditions)
+
+
+async def test_what_the_brokers_allow_is_read_as_often_as_before() -> None:
+    world, read_at_s = await at_rest(), list[float]()
+    for number in range(40):
+        if number % 7 == 0:  # it is planned at other times than the bounds are read
+            world.reconciler.tell(KEY)
+        await world.look()
+        read_at_s += [world.now_s for _ in world.did("bounds")]
+        world.now_s += POLL_S
+    assert {later - earlier for earlier, later in pairwise(read_at_s)} == {BOUNDS_MAX_AGE_S}
+
+
 async def test_a_group_that_cannot_be_read_is_never_at_rest() -> None:
     world = await at_rest()
     world.kafka.problems["describe"] = UNREACHABLE
@@ -99,8 +121,9 @@ async def test_what_is_forgotten_by_its_age_is_forgotten_in_time() -> None:
     world = await at_rest()
     world.scale(2)
     world.end(2)
+    world.reconciler.tell(KEY)
     for _ in range(30):
-        await world.round()
+        await world.look()
         world.now_s += 5
     assert world.pods.state("u2") == ""
 
@@ -119,7 +142,7 @@ async def test_a_status_that_the_watch_tells_before_the_write_is_answered_is_no_
 
     world.kube.apply_status = told_first  # type: ignore[method-assign, assignment]
     del world.kafka.members[world.id_of(1)]
-    await world.round()
+    await world.look()
     assert seen == [False]
     assert not world.reconciler.memories.is_overwritten(KEY)
 

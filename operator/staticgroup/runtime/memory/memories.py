@@ -128,6 +128,10 @@ class Memory:
             self.history = self.history.without_ages()
         self.clock_ahead_s = ahead_s
 
+    def seen_until(self, now_s: float) -> Seen | None:
+        """Return what was seen last, as long as it may be enough; monotonic seconds."""
+        return self.seen if self.seen is not None and now_s < self.seen.until_s and not self.is_unsure else None
+
     @property
     def grows_old(self) -> bool:
         """True while something is remembered that is forgotten when it is old enough."""

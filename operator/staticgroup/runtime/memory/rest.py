@@ -30,23 +30,33 @@ class Picture:
     Parameters
     ----------
     quiet: the snapshot without its members and pods, and without the time of its description.
-    busy: a hash of these, and of the pods of other names, which would be the larger part of what is kept.
+    members, pods: hashes of the described group, and of the pods, also of those of other names; to keep them would take much more.
+    has_company: StaticGroups of the same Kafka group, or pods of other names that matter, were there.
     history: of which the plan is made. told: what `Memory.told` was before the round looked.
     """
 
     spec: StaticGroupSpec
     quiet: Snapshot
-    busy: int
+    members: int
+    pods: int
+    has_company: bool
     history: History
     told: int
 
     @classmethod
     def of(cls, spec: StaticGroupSpec, snapshot: Snapshot, history: History, strangers: tuple[Incarnation, ...], *, told: int) -> Picture:
         """Take it from what was observed; strangers: the pods of other names that the ledger may have to remember."""
-        quiet = replace(snapshot, described_at_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={})
-        evidence = tuple(snapshot.evidence.items())
-        busy = hash((snapshot.group, snapshot.pods, snapshot.known, snapshot.others, snapshot.copies, evidence, strangers))
-        return cls(spec=spec, quiet=quiet, busy=busy, history=history, told=told)
+        s = snapshot
+        rivals = (s.overlaps, s.same_scope, s.prior_claims, s.collisions, s.unheard, s.asked_by_others_ms)
+        return cls(
+            spec=spec,
+            quiet=replace(s, described_at_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}),
+            members=hash(s.group),
+            pods=hash((s.pods, s.known, s.others, s.copies, tuple(s.evidence.items()), strangers)),
+            has_company=any((*rivals, strangers, s.others, s.copies, s.told_elsewhere)),
+            history=history,
+            told=told,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
