@@ -119,9 +119,14 @@ class Turns:
             self._take(key, lane_key)
             self._drop_if_idle(lane_key)
 
-    def next(self) -> Key | None:
-        """Choose the key whose turn it is and count its round as begun; None when nobody may begin now."""
-        if self._in_place >= self.limits.places:
+    def next(self, places: int | None = None) -> Key | None:
+        """Choose the key whose turn it is and count its round as begun; None when nobody may begin now.
+
+        Parameters
+        ----------
+        places: how many may be under way and not late for now; None: as many as the limits say.
+        """
+        if self._in_place >= min(self.limits.places, self.limits.places if places is None else places):
             return None
         for name, tenant in self._tenants.items():
             if not tenant.waiting or tenant.is_stuck or tenant.in_place >= self.limits.places_of_tenant:

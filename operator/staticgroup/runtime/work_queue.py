@@ -29,6 +29,11 @@ LATE_AFTER_S = 1.0
 BUSY_LAG_S = 0.05
 """A timer that comes so much too late tells that this process is busy. Then rounds last long because they wait for it and not for
 somebody silent, and more of them at once would only make each longer, and all else that waits for the loop: the Lease was lost so."""
+PLACES_OF_BUSY = 4
+"""So many rounds, with one place in as many, a process carries out at once whose loop needs longer than `BUSY_LAG_S` to get round: each of
+them computes, so more would end no sooner, and the renewal of the Lease, which waits for the loop six times, would come too late."""
+LOOP_FADES = 0.8
+"""How much of the longest turn of the loop is still believed at the next dispatch: rounds that begin together also compute together."""
 KEPT_WHILE_BUSY_S = 8.0
 """No longer does a round keep its place for that: in a busy process, too, some wait for somebody silent, and others for their places."""
 SPACING_S = 0.5
@@ -89,7 +94,8 @@ class WorkQueue:
     _turns: turns.Turns = field(init=False)
     _rounds: set[asyncio.Task[None]] = field(default_factory=set)
     _context: Context | None = None
-    _dispatch_is_due: bool = False
+    _dispatch_asked_at: float | None = None
+    _loop_s: float = 0.0
 
     def __post_init__(self) -> None:
         self._turns = turns.Turns(turns.Limits(places=self.concurrency))
@@ -179,13 +185,16 @@ class WorkQueue:
 
     def _dispatch_soon(self) -> None:
         """Let those begin whose turn it is, after what runs now has said all it has to say."""
-        if self._context is not None and not self._dispatch_is_due:
-            self._dispatch_is_due = True
+        if self._context is not None and self._dispatch_asked_at is None:
+            self._dispatch_asked_at = asyncio.get_running_loop().time()
             asyncio.get_running_loop().call_soon(self._dispatch, context=self._context)
 
     def _dispatch(self) -> None:
-        self._dispatch_is_due = False
-        while self._context is not None and (key := self._turns.next()) is not None:
+        assert self._dispatch_asked_at is not None
+        took_s = asyncio.get_running_loop().time() - self._dispatch_asked_at
+        self._loop_s, self._dispatch_asked_at = max(took_s, LOOP_FADES * self._loop_s), None
+        places = max(1, self.concurrency // PLACES_OF_BUSY) if self._loop_s > BUSY_LAG_S else self.concurrency
+        while self._context is not None and (key := self._turns.next(places)) is not None:
             entry = self._entries[key]
             entry.running, entry.again_at = True, None
             entry.began_at = asyncio.get_running_loop().time()

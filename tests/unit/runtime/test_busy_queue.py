@@ -50,6 +50,37 @@ async def test_rounds_that_last_long_because_this_process_is_busy_keep_their_pla
     assert rounds.most_at_once == 16
 
 
+async def test_whatever_waits_for_the_loop_gets_its_turns_however_many_rounds_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A renewal of the Lease waits for the loop half a dozen times, and has 3.5 s in all."""
+    spend, rounds = computing(monkeypatch), Rounds()
+
+    async def work(_: Key) -> Result:
+        for _step in range(4):
+            spend(0.02)
+            await asyncio.sleep(0.005)  # for an answer, which several get together
+        return Result()
+
+    async def renewals_s() -> list[float]:
+        lasted_s = []
+        for _ in range(20):
+            began_s = asyncio.get_running_loop().time()
+            for _turn in range(6):
+                await asyncio.sleep(0.002)
+            lasted_s.append(asyncio.get_running_loop().time() - began_s)
+        return lasted_s
+
+    rounds.act = work
+    queue = WorkQueue(rounds, concurrency=32, lane_of=lambda key: (key[0], "kafka"))
+    for n in range(2_000):
+        queue.add((f"team-{n % 20}", f"orders-{n}"))
+    queue.start()
+    await asyncio.sleep(2)
+    lasted_s = await renewals_s()
+    await queue.stop()
+    assert len(rounds.ran) < 2_000, "they ended before"
+    assert max(lasted_s) < 1.75, lasted_s
+
+
 @pytest.mark.parametrize("stopped_s", [0.0, 60.0])
 async def test_rounds_that_wait_for_somebody_silent_give_their_places_up_in_a_process_that_is_a_little_busy_or_was_stopped(
     monkeypatch: pytest.MonkeyPatch, stopped_s: float
