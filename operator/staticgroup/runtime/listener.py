@@ -159,7 +159,7 @@ class Listener:
         self.look_at_all(self._groups_of_pod(namespace, owner_name, pod_name))
 
     def _pod_ended(self, namespace: str, owner_name: str, pod_name: str) -> None:
-        """Have the member removed as long as the object is there, which proves more with less than its absence."""
+        """Look at once: the object of a pod proves its end more easily than its absence does, and a crashed process is soon back."""
         self.look_at_all(self._groups_of_pod(namespace, owner_name, pod_name), at_once=True)
 
     def _groups_of_pod(self, namespace: str, owner_name: str, pod_name: str) -> frozenset[Key]:

@@ -109,6 +109,12 @@ SHELL = (
         ("            on_end=self._pod_ended,\n", ""),
     ),
     mutant(
+        "end of a container waits for what else is told",
+        "kube/pods/book.py",
+        ("tests/unit/kube/pods/test_runs_seen.py",),
+        (" or _ends(before) != _ends(after)", ""),
+    ),
+    mutant(
         "round rests on the first look",
         "runtime/memory/rest.py",
         REST,

@@ -36,7 +36,7 @@ class Change:
     Parameters
     ----------
     is_visible: something a decision reads is different now.
-    is_end: a pod that lived is dead now, or a suspect.
+    is_end: a pod that lived is dead now, or a suspect, or a container of it has ended.
     refusal_reason: what stood against a certificate, when this made a suspect of a pod that a StaticGroup manages; else "".
     """
 
@@ -49,8 +49,13 @@ class Change:
 def _visible(incarnation: Incarnation) -> tuple[object, ...]:
     """Select the facts whose change is worth a look; a new resourceVersion alone is not."""
     i = incarnation
-    ends = tuple(run.end for run in i.runs_seen)
-    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.instance_ids, i.node_name, ends)
+    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.instance_ids, i.node_name, _ends(i))
+
+
+def _ends(incarnation: Incarnation | None) -> tuple[object, ...]:
+    """Return the ends of containers that were seen: a member that crashed is released before its process is back, or not at all."""
+    runs = incarnation.runs_seen if incarnation is not None else ()
+    return tuple(run.end for run in runs if run.end is not None)
 
 
 def _sighting(record: PodRecord) -> Sighting:
@@ -211,7 +216,7 @@ class IncarnationBook:
         is_new_suspect = has_new_state and after.state is IncarnationState.SUSPECT
         return Change(
             record=record, is_visible=before is None or _visible(before) != _visible(after),
-            is_end=has_new_state and after.state is not IncarnationState.LIVE,
+            is_end=(has_new_state and after.state is not IncarnationState.LIVE) or _ends(before) != _ends(after),
             refusal_reason=after.refusal_reason if is_new_suspect and self._is_managed(after.namespace, after.pod_name) else "",
         )
 

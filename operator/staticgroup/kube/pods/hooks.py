@@ -46,7 +46,7 @@ class PodStoreHooks:
     is_managed: (namespace, pod name) belongs to a StaticGroup.
     counted_on: see `CountedOn`.
     on_change: (namespace, owner name, pod name) has changed in a way that decisions can see.
-    on_end: likewise, afterwards: a pod has ended, or may have.
+    on_end: likewise, afterwards: a pod or a container of it has ended, or may have.
     on_gap: continuity ended, with the reason in words.
     on_anchor: the store is complete and continuous, with its epoch.
     on_uncertified: a pod that a StaticGroup manages vanished without a certificate, with the kind of what stood against it.

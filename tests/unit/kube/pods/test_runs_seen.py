@@ -46,8 +46,12 @@ def test_end_that_comes_together_with_the_next_run_is_worth_a_look() -> None:
     """The container runs before and after, and nothing else about the pod has changed."""
     book = make_book()
     see(book, runs(), 1)
-    assert not book.take(at_version(runs(), 2), is_deleted=False, in_order=True).is_visible
-    assert book.take(at_version(runs("b", restarts=1, last=end()), 3), is_deleted=False, in_order=True).is_visible
+    change = book.take(at_version(runs(), 2), is_deleted=False, in_order=True)
+    assert (change.is_visible, change.is_end) == (False, False)
+    change = book.take(at_version(runs("b", restarts=1, last=end()), 3), is_deleted=False, in_order=True)
+    assert (change.is_visible, change.is_end) == (True, True), "whoever is released must be so before it is back"
+    change = book.take(at_version(runs("b", restarts=1, last=end()), 4), is_deleted=False, in_order=True)
+    assert (change.is_visible, change.is_end) == (False, False)
 
 
 def test_older_version_changes_nothing_of_the_runs() -> None:
