@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from staticgroup.api.names import FIELD_MANAGER
 from staticgroup.api.resources.durable import InjectedMethod
 
 from . import admission
@@ -32,6 +33,7 @@ from .objects import (
     namespace_of,
     time_text,
     uid_of,
+    with_owner_of_history,
     with_owners,
 )
 from .watch_log import Event, EventLog, Selector, Subscription
@@ -235,7 +237,8 @@ class ApiServer:
         present = self._present(resource, metadata.get("namespace") or "", metadata["name"])
         self._check(present, metadata)
         if subresource == "status":
-            return self._commit(resource, {**present, "status": body.get("status") or {}}, present)
+            after = {**present, "status": body.get("status") or {}}
+            return self._commit(resource, with_owner_of_history(after, present, "kubectl") if resource == STATIC_GROUPS else after, present)
         kept = {key: present["metadata"][key] for key in _KEPT_METADATA if key in present["metadata"]}
         merged_metadata = {key: value for key, value in metadata.items() if key not in _KEPT_METADATA} | kept
         obj = {**body, "metadata": merged_metadata}
@@ -289,7 +292,8 @@ class ApiServer:
         present = self._present(resource, namespace, name)
         metadata = body.get("metadata") or {}
         self._check(present, {key: value for key, value in metadata.items() if key == "resourceVersion"})
-        return self._commit(resource, {**present, "status": body.get("status") or {}}, present)
+        after = {**present, "status": body.get("status") or {}}
+        return self._commit(resource, with_owner_of_history(after, present, FIELD_MANAGER) if resource == STATIC_GROUPS else after, present)
 
     def bind(self, namespace: str, name: str, node_name: str, conditions: Sequence[Json]) -> Json:
         """Bind a pod to a node (pods/binding), with the condition that says so in the same write."""

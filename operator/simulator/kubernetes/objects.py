@@ -119,6 +119,15 @@ OWNED_FIELDS: Final = ("phase", "containerStatuses", "initContainerStatuses", "e
 """Fields of a pod's status whose writer matters to somebody; lists of containers are owned as a whole."""
 
 
+def with_owner_of_history(after: Json, before: Json, manager: str) -> Json:
+    """Record in metadata.managedFields of a StaticGroup who wrote the history in its status, where it is another one now (KEP-555)."""
+    digest, old = (((o.get("status") or {}).get("continuity") or {}).get("digest") for o in (after, before))
+    if digest == old:
+        return after
+    entry = {"manager": manager, "subresource": "status", "fieldsV1": {"f:status": {"f:continuity": {"f:digest": {}}}}}
+    return {**after, "metadata": {**after["metadata"], "managedFields": [entry] if digest is not None else []}}
+
+
 def with_owners(after: Json, before: Json, manager: str, at_s: float) -> Json:
     """Record in metadata.managedFields who changed which of `OWNED_FIELDS`.
 
