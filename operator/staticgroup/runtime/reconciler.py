@@ -136,6 +136,7 @@ class Reconciler:
         assert snapshot is not None
         picture = Picture.of(spec, snapshot, memory.history, self.ledgers.strangers(group, spec, memory), told=told)
         if last is not None and last.picture == picture:
+            memory.history = last.picture.history  # the same, by which the next look knows it
             return self._rested(key, last, began_s, started_s)
         decided = self._planned(key, spec, snapshot, memory, began_s)
         self.narrator.spans_closed(

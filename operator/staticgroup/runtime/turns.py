@@ -124,9 +124,9 @@ class Turns:
 
         Parameters
         ----------
-        places: how many may be under way and not late for now; None: as many as the limits say.
+        places: how many may be under way and not late for now, at most as many as the limits say; None: as many.
         """
-        if self._in_place >= min(self.limits.places, self.limits.places if places is None else places):
+        if self._in_place >= (self.limits.places if places is None else places):
             return None
         for name, tenant in self._tenants.items():
             if not tenant.waiting or tenant.is_stuck or tenant.in_place >= self.limits.places_of_tenant:

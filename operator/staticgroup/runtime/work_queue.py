@@ -29,9 +29,9 @@ LATE_AFTER_S = 1.0
 BUSY_LAG_S = 0.05
 """A timer that comes so much too late tells that this process is busy. Then rounds last long because they wait for it and not for
 somebody silent, and more of them at once would only make each longer, and all else that waits for the loop: the Lease was lost so."""
-PLACES_OF_BUSY = 4
-"""So many rounds, with one place in as many, a process carries out at once whose loop needs longer than `BUSY_LAG_S` to get round: each of
-them computes, so more would end no sooner, and the renewal of the Lease, which waits for the loop six times, would come too late."""
+BUSY_SHARE = 4
+"""A process whose loop needs longer than `BUSY_LAG_S` to get round begins no more than one in so many of the rounds that it may have at
+once: each computes, so more would end no sooner, and a renewal of the Lease, which waits for the loop eight times, would come too late."""
 LOOP_FADES = 0.8
 """How much of the longest turn of the loop is still believed at the next dispatch: rounds that begin together also compute together."""
 KEPT_WHILE_BUSY_S = 8.0
@@ -193,7 +193,7 @@ class WorkQueue:
         assert self._dispatch_asked_at is not None
         took_s = asyncio.get_running_loop().time() - self._dispatch_asked_at
         self._loop_s, self._dispatch_asked_at = max(took_s, LOOP_FADES * self._loop_s), None
-        places = max(1, self.concurrency // PLACES_OF_BUSY) if self._loop_s > BUSY_LAG_S else self.concurrency
+        places = max(1, self.concurrency // BUSY_SHARE) if self._loop_s > BUSY_LAG_S else self.concurrency
         while self._context is not None and (key := self._turns.next(places)) is not None:
             entry = self._entries[key]
             entry.running, entry.again_at = True, None

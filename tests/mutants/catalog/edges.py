@@ -97,7 +97,7 @@ EDGES = (
         "busy process begins as many rounds as an idle one",
         "runtime/work_queue.py",
         ("tests/unit/runtime/test_busy_queue.py",),
-        ("max(1, self.concurrency // PLACES_OF_BUSY) if self._loop_s > BUSY_LAG_S else self.concurrency", "self.concurrency"),
+        ("max(1, self.concurrency // BUSY_SHARE) if self._loop_s > BUSY_LAG_S else self.concurrency", "self.concurrency"),
     ),
     mutant(
         "round keeps its place for ever in a busy process",

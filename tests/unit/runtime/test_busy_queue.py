@@ -51,7 +51,7 @@ async def test_rounds_that_last_long_because_this_process_is_busy_keep_their_pla
 
 
 async def test_whatever_waits_for_the_loop_gets_its_turns_however_many_rounds_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A renewal of the Lease waits for the loop half a dozen times, and has 3.5 s in all."""
+    """A renewal of the Lease waits for the loop eight times (counted with aiohttp, over a connection that is open), and has 3.5 s in all."""
     spend, rounds = computing(monkeypatch), Rounds()
 
     async def work(_: Key) -> Result:
@@ -64,7 +64,7 @@ async def test_whatever_waits_for_the_loop_gets_its_turns_however_many_rounds_th
         lasted_s = []
         for _ in range(20):
             began_s = asyncio.get_running_loop().time()
-            for _turn in range(6):
+            for _turn in range(8):
                 await asyncio.sleep(0.002)
             lasted_s.append(asyncio.get_running_loop().time() - began_s)
         return lasted_s
@@ -78,7 +78,7 @@ async def test_whatever_waits_for_the_loop_gets_its_turns_however_many_rounds_th
     lasted_s = await renewals_s()
     await queue.stop()
     assert len(rounds.ran) < 2_000, "they ended before"
-    assert max(lasted_s) < 1.75, lasted_s
+    assert max(lasted_s) < 1.75, lasted_s  # half of it: two may fail
 
 
 @pytest.mark.parametrize("stopped_s", [0.0, 60.0])

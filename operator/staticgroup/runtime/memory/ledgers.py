@@ -130,9 +130,7 @@ class Ledgers:
 
     def others(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
         """Return every incarnation that is no seat of the workload, lives or may, and has carried an id of a StaticGroup."""
-        strays = self._strays(group, spec, memory.naming_of(spec), memory)
-        found = {i.uid: i for i in (*strays, *self._others(memory)) if i.state is not IncarnationState.DEAD}
-        return tuple(found[uid] for uid in sorted(found))
+        return tuple(i for i in self.strangers(group, spec, memory) if i.state is not IncarnationState.DEAD)
 
     def strangers(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory) -> tuple[Incarnation, ...]:
         """Return every incarnation that is no seat of the workload and that `known` may have to remember, by uid."""

@@ -19,7 +19,7 @@ from ...core.snapshot import History, Snapshot
 AT_REST_S = 300.0
 """A StaticGroup at rest is planned again after so long: absences grow old, and what nobody needs any more is forgotten."""
 WAITING_S = 30.0
-"""So is one of which somebody is away, whoever comes back is seen at once."""
+"""So is one of which somebody is away; a return is in the description, and decided on at the next look."""
 _NO_GROUP = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
 
 
