@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -28,17 +28,22 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return spend
 
 
+def computes(spend: Callable[[float], None], *, steps: int, step_s: float, pause_s: float) -> Callable[[Key], Awaitable[Result]]:
+    """Return a round that computes for so long in each of its steps, and waits for an answer after each."""
+
+    async def work(_: Key) -> Result:
+        for _step in range(steps):
+            spend(step_s)
+            await asyncio.sleep(pause_s)
+        return Result()
+
+    return work
+
+
 async def test_rounds_that_last_long_because_this_process_is_busy_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them at once would make each longer still, and everything else that waits for the loop: the Lease, above all."""
     spend, rounds = computing(monkeypatch), Rounds()
-
-    async def work(_: Key) -> Result:
-        for _step in range(20):
-            spend(0.02)
-            await asyncio.sleep(0)
-        return Result()
-
-    rounds.act = work
+    rounds.act = computes(spend, steps=20, step_s=0.02, pause_s=0)
     queue = WorkQueue(rounds, concurrency=16, lane_of=lambda key: (key[0], "kafka"))
     for n in range(200):
         queue.add((f"team-{n % 20}", f"orders-{n}"))
@@ -54,12 +59,6 @@ async def test_whatever_waits_for_the_loop_gets_its_turns_however_many_rounds_th
     """A renewal of the Lease waits for the loop eight times (counted with aiohttp, over a connection that is open), and has 3.5 s in all."""
     spend, rounds = computing(monkeypatch), Rounds()
 
-    async def work(_: Key) -> Result:
-        for _step in range(4):
-            spend(0.02)
-            await asyncio.sleep(0.005)  # for an answer, which several get together
-        return Result()
-
     async def renewals_s() -> list[float]:
         lasted_s = []
         for _ in range(20):
@@ -69,7 +68,7 @@ async def test_whatever_waits_for_the_loop_gets_its_turns_however_many_rounds_th
             lasted_s.append(asyncio.get_running_loop().time() - began_s)
         return lasted_s
 
-    rounds.act = work
+    rounds.act = computes(spend, steps=4, step_s=0.02, pause_s=0.005)  # several get their answer together
     queue = WorkQueue(rounds, concurrency=32, lane_of=lambda key: (key[0], "kafka"))
     for n in range(2_000):
         queue.add((f"team-{n % 20}", f"orders-{n}"))
@@ -86,14 +85,12 @@ async def test_rounds_that_wait_for_somebody_silent_give_their_places_up_in_a_pr
     monkeypatch: pytest.MonkeyPatch, stopped_s: float
 ) -> None:
     spend, rounds = computing(monkeypatch), Rounds()
+    answered = computes(spend, steps=20, step_s=0.01, pause_s=0.01)
 
     async def work(key: Key) -> Result:
         if key[1] == "silent":
             await asyncio.sleep(600)
-        for _step in range(20):
-            spend(0.01)
-            await asyncio.sleep(0.01)
-        return Result()
+        return await answered(key)
 
     rounds.act = work
     queue = WorkQueue(rounds, concurrency=2, lane_of=lambda key: (key[0], "kafka"))

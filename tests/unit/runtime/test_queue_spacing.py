@@ -59,18 +59,12 @@ async def test_what_is_asked_for_at_once_waits_for_no_spacing() -> None:
 
 async def test_a_round_that_comes_earlier_of_itself_is_not_put_off() -> None:
     rounds = Rounds()
-    outcomes = iter([Result(requeue_after_s=0.05)])
-
-    async def act(_: object) -> Result:
-        await asyncio.sleep(0.1)
-        return next(outcomes, Result())
-
-    rounds.act = act
+    rounds.act = lasting(0.1, Result(requeue_after_s=0.05))
     async with running(rounds) as queue:
         queue.add(A)
         await asyncio.sleep(0.05)
         queue.add_soon(A)
-        await asyncio.sleep(10)
+        await asyncio.sleep(0.2)
     assert rounds.times() == [0, 0.15]
 
 

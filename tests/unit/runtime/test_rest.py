@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
+import typing
+from collections.abc import Iterator
 from itertools import pairwise
 
+import pytest
+
 from staticgroup.api import names
-from staticgroup.core.group import GroupType
+from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.group import GroupType, GroupView
 from staticgroup.core.journal.look import Remembered, RememberedGroup
+from staticgroup.core.snapshot import Evidence
 from staticgroup.runtime.memory.rest import AT_REST_S, WAITING_S
 from staticgroup.runtime.observer import BOUNDS_MAX_AGE_S
 
@@ -155,3 +162,28 @@ def test_what_changes_next_has_changed_since_the_last_look() -> None:
     assert (after.seen_ms, after.group) == (31_000, dataclasses.replace(settled, seen_ms=31_000, settled_ms=31_000))
     moving = dataclasses.replace(before, group=dataclasses.replace(settled, settled_ms=500))
     assert moving.seen_again(31_000).group == dataclasses.replace(settled, seen_ms=31_000, settled_ms=500)
+
+
+def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:
+    """Yield every type that values of a type are made of and that cannot be hashed."""
+    if kind in seen_types:
+        return
+    seen_types.add(kind)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        if kind.__hash__ is None:
+            yield kind
+        for found in typing.get_type_hints(kind).values():
+            yield from unhashable_parts(found, seen_types)
+    elif (origin := typing.get_origin(kind)) is not None:
+        if (isinstance(origin, type) and origin.__hash__ is None) or origin in (collections.abc.Mapping, collections.abc.Sequence):
+            yield kind
+        for found in typing.get_args(kind):
+            yield from unhashable_parts(found, seen_types)
+    elif isinstance(kind, type) and kind.__hash__ is None:
+        yield kind
+
+
+@pytest.mark.parametrize("kind", [GroupView, Incarnation, Evidence])
+def test_whatever_a_look_is_compared_by_can_be_hashed(kind: type) -> None:
+    """Of every protocol and role, also of what a member of a Connect cluster tells; or a round of one would fail each time."""
+    assert list(unhashable_parts(kind, set())) == []
