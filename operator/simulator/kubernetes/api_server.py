@@ -17,6 +17,7 @@ from staticgroup.api.names import FIELD_MANAGER
 from staticgroup.api.resources.durable import InjectedMethod
 
 from . import admission
+from .field_owners import with_owner_of_history, with_owners
 from .objects import (
     CLUSTER_KAFKA_CONNECTIONS,
     KAFKA_CONNECTIONS,
@@ -33,8 +34,6 @@ from .objects import (
     namespace_of,
     time_text,
     uid_of,
-    with_owner_of_history,
-    with_owners,
 )
 from .watch_log import Event, EventLog, Selector, Subscription
 
@@ -238,7 +237,7 @@ class ApiServer:
         self._check(present, metadata)
         if subresource == "status":
             after = {**present, "status": body.get("status") or {}}
-            return self._commit(resource, with_owner_of_history(after, present, "kubectl") if resource == STATIC_GROUPS else after, present)
+            return self._commit(resource, with_owner_of_history(resource, after, present, "kubectl"), present)
         kept = {key: present["metadata"][key] for key in _KEPT_METADATA if key in present["metadata"]}
         merged_metadata = {key: value for key, value in metadata.items() if key not in _KEPT_METADATA} | kept
         obj = {**body, "metadata": merged_metadata}
@@ -293,7 +292,7 @@ class ApiServer:
         metadata = body.get("metadata") or {}
         self._check(present, {key: value for key, value in metadata.items() if key == "resourceVersion"})
         after = {**present, "status": body.get("status") or {}}
-        return self._commit(resource, with_owner_of_history(after, present, FIELD_MANAGER) if resource == STATIC_GROUPS else after, present)
+        return self._commit(resource, with_owner_of_history(resource, after, present, FIELD_MANAGER), present)
 
     def bind(self, namespace: str, name: str, node_name: str, conditions: Sequence[Json]) -> Json:
         """Bind a pod to a node (pods/binding), with the condition that says so in the same write."""

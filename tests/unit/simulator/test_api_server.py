@@ -163,6 +163,24 @@ def test_apply_of_a_status_ignores_the_uid_and_compares_the_version(server: ApiS
         )
 
 
+def test_who_wrote_the_history_in_a_status_is_noted(server: ApiServer) -> None:
+    """As managedFields tell of a real object (KEP-555); without it a status that somebody set back was the operator's own (seed 141225)."""
+
+    def owners() -> set[str]:
+        found = server.get(STATIC_GROUPS, "shop", "orders")
+        assert found is not None
+        return {entry["manager"] for entry in found["metadata"].get("managedFields") or ()}
+
+    made = server.create(STATIC_GROUPS, static_group())
+    assert owners() == set()
+    server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"continuity": {"digest": "a"}}})
+    assert owners() == {names.FIELD_MANAGER}
+    server.update(STATIC_GROUPS, {"metadata": made["metadata"] | {"resourceVersion": ""}, "status": {"continuity": {"digest": "b"}}}, subresource="status")
+    assert owners() == {"kubectl"}
+    server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"continuity": {"digest": "c"}}})
+    assert owners() == {names.FIELD_MANAGER}
+
+
 def test_pod_deletion_waits_for_its_kubelet_unless_nothing_can_run(server: ApiServer, clock: Clock) -> None:
     """Pod strategy CheckGracefulDelete: unbound and ended pods go at once, others get their grace."""
     server.create(PODS, pod("web-0"))
