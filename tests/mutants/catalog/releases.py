@@ -134,19 +134,19 @@ ON_ITS_WAY = (
     ),
     mutant(
         "release that was cut forgotten",
-        "runtime/reconciler.py",
+        "runtime/executor.py",
         CRASHES,
         ('            remember(ReleaseOutcome.RETRY, "")\n', ""),
     ),
     mutant(
         "release without the Lease",
-        "runtime/reconciler.py",
+        "runtime/executor.py",
         CRASHES,
         ("        if not self.may_write() or not self._is_current(group):\n", "        if not self._is_current(group):\n"),
     ),
     mutant(
         "release for a StaticGroup that was edited",
-        "runtime/reconciler.py",
+        "runtime/executor.py",
         CRASHES,
         ("        if not self.may_write() or not self._is_current(group):\n", "        if not self.may_write():\n"),
     ),

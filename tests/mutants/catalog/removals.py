@@ -188,7 +188,7 @@ ORDER = tuple(
             ),
         ),
         (
-            "runtime/reconciler.py",
+            "runtime/executor.py",
             "observe ignored",
             ("        if spec.mode is Mode.OBSERVE:\n            return Executed(observe_only=True), decided\n", ""),
         ),
@@ -199,7 +199,7 @@ ORDER = tuple(
         ),
         ("runtime/reconciler.py", "suspend ignored", ("        if group.spec.suspend:\n", "        if False:\n")),
         (
-            "runtime/reconciler.py",
+            "runtime/executor.py",
             "lease not checked before the leave",
             (
                 "        if not self.may_write():\n            return Executed(\n",
@@ -207,7 +207,7 @@ ORDER = tuple(
             ),
         ),
         (
-            "runtime/reconciler.py",
+            "runtime/executor.py",
             "deleted StaticGroup not noticed before the leave",
             ("        if not self._is_current(group):\n            return Executed(), decided\n", ""),
         ),

@@ -41,7 +41,7 @@ SHELL = (
     ),
     mutant(
         "namespace taken away in the middle of a round loses the next member too",
-        "runtime/reconciler.py",
+        "runtime/executor.py",
         CLUSTER_CONNECTIONS,
         ("        return is_same and self.connections.may_use(namespace, group.spec.connection_ref)\n", "        return is_same\n"),
     ),
@@ -200,7 +200,7 @@ SHELL = (
     ),
     mutant(
         "acknowledged removal forgotten when the round is cut",
-        "runtime/reconciler.py",
+        "runtime/executor.py",
         CUT,
         ("        memory.history = with_outcomes(", "        history = with_outcomes("),
         ("return executed, replace(decided, history=memory.history)", "return executed, replace(decided, history=history)"),

@@ -73,6 +73,6 @@ ROLE_OF_STREAMS = (
         RELEASES,
         (" or not role.may_be_in(group):\n", ":\n"),
     ),
-    mutant("call of a removal not handed on", "runtime/reconciler.py", APPLICATIONS, ("[r.entry for r in action.removals], action.by)", "[r.entry for r in action.removals])")),
-    mutant("call of a release not handed on", "runtime/reconciler.py", APPLICATIONS, ("release.entry, release.by)", "release.entry)")),
+    mutant("call of a removal not handed on", "runtime/executor.py", APPLICATIONS, ("[r.entry for r in action.removals], action.by)", "[r.entry for r in action.removals])")),
+    mutant("call of a release not handed on", "runtime/executor.py", APPLICATIONS, ("release.entry, release.by)", "release.entry)")),
 )
