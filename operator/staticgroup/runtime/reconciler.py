@@ -165,12 +165,8 @@ class Reconciler:
         if written and not is_unread:
             settled = await self.histories.settle(group, spec, memory.history.continuity, snapshot.workload)
             memory.settled = settled or memory.settled
-        is_told = self.journal is None or self.journal.knows(key)
-        has_changed = not written or is_unread or not is_told or settled or memory.status is not before
-        is_at_rest = not has_changed and not memory.grows_old
-        memory.seen = seen(picture, snapshot, decided, began_s=started_s, before=memory.seen) if is_at_rest else None
-        if is_at_rest and memory.history == picture.history:
-            memory.history = picture.history  # not twice of each StaticGroup
+        has_changed = not written or is_unread or settled is not None or memory.status is not before
+        self._keep_seen(key, memory, picture, snapshot, decided, started_s, has_changed=has_changed)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
@@ -180,6 +176,18 @@ class Reconciler:
         if is_unread or written:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, requeue_after_s)
+
+    def _keep_seen(
+        self, key: Key, memory: Memory, picture: Picture, snapshot: Snapshot, decided: Plan, started_s: float, *, has_changed: bool
+    ) -> None:
+        """Keep what a round saw that changed nothing, unless the journal waits to be told, or something to be forgotten."""
+        is_told = self.journal is None or self.journal.knows(key)
+        if has_changed or not is_told or memory.grows_old:
+            memory.seen = None
+            return
+        memory.seen = seen(picture, snapshot, decided, began_s=started_s, before=memory.seen)
+        if memory.history == picture.history:
+            memory.history = picture.history  # not twice of each StaticGroup
 
     def _rested(self, key: Key, last: Seen, began_s: float, started_s: float) -> Result:
         """End a round that saw what the last one saw: whoever dates changes by the last look knows that it was looked again."""

@@ -154,7 +154,7 @@ SHELL = (
         "round rests while something grows old",
         "runtime/reconciler.py",
         REST,
-        (" and not memory.grows_old", ""),
+        (" or memory.grows_old", ""),
     ),
     mutant(
         "own status taken for one that somebody put over it",
