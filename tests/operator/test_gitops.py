@@ -83,7 +83,7 @@ def owned(obj: Json, manager: str) -> set[str]:
             if key != ".":
                 yield from leaves(child, f"{path}/{key}") if child else (f"{path}/{key}",)
 
-    entries = [e for e in obj["metadata"]["managedFields"] if e["manager"] == manager]
+    entries = [e for e in obj["metadata"].get("managedFields") or () if e["manager"] == manager]
     return {path for e in entries for path in leaves(e["fieldsV1"], "")}
 
 
@@ -156,6 +156,30 @@ def test_policy_that_is_applied_again_differs_in_nothing(kubectl: Kubectl, polic
 
 
 # the scope of the ids ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_whoever_puts_another_status_over_ours_owns_its_history_or_nobody_does(kubectl: Kubectl, namespace: str, is_cleared: bool) -> None:
+    """By that a status that was put back is known at the next start (`runtime.memory.memories`).
+
+    Where somebody has cleared managedFields (`[{}]`, as the documentation of Kubernetes says), nothing is noted until the next apply.
+    """
+    sample = next(s for (s,) in (p.values for p in samples()) if s["kind"] == "StaticGroup")
+    body = sample | {"metadata": sample["metadata"] | {"namespace": namespace, "name": f"put-back-{uuid.uuid4().hex[:6]}"}}
+    place = (body["kind"], body["metadata"]["name"], "-n", namespace)
+    path = "/f:status/f:continuity/f:digest"
+    apply(kubectl, body, MANAGERS[0])
+    reported(kubectl, body)
+    assert path in owned(live(kubectl, body), FIELD_MANAGER)
+    if is_cleared:
+        kubectl.must("patch", *place, "--type=merge", "-p", json.dumps({"metadata": {"managedFields": [{}]}}))
+        assert "managedFields" not in live(kubectl, body)["metadata"]
+    older = json.dumps({"status": {"continuity": {"digest": "0" * 32}}})
+    kubectl.must("patch", *place, "--subresource=status", "--field-manager=backup", "--type=merge", "-p", older)
+    found = live(kubectl, body)
+    assert found["status"]["continuity"]["digest"] == "0" * 32
+    owners = {e["manager"] for e in found["metadata"].get("managedFields") or () if path in owned(found, e["manager"])}
+    assert owners == (set() if is_cleared else {"backup"})
 
 
 def test_existing_staticgroup_takes_the_scope_that_its_status_says_and_no_other(kubectl: Kubectl, namespace: str) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from staticgroup.api import names
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import (
@@ -40,6 +41,10 @@ from staticgroup.kube.problem import KubeProblem, problem_of
 from support.bounds import altered, broker_bounds
 
 Json = dict[str, Any]
+OWNED_BY_US: Json = {
+    "manager": names.FIELD_MANAGER, "operation": "Apply", "subresource": "status", "fieldsType": "FieldsV1",
+    "fieldsV1": {"f:status": {"f:continuity": {"f:digest": {}}}},
+}  # fmt: skip
 Journal = list[tuple[str, ...]]
 Hook = Callable[[], Awaitable[None] | None]
 T = TypeVar("T")
@@ -288,11 +293,15 @@ class FakeKube(Hooks):
         return [copied(o) for (p, ns, _), o in self.objects.items() if p == plural and namespace in ("", ns)]
 
     def put_object(self, plural: str, body: Json) -> Json:
-        """Store one of our resources as a new version of it."""
+        """Store one of our resources as a new version of it; of who wrote what is kept what the body does not tell otherwise (KEP-555)."""
         self.resource_version += 1
         body = copied(body)
+        key = plural, body["metadata"].get("namespace", ""), body["metadata"]["name"]
+        before = self.objects.get(key, {"metadata": {}})["metadata"]
+        if before.get("uid") == body["metadata"].get("uid") and "managedFields" in before:
+            body["metadata"].setdefault("managedFields", before["managedFields"])
         body["metadata"]["resourceVersion"] = str(self.resource_version)
-        self.objects[plural, body["metadata"].get("namespace", ""), body["metadata"]["name"]] = body
+        self.objects[key] = body
         return body
 
     async def apply_status(
@@ -309,7 +318,8 @@ class FakeKube(Hooks):
         if (present["metadata"]["uid"], present["metadata"].get("resourceVersion", "")) != (uid, known):
             return problem_of(409, verb="patch", resource=plural, namespace=namespace)
         self.status_writes.append(copied(status))
-        return copied(self.put_object(plural, present | {"status": status}))
+        metadata = present["metadata"] | {"managedFields": [OWNED_BY_US]}  # whatever else it notes of who wrote what (KEP-555)
+        return copied(self.put_object(plural, present | {"metadata": metadata, "status": status}))
 
     async def post_event(
         self, involved: Involved, *, type_: str, reason: str, message: str, action: str

@@ -28,6 +28,12 @@ def write_status(world: World, status: Json) -> None:
         world.server.update(STATIC_GROUPS, body, subresource="status")
 
 
+def clear_owners(world: World, group: Json) -> None:
+    """Let somebody clear metadata.managedFields, as the documentation of Kubernetes says: who writes next is noted nowhere."""
+    metadata = {key: value for key, value in group["metadata"].items() if key != "managedFields"}
+    world.server.update(STATIC_GROUPS, {**group, "metadata": metadata})
+
+
 @fault(weight=0.7, lasts_s=(0, 0))
 def status_is_emptied(world: World, rng: Random) -> None:
     """Somebody, or a tool that restores objects without their status, empties the status."""
@@ -39,10 +45,13 @@ def status_is_set_back(world: World, rng: Random) -> Heal:
     """Somebody applies the status of a while ago, as a backup of the object holds it."""
     found = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) or {}
     uid, old = (found.get("metadata") or {}).get("uid"), found.get("status") or {}
+    is_noted = rng.random() < 0.7
 
     def heal() -> None:
         present = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
         if present is not None and present["metadata"]["uid"] == uid:
+            if not is_noted:
+                clear_owners(world, present)
             write_status(world, old)
 
     return heal

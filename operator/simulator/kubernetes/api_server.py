@@ -237,7 +237,7 @@ class ApiServer:
         self._check(present, metadata)
         if subresource == "status":
             after = {**present, "status": body.get("status") or {}}
-            return self._commit(resource, with_owner_of_history(resource, after, present, "kubectl"), present)
+            return self._commit(resource, with_owner_of_history(resource, after, present, "kubectl", is_apply=False), present)
         kept = {key: present["metadata"][key] for key in _KEPT_METADATA if key in present["metadata"]}
         merged_metadata = {key: value for key, value in metadata.items() if key not in _KEPT_METADATA} | kept
         obj = {**body, "metadata": merged_metadata}
@@ -292,7 +292,7 @@ class ApiServer:
         metadata = body.get("metadata") or {}
         self._check(present, {key: value for key, value in metadata.items() if key == "resourceVersion"})
         after = {**present, "status": body.get("status") or {}}
-        return self._commit(resource, with_owner_of_history(resource, after, present, FIELD_MANAGER), present)
+        return self._commit(resource, with_owner_of_history(resource, after, present, FIELD_MANAGER, is_apply=True), present)
 
     def bind(self, namespace: str, name: str, node_name: str, conditions: Sequence[Json]) -> Json:
         """Bind a pod to a node (pods/binding), with the condition that says so in the same write."""

@@ -10,12 +10,16 @@ OWNED_FIELDS: Final = ("phase", "containerStatuses", "initContainerStatuses", "e
 """Fields of a pod's status whose writer matters to somebody; lists of containers are owned as a whole."""
 
 
-def with_owner_of_history(resource: str, after: Json, before: Json, manager: str) -> Json:
-    """Record in metadata.managedFields of a StaticGroup who wrote the history in its status, where it is another one now."""
+def with_owner_of_history(resource: str, after: Json, before: Json, manager: str, *, is_apply: bool) -> Json:
+    """Record in metadata.managedFields of a StaticGroup who wrote the history in its status, where it is another one now.
+
+    Source: seen on 1.36.3: where somebody has cleared them nothing is recorded until the next apply.
+    """
     if resource != STATIC_GROUPS:
         return after
     digest, old = (((o.get("status") or {}).get("continuity") or {}).get("digest") for o in (after, before))
-    if digest == old:
+    is_noted = is_apply or old is None or bool(before["metadata"].get("managedFields"))
+    if not is_noted or (digest == old and before["metadata"].get("managedFields")):
         return after
     entry = {"manager": manager, "subresource": "status", "fieldsV1": {"f:status": {"f:continuity": {"f:digest": {}}}}}
     return {**after, "metadata": {**after["metadata"], "managedFields": [entry] if digest is not None else []}}

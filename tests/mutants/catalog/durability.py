@@ -127,10 +127,16 @@ DURABLE = (
         ("        if not self._is_rewinding:\n            # The same", "        if False:\n            # The same"),
     ),
     mutant(
+        "history that nobody owns is ours",
+        "runtime/memory/memories.py",
+        ODD,
+        ("    return names.FIELD_MANAGER not in owners\n", "    return bool(owners) and names.FIELD_MANAGER not in owners\n"),
+    ),
+    mutant(
         "who shares the digest has put it back",
         "runtime/memory/memories.py",
         ODD,
-        ("    return bool(owners) and names.FIELD_MANAGER not in owners\n", "    return bool(owners - {names.FIELD_MANAGER})\n"),
+        ("    return names.FIELD_MANAGER not in owners\n", "    return bool(owners - {names.FIELD_MANAGER})\n"),
     ),
     mutant(
         "older Lease than the one that was gone on from overlooked",

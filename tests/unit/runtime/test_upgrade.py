@@ -22,6 +22,7 @@ from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
+from support.fake_gateways import OWNED_BY_US
 from unit.core.builders import NODE, workload
 
 from .operator_world import OperatorWorld, guards
@@ -87,6 +88,7 @@ class Upgraded(OperatorWorld):
         )  # fmt: skip
         group["spec"]["identity"]["suffix"] = suffix
         group["metadata"]["generation"] += suffix != "None"
+        group["metadata"]["managedFields"] = [OWNED_BY_US]  # which the recording leaves out; the manager was called the same
         self.declare(group)
         self.uids = {seat["ordinal"]: seat["uid"] for seat in known["seats"]}
         self.nodes = {seat["ordinal"]: seat["nodeName"] for seat in known["seats"]}

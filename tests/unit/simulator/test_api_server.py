@@ -179,6 +179,12 @@ def test_who_wrote_the_history_in_a_status_is_noted(server: ApiServer) -> None:
     assert owners() == {"kubectl"}
     server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"continuity": {"digest": "c"}}})
     assert owners() == {names.FIELD_MANAGER}
+    server.update(STATIC_GROUPS, server.get(STATIC_GROUPS, "shop", "orders") | {"metadata": made["metadata"] | {"resourceVersion": ""}})  # type: ignore[operator]
+    assert owners() == set(), "cleared"
+    server.update(STATIC_GROUPS, {"metadata": made["metadata"] | {"resourceVersion": ""}, "status": {"continuity": {"digest": "d"}}}, subresource="status")
+    assert owners() == set(), "nothing is noted until the next apply"
+    server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"continuity": {"digest": "d"}}})
+    assert owners() == {names.FIELD_MANAGER}
 
 
 def test_pod_deletion_waits_for_its_kubelet_unless_nothing_can_run(server: ApiServer, clock: Clock) -> None:

@@ -202,7 +202,7 @@ class Memories:
         self.pods.merge(ledger_from(key[0], status, read.metadata.uid, timeline=self.pods.timeline))
         history, others = history_from(status, read.metadata.uid), frozenset[str]()
         if _is_put_back(body):
-            log.warning("somebody else wrote the history in the status", extra={"key": "/".join(key)})
+            log.warning("the history in the status is not known to be the operator's own", extra={"key": "/".join(key)})
             history = replace(history, continuity=None)
         if history.injected is None and (inherited := self.estates.inherit(read)) is not None:
             history, others = inherited
@@ -375,20 +375,23 @@ def _one_of(known: StaticGroupStatus | None, other: StaticGroupStatus | None) ->
 
 
 def _is_put_back(body: dict[str, Any]) -> bool:
-    """True when another field manager than the operator wrote of the history in a status.
+    """True when the operator is not known to have written the history in a status.
 
     Notes
     -----
     A copy of before, put back while no operator ran (a backup, an edit undone), is whole in itself and yet lacks what was
-    learned since. The API server notes in metadata.managedFields who wrote which field last (KEP-555).
+    learned since. The API server notes in metadata.managedFields who wrote which field last (KEP-555). Where somebody has cleared
+    them it notes nothing until the next apply (seen on 1.36.3), so a history that nobody owns is no better than another manager's.
     """
+    if not ((body.get("status") or {}).get("continuity") or {}).get("digest"):
+        return False
     owners = {
         entry.get("manager")
         for entry in body["metadata"].get("managedFields") or ()
         if "f:digest" in (((entry.get("fieldsV1") or {}).get("f:status") or {}).get("f:continuity") or {})
     }
     # Who writes another value takes the field from us; of fields with the same value both remain owners.
-    return bool(owners) and names.FIELD_MANAGER not in owners
+    return names.FIELD_MANAGER not in owners
 
 
 def _is_newer(seen: str, known: str) -> bool:
