@@ -162,7 +162,7 @@ BROKEN: tuple[Broken, ...] = (
         "S14",
         "mode_is_observe",
         (112, 260),
-        "runtime/reconciler.py",
+        "runtime/executor.py",
         ("if spec.mode is Mode.OBSERVE:", "if False:"),
     ),
     _broken(
