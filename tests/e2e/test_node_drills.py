@@ -126,17 +126,17 @@ def freeze(ground: Ground, zombies: Sequence[Case], collected: Case) -> tuple[in
 
     Returns
     -------
-    When the last object was gone, and how long no operator acted.
+    When the last object was gone, that which PodGC collects included, and how long no operator acted.
     """
     Trouble.FROZEN.begin(ground.node)
     ground.perform(zombies)
-    gone_at_ms = now_ms()
     ground.await_settled(zombies, 120)
     handed_over_s = ground.kill_operator()
     await_not_ready(ground.node, ground.api)
     with out_of_service(ground.node, ground.api):  # nobody's word, because it is not trusted
         ground.hold(zombies)
         collected.await_shown(lambda shown: not shown.keys() & collected.gone_uids, "a pod collected")
+        gone_at_ms = now_ms()
     return gone_at_ms, handed_over_s
 
 
