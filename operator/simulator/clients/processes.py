@@ -117,7 +117,7 @@ class ProcessTable:
     Attributes
     ----------
     history: every process ever started, in order.
-    on_ready: called with (pod_uid, container) when a program has started up.
+    on_exit: see `kubernetes.node.processes.Processes`. on_ready: called with (node, pod_uid, container) when a program has started up.
     """
 
     def __init__(
@@ -129,13 +129,13 @@ class ProcessTable:
         trace: Trace | None = None,
     ) -> None:
         self.history: list[ContainerProcess] = []
-        self.on_exit: Callable[[str, str, int], None] = lambda pod_uid, container, exit_code: None
-        self.on_ready: Callable[[str, str], None] = lambda pod_uid, container: None
+        self.on_exit: Callable[[str, str, str, int], None] = lambda node, pod_uid, container, exit_code: None
+        self.on_ready: Callable[[str, str, str], None] = lambda node, pod_uid, container: None
         self._loop = loop
         self._program_of = program_of
         self._creator_of = creator_of
         self._trace = trace
-        self._running: dict[tuple[str, str], ContainerProcess] = {}
+        self._running: dict[tuple[str, str, str], ContainerProcess] = {}
         self._frozen_nodes: set[str] = set()
         self._cut_off_nodes: set[str] = set()
 
@@ -152,9 +152,9 @@ class ProcessTable:
         environment: Mapping[str, str],
     ) -> None:
         """Start the process of a container; `environment` is resolved (field references included)."""
-        key = (pod_uid, container)
+        key = (node, pod_uid, container)
         if key in self._running:
-            raise ValueError(f"container {container!r} of pod {pod_name} ({pod_uid}) runs already")
+            raise ValueError(f"container {container!r} of pod {pod_name} ({pod_uid}) runs already on {node}")
         process = ContainerProcess(
             node=node,
             namespace=namespace,
@@ -167,7 +167,7 @@ class ProcessTable:
             loop=self._loop,
         )
         process.is_cut_off = node in self._cut_off_nodes
-        process.on_ready = lambda: self.on_ready(pod_uid, container)
+        process.on_ready = lambda: self.on_ready(node, pod_uid, container)
         self._running[key] = process
         self.history.append(process)
         self._tell(process, "process started")
@@ -175,17 +175,15 @@ class ProcessTable:
         if node in self._frozen_nodes:
             process.system.freeze()
 
-    def signal(self, pod_uid: str, container: str, name: str) -> None:
-        """Send TERM or KILL; nothing happens when the process does not run."""
-        process = self._running.get((pod_uid, container))
+    def signal(self, pod_uid: str, container: str, name: str, *, node: str = "") -> None:
+        """Send TERM or KILL; nothing happens when the process does not run. node: on which; "": on all."""
         if name not in ("TERM", "KILL"):
             raise ValueError(f"no signal {name!r} here")
-        if process is None:
-            return
-        if name == "KILL":
-            self._end(process, SIGKILL_EXIT_CODE)
-        else:
-            process.terminating.set()
+        for process in self._of(pod_uid, container, node):
+            if name == "KILL":
+                self._end(process, SIGKILL_EXIT_CODE)
+            else:
+                process.terminating.set()
 
     def freeze(self, node: str) -> None:
         """Stop every process of a node where it is: alive, but silent; also those started there until `thaw`."""
@@ -217,9 +215,9 @@ class ProcessTable:
         for process in self._on(node):
             self._end(process, SIGKILL_EXIT_CODE, is_told=False)
 
-    def is_running(self, pod_uid: str, container: str) -> bool:
-        """Tell whether a process of this container runs; a frozen one does."""
-        return (pod_uid, container) in self._running
+    def is_running(self, pod_uid: str, container: str, *, node: str = "") -> bool:
+        """Tell whether a process of this container runs; a frozen one does. node: on which; "": on any."""
+        return bool(self._of(pod_uid, container, node))
 
     # what oracles ask ---------------------------------------------------------------------------------------------
 
@@ -262,6 +260,12 @@ class ProcessTable:
             process.is_cut_off = is_cut_off
             process.notify()
 
+    def _of(self, pod_uid: str, container: str, node: str) -> list[ContainerProcess]:
+        if node:
+            process = self._running.get((node, pod_uid, container))
+            return [] if process is None else [process]
+        return [p for p in self._running.values() if (p.pod_uid, p.container) == (pod_uid, container)]
+
     def _on(self, node: str) -> list[ContainerProcess]:
         return [process for process in self._running.values() if process.node == node]
 
@@ -270,13 +274,13 @@ class ProcessTable:
         self._end(process, exit_code)
 
     def _end(self, process: ContainerProcess, exit_code: int, *, is_told: bool = True) -> None:
-        del self._running[process.pod_uid, process.container]
+        del self._running[process.node, process.pod_uid, process.container]
         process.ended_s, process.exit_code = self._loop.time(), exit_code
         process.system.kill()
         self._tell(process, "process ended", exit_code=exit_code)
         process.notify()
         if is_told:
-            self._loop.world_call_later(0.0, self.on_exit, process.pod_uid, process.container, exit_code)
+            self._loop.world_call_later(0.0, self.on_exit, process.node, process.pod_uid, process.container, exit_code)
 
     def _tell(self, process: ContainerProcess, what: str, **facts: object) -> None:
         if self._trace is not None:

@@ -15,7 +15,7 @@ import asyncio
 import gc
 import heapq
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any, Final, TypeVar
 
@@ -141,6 +141,39 @@ class _Task(asyncio.Task[Any]):
         return self._number
 
 
+class _Handle(asyncio.Handle):
+    """A callback of a loop that is never debugged: asyncio asks its loop about that each time."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulationLoop, context: Context | None) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
+class _Timer(asyncio.TimerHandle):
+    """Likewise, for later. Its place in the heap is that of its time, which is compared first and without Python code."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulationLoop, context: Context | None
+    ) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+        self._when, self._scheduled = when, True
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+
 class SimulationLoop(asyncio.BaseEventLoop):
     """An event loop whose clock is a number.
 
@@ -218,15 +251,14 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
         """Put a callback among those that are due, as asyncio does, without its checks of threads and debugging."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
         """Put a callback among those that will be due, likewise."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
-        timer._scheduled = True  # type: ignore[attr-defined]
+        timer = _Timer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, (when, timer))  # type: ignore[attr-defined]
         return timer
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
@@ -244,15 +276,15 @@ class SimulationLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
-        if scheduled and (scheduled[0]._cancelled or 200 < len(scheduled) < self._timer_cancelled_count * 2):
+        if scheduled and (scheduled[0][1]._cancelled or 200 < len(scheduled) < self._timer_cancelled_count * 2):
             self._drop_cancelled_timers(scheduled)
         if not ready:
             self._go_on(scheduled)
-        while scheduled and scheduled[0]._when <= self._now_s:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False
-            if not handle._cancelled:
-                ready.append(handle)
+        while scheduled and scheduled[0][0] <= self._now_s:
+            timer = heapq.heappop(scheduled)[1]
+            timer._scheduled = False
+            if not timer._cancelled:
+                ready.append(timer)
         self._batches_now += 1
         if self._batches_now > BATCHES_AT_ONE_INSTANT_MAX:
             raise SimulationError(f"time stands still at {self._now_s:.3f} s: something runs without ever waiting")
@@ -272,10 +304,11 @@ class SimulationLoop(asyncio.BaseEventLoop):
         """Let time pass until the next timer is due."""
         if not scheduled:
             raise Deadlock(f"nothing can happen any more at {self._now_s:.3f} s")
-        if scheduled[0]._when > self.until_s:
+        due_s = scheduled[0][0]
+        if due_s > self.until_s:
             raise OutOfTime(f"not done at {self.until_s:.3f} s")
-        if scheduled[0]._when > self._now_s:
-            self._now_s = scheduled[0]._when
+        if due_s > self._now_s:
+            self._now_s = due_s
             self._batches_now = 0
 
     def _shuffle(self, batch: list[asyncio.Handle]) -> None:
@@ -285,12 +318,12 @@ class SimulationLoop(asyncio.BaseEventLoop):
             batch[last], batch[other] = batch[other], batch[last]
 
     def _drop_cancelled_timers(self, scheduled: list[Any]) -> None:
-        while scheduled and scheduled[0]._cancelled:
-            heapq.heappop(scheduled)._scheduled = False
+        while scheduled and scheduled[0][1]._cancelled:
+            heapq.heappop(scheduled)[1]._scheduled = False
         if len(scheduled) > 200 and self._timer_cancelled_count * 2 > len(scheduled):
-            for handle in scheduled:
-                handle._scheduled = not handle._cancelled
-            scheduled[:] = [handle for handle in scheduled if not handle._cancelled]
+            for _, timer in scheduled:
+                timer._scheduled = not timer._cancelled
+            scheduled[:] = [entry for entry in scheduled if not entry[1]._cancelled]
             heapq.heapify(scheduled)
             self._timer_cancelled_count = 0
 

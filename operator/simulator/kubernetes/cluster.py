@@ -30,7 +30,7 @@ SLIPS_THROUGH = 0.02
 class TellsReadiness(Protocol):
     """Processes that say when they have started up; kubelets then probe instead of guessing."""
 
-    on_ready: Callable[[str, str], None]
+    on_ready: Callable[[str, str, str], None]
 
 
 class Kubernetes:
@@ -161,11 +161,12 @@ class Kubernetes:
         for node in self.nodes.values():
             node.resync_soon()
 
-    def _container_exited(self, pod_uid: str, container: str, exit_code: int) -> None:
-        for node in self.machines:
-            if node.owns(pod_uid):
-                node.container_exited(pod_uid, container, exit_code)
+    def _container_exited(self, host: str, pod_uid: str, container: str, exit_code: int) -> None:
+        for machine in self.machines:
+            if machine.host == host and machine.owns(pod_uid):
+                machine.container_exited(pod_uid, container, exit_code)
 
-    def _container_ready(self, pod_uid: str, container: str) -> None:
-        for node in self.machines:
-            node.container_ready(pod_uid, container)
+    def _container_ready(self, host: str, pod_uid: str, container: str) -> None:
+        for machine in self.machines:
+            if machine.host == host:
+                machine.container_ready(pod_uid, container)

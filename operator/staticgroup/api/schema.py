@@ -71,9 +71,13 @@ def _share_field_names(model: BaseModel) -> None:
         _FIELD_NAMES.clear()
     object.__setattr__(model, "__pydantic_fields_set__", _FIELD_NAMES.setdefault(frozenset(given), given))
     for value in model.__dict__.values():
-        for each in value if isinstance(value, list) else (value,):
-            if isinstance(each, BaseModel):
-                _share_field_names(each)
+        kind = type(value)
+        if kind is list:
+            for each in value:
+                if isinstance(each, BaseModel):
+                    _share_field_names(each)
+        elif kind is not str and isinstance(value, BaseModel):
+            _share_field_names(value)
 
 
 def _rfc3339(moment: datetime) -> str:

@@ -41,7 +41,7 @@ class KafkaWorld:
         self.table = ProcessTable(
             self.loop, program_of=self.programs, creator_of=self.cluster.creator_of, trace=self.trace
         )
-        self.table.on_exit = lambda pod_uid, container, exit_code: self.exits.append((pod_uid, exit_code))
+        self.table.on_exit = lambda node, pod_uid, container, exit_code: self.exits.append((pod_uid, exit_code))
         self.gateway = ModelKafkaGateway(self.cluster, name="operator-a", rng=random.Random(1))
 
     def configure(self, *, container: dict[str, Any] | None = None, **consumer: Any) -> None:

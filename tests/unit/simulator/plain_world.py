@@ -35,13 +35,13 @@ class PlainProcesses:
 
     Attributes
     ----------
-    running: (pod uid, container) to node and environment.
+    running: (pod uid, container) to node and environment; no pod runs on two nodes here.
     ignores_term: names of containers that only KILL ends.
     history: every start and end, in order.
     """
 
     def __init__(self, loop: SimulationLoop, kafka: FakeKafka) -> None:
-        self.on_exit: Callable[[str, str, int], None] = lambda uid, container, code: None
+        self.on_exit: Callable[[str, str, str, int], None] = lambda node, uid, container, code: None
         self.running: dict[tuple[str, str], tuple[str, Mapping[str, str]]] = {}
         self.frozen: set[str] = set()
         self.ignores_term: set[str] = set()
@@ -65,7 +65,7 @@ class PlainProcesses:
         if environment.get(INSTANCE_ID):
             self._kafka.join(environment[INSTANCE_ID])
 
-    def signal(self, pod_uid: str, container: str, name: str) -> None:
+    def signal(self, pod_uid: str, container: str, name: str, *, node: str = "") -> None:
         if (pod_uid, container) not in self.running or (name == "TERM" and container in self.ignores_term):
             return
         node = self.running[pod_uid, container][0]
@@ -75,9 +75,9 @@ class PlainProcesses:
 
     def exit(self, pod_uid: str, container: str, code: int) -> None:
         """End a process, by itself or by a signal."""
-        del self.running[pod_uid, container]
+        node, _ = self.running.pop((pod_uid, container))
         self.history.append((self._loop.time(), f"exit {code}", pod_uid, container))
-        self._loop.world_call_later(0.01, self.on_exit, pod_uid, container, code)
+        self._loop.world_call_later(0.01, self.on_exit, node, pod_uid, container, code)
 
     def freeze(self, node: str) -> None:
         self.frozen.add(node)
@@ -89,8 +89,8 @@ class PlainProcesses:
         for key in [k for k, v in self.running.items() if v[0] == node]:
             del self.running[key]
 
-    def is_running(self, pod_uid: str, container: str) -> bool:
-        return (pod_uid, container) in self.running
+    def is_running(self, pod_uid: str, container: str, *, node: str = "") -> bool:
+        return (pod_uid, container) in self.running and node in ("", self.running[pod_uid, container][0])
 
 
 def static_group(**spec: Any) -> Json:

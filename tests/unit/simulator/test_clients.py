@@ -244,7 +244,7 @@ def test_kip848_java_that_meets_an_unreleased_id_exits_until_the_session_has_exp
         await asyncio.sleep(0.1)
         world.exits.clear()
 
-        def restart(uid: str, container: str, exit_code: int) -> None:
+        def restart(node: str, uid: str, container: str, exit_code: int) -> None:
             world.exits.append((uid, exit_code))
             world.loop.world_call_later(2.0, world.start, 0, "uid-0")
 
@@ -406,7 +406,7 @@ def test_the_same_seed_gives_the_same_history(protocol: str) -> None:
         async def story() -> None:
             world = KafkaWorld(protocol=protocol, container={"crash_mean_s": 60.0})
 
-            def restart(uid: str, _container: str, _exit_code: int) -> None:
+            def restart(_node: str, uid: str, _container: str, _exit_code: int) -> None:
                 world.start(int(uid[-1]), uid)
 
             world.table.on_exit = restart
@@ -489,5 +489,43 @@ def test_a_node_without_network_loses_its_seat_and_gets_it_back(protocol: str) -
         await asyncio.sleep(90)
         assert await world.member_of("web-1")
         assert world.owner("uid-0") + world.owner("uid-1") == PARTITIONS
+
+    simulate(story)
+
+
+def test_a_pod_that_two_nodes_run_has_a_process_on_each_and_its_member_lives_while_one_does() -> None:
+    """A restored etcd forgets a binding, and the pod is bound to another node; the kubelet of the first may not know for long."""
+
+    async def story() -> None:
+        world = KafkaWorld(protocol="classic")
+        world.start(0, node="n1")
+        await asyncio.sleep(20)
+        first = await world.member_of("web-0")
+        world.start(0, node="n2")
+        with pytest.raises(ValueError, match="runs already on n2"):
+            world.start(0, node="n2")
+        await asyncio.sleep(20)
+        assert await world.member_of("web-0") not in ("", first)
+        assert not world.table.alive(first), "fenced by the other"
+        assert world.table.pod_alive(first)
+        world.kill("uid-0")
+        assert not world.table.pod_alive(first)
+
+    simulate(story)
+
+
+def test_a_kubelet_ends_only_what_runs_on_its_own_node() -> None:
+    async def story() -> None:
+        world, exits = KafkaWorld(protocol="classic"), []
+        world.configure(container={"startup_s": (9000.0, 9000.0)})
+        world.table.on_exit = lambda node, uid, container, code: exits.append((node, uid, code))
+        for node in ("n1", "n2"):
+            world.start(0, node=node)
+        world.table.signal("uid-0", "app", "KILL", node="n2")
+        await asyncio.sleep(1)
+        assert exits == [("n2", "uid-0", 137)]
+        assert not world.table.is_running("uid-0", "app", node="n2")
+        assert world.table.is_running("uid-0", "app", node="n1")
+        assert world.table.is_running("uid-0", "app")
 
     simulate(story)

@@ -12,11 +12,12 @@ class Kills:
 
     Parameters
     ----------
-    note: tells what happened.
+    host: what the processes run on. note: tells what happened.
     """
 
-    def __init__(self, processes: Processes, note: Callable[..., None]) -> None:
+    def __init__(self, processes: Processes, host: str, note: Callable[..., None]) -> None:
         self._processes = processes
+        self._host = host
         self._note = note
         self._hung: set[str] = set()
 
@@ -29,7 +30,7 @@ class Kills:
         if pod_uid in self._hung:
             self._note("kill hangs", uid=pod_uid[:8], container=container, signal=signal)
         else:
-            self._processes.signal(pod_uid, container, signal)
+            self._processes.signal(pod_uid, container, signal, node=self._host)
 
     def let_through(self) -> list[str]:
         """Let kills be carried out again, and return the pods whose kills hang."""

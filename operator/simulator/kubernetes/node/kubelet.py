@@ -52,7 +52,7 @@ class Kubelet(Machine):
     def __init__(self, server: ApiServer, loop: SimulationLoop, processes: Processes, **parts: Any) -> None:
         super().__init__(server, loop, processes, **parts)
         self.rejections = 0
-        self.kills = Kills(processes, self._note)
+        self.kills = Kills(processes, self.host, self._note)
         self._places: dict[str, tuple[str, str]] = {}
         self.clock_off_s = 0.0
         self.missing_images: set[str] = set()
@@ -145,7 +145,7 @@ class Kubelet(Machine):
 
     def _reap(self, uid: str) -> None:
         """Kill what runs without an object: this kubelet process knows it only from the runtime."""
-        names = [r.name for r in self._runtime.get(uid, ()) if self._processes.is_running(uid, r.name)]
+        names = [r.name for r in self._runtime.get(uid, ()) if self._runs(uid, r.name)]
         if not names:
             self._forget(uid)
             return
@@ -156,7 +156,7 @@ class Kubelet(Machine):
 
     def _kill(self, uid: str) -> None:
         for record in self._runtime.get(uid, ()):
-            if self._processes.is_running(uid, record.name):
+            if self._runs(uid, record.name):
                 self._note("container killed", uid=uid[:8], container=record.name)
                 self.kills.send(uid, record.name, "KILL")
 
@@ -170,14 +170,14 @@ class Kubelet(Machine):
         return [
             (*self._places[uid], uid)
             for uid, records in self._runtime.items()
-            if any(self._processes.is_running(uid, record.name) for record in records)
+            if any(self._runs(uid, record.name) for record in records)
         ]
 
     def _forget(self, uid: str) -> None:
         worker = self._workers.pop(uid, None)
         if worker is not None and worker.kill_timer is not None:
             worker.kill_timer.cancel()
-        if any(self._processes.is_running(uid, record.name) for record in self._runtime.get(uid, ())):
+        if any(self._runs(uid, record.name) for record in self._runtime.get(uid, ())):
             return  # the runtime knows what it runs, whoever else forgets it
         self._places.pop(uid, None)
         for record in self._runtime.pop(uid, ()):
@@ -194,7 +194,7 @@ class Kubelet(Machine):
             worker.stage = Stage.ENDED
             if is_terminating(pod):
                 self._later(self._draw(self.timings.cleanup_s), self._delete_object, worker)
-            if any(self._processes.is_running(uid, r.name) for r in worker.records):
+            if any(self._runs(uid, r.name) for r in worker.records):
                 self._later(self.timings.housekeeping_s, self._reap, uid)
         elif self.rejections > 0:
             self.rejections -= 1
@@ -219,7 +219,7 @@ class Kubelet(Machine):
             self._post(worker)
 
     def _reap_rejected(self, worker: PodWorker) -> None:
-        if any(self._processes.is_running(worker.uid, r.name) for r in worker.records):
+        if any(self._runs(worker.uid, r.name) for r in worker.records):
             self._reap(worker.uid)
 
     def _start(self, worker: PodWorker, index: int) -> None:
@@ -286,6 +286,9 @@ class Kubelet(Machine):
         """True when this node's runtime knows the pod."""
         return pod_uid in self._runtime
 
+    def _runs(self, pod_uid: str, container: str) -> bool:
+        return self._processes.is_running(pod_uid, container, node=self.host)
+
     def container_exited(self, pod_uid: str, container: str, exit_code: int) -> None:
         """Take from the runtime that a process ended; the kubelet notices a little later."""
         self._exits[pod_uid, container] = (self._clock_s(), exit_code)
@@ -297,7 +300,7 @@ class Kubelet(Machine):
         """Compare the runtime with what the kubelet believes of one pod."""
         has_changed = False
         for record in worker.records:
-            if record.is_oneshot or not record.is_running or self._processes.is_running(worker.uid, record.name):
+            if record.is_oneshot or not record.is_running or self._runs(worker.uid, record.name):
                 continue
             if (worker.uid, record.name) not in self._exits:
                 continue  # the runtime has not reported its end yet

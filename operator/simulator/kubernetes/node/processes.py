@@ -11,11 +11,16 @@ class Processes(Protocol):
 
     Attributes
     ----------
-    on_exit: called with (pod_uid, container, exit_code) after a process ended, in a callback of its own; not called
+    on_exit: called with (node, pod_uid, container, exit_code) after a process ended, in a callback of its own; not called
         for the processes of a node that was killed, because nobody is left to be told.
+
+    Notes
+    -----
+    A restored etcd may have forgotten where a pod is bound: then another node runs it too. So a process is that of a container of a
+    pod on a node; where none is named, any node is meant.
     """
 
-    on_exit: Callable[[str, str, int], None]
+    on_exit: Callable[[str, str, str, int], None]
 
     def start(
         self,
@@ -29,7 +34,7 @@ class Processes(Protocol):
     ) -> None:
         """Start the process of a container; `environment` is resolved (field references included)."""
 
-    def signal(self, pod_uid: str, container: str, name: str) -> None:
+    def signal(self, pod_uid: str, container: str, name: str, *, node: str = "") -> None:
         """Send TERM or KILL; nothing happens when the process does not run."""
 
     def freeze(self, node: str) -> None:
@@ -41,5 +46,5 @@ class Processes(Protocol):
     def kill_node(self, node: str) -> None:
         """End every process of a node at once, as a power cut does."""
 
-    def is_running(self, pod_uid: str, container: str) -> bool:
+    def is_running(self, pod_uid: str, container: str, *, node: str = "") -> bool:
         """Tell whether a process of this container runs; a frozen one does."""

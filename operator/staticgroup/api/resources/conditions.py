@@ -79,10 +79,16 @@ def set_condition(conditions: Sequence[Condition], new: Condition, now: datetime
     -----
     Same rule as `meta.SetStatusCondition` of apimachinery (KEP-1623).
     """
-    stamped = new.model_copy(update={"last_transition_time": now.replace(microsecond=0)})
+    since = now.replace(microsecond=0)
     for place, old in enumerate(conditions):
         if old.type == new.type:
             if old.status is new.status:
-                stamped = new.model_copy(update={"last_transition_time": old.last_transition_time})
-            return (*conditions[:place], stamped, *conditions[place + 1 :])
-    return (*conditions, stamped)
+                since = old.last_transition_time
+            return (*conditions[:place], _since(new, since), *conditions[place + 1 :])
+    return (*conditions, _since(new, since))
+
+
+def _since(condition: Condition, moment: datetime) -> Condition:
+    if condition.last_transition_time == moment:
+        return condition
+    return condition.model_copy(update={"last_transition_time": moment})
