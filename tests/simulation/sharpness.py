@@ -134,7 +134,7 @@ BROKEN: tuple[Broken, ...] = (
         "S5",
         "zombie_of_a_lost_node",
         (0,),
-        "kafka/wire.py",
+        "kafka/calls/leaving.py",
         ("member_id=e.member_id,", 'member_id="",'),
     ),
     _broken(

@@ -32,23 +32,15 @@ from coordinator_model.base.messages import (
 from coordinator_model.streams.messages import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
 from staticgroup.kafka.addresses import HostPort
 from staticgroup.kafka.answers import ClusterAnswer
+from staticgroup.kafka.calls.reading import metadata
+from staticgroup.kafka.calls.settings import BROKER_RESOURCE, GROUP_RESOURCE, OWN_SOURCE, SET_OPERATION
 from staticgroup.kafka.connection import BrokerConnection, problem_of_failure, too_old
 from staticgroup.kafka.describe import GroupReader
 from staticgroup.kafka.errors import Code, Recovery, Refusal
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import ClusterPool
-from staticgroup.kafka.wire import (
-    BROKER_RESOURCE,
-    GROUP_RESOURCE,
-    OWN_SOURCE,
-    SET_OPERATION,
-    Api,
-    Call,
-    VersionRanges,
-    metadata,
-    negotiate,
-)
+from staticgroup.kafka.wire import Api, Call, VersionRanges, negotiate
 
 from ..kafka.cluster import LEAVE, ModelKafkaCluster
 from ..kafka.network import ConnectionLost, Exchange, KafkaLink

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from ..core.group import BrokerBounds, SessionBounds
 from ..core.protocols import PROTOCOLS, Protocol
-from . import wire
 from .answers import BrokerNode, ConfigAnswer
+from .calls.settings import BROKER_RESOURCE, GROUP_RESOURCE, alter_group_config, describe_configs
 from .connection import BrokerConnection
 from .errors import Code, Refusal, problem_of, verdict_of
 from .pool import ClusterPool
@@ -37,10 +37,10 @@ async def read_bounds(
     connection: BrokerConnection, node: BrokerNode, group_id: str, principal: str, deadline_s: float
 ) -> BrokerBounds:
     """Read the bounds; None where the broker does not serve or show them, with the missing rights in `problems`."""
-    wanted: dict[tuple[int, str], Sequence[str]] = {(wire.BROKER_RESOURCE, str(node.node_id)): BROKER_KEYS}
+    wanted: dict[tuple[int, str], Sequence[str]] = {(BROKER_RESOURCE, str(node.node_id)): BROKER_KEYS}
     if Api.CONSUMER_GROUP_DESCRIBE in connection.versions:  # older brokers do not know resources of type GROUP
-        wanted[(wire.GROUP_RESOURCE, group_id)] = GROUP_KEYS
-    answers = await connection.call(wire.describe_configs(wanted), deadline_s)
+        wanted[(GROUP_RESOURCE, group_id)] = GROUP_KEYS
+    answers = await connection.call(describe_configs(wanted), deadline_s)
     problems = tuple(
         problem_of(Api.DESCRIBE_CONFIGS, a.error_code, group_id=group_id, principal=principal)
         for a in answers
@@ -69,7 +69,7 @@ def _session_bounds(protocol: Protocol, answers: Sequence[ConfigAnswer]) -> Sess
 
 def _stored(answers: Sequence[ConfigAnswer]) -> Mapping[str, int]:
     """Return what is set on the group itself; a group that nothing is set on shows the brokers' defaults."""
-    own = {key for a in answers if a.resource_type == wire.GROUP_RESOURCE for key in a.own if key in GROUP_KEYS}
+    own = {key for a in answers if a.resource_type == GROUP_RESOURCE for key in a.own if key in GROUP_KEYS}
     numbers = ((key, _number(answers, key)) for key in GROUP_KEYS if key in own)
     return {key: number for key, number in numbers if number is not None}
 
@@ -106,7 +106,7 @@ def set_config(group_id: str, values: Mapping[str, int]) -> Callable[[ClusterPoo
     """
     if not values:
         raise ValueError("a change of nothing is refused")
-    call = wire.alter_group_config(group_id, {key: str(value) for key, value in values.items()})
+    call = alter_group_config(group_id, {key: str(value) for key, value in values.items()})
 
     async def attempt(pool: ClusterPool, deadline_s: float) -> None:
         node = await pool.coordinator(group_id, deadline_s)

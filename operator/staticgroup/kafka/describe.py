@@ -19,12 +19,13 @@ from typing import Final
 from ..core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from .answers import BrokerNode, DescribedGroup, ListGroupsAnswer
 from .batch_sizes import BatchSizes
+from .calls.reading import consumer_group_describe, describe_groups, streams_group_describe
 from .connection import FRAME_MAX_MIB, BrokerConnection
 from .errors import Code, Recovery, Refusal, problem_of, refusal, verdict_of
 from .listings import Listings
 from .pool import ClusterPool
 from .retries import back_off_s, may_retry
-from .wire import ELEMENTS_MAX, Api, Call, consumer_group_describe, describe_groups, streams_group_describe
+from .wire import ELEMENTS_MAX, Api, Call
 
 WINDOW_S = 0.005
 """Calls that begin within this time share requests."""

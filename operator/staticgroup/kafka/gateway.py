@@ -27,10 +27,11 @@ from ..core.group import (
     ReleaseOutcome,
     ReleaseResult,
 )
-from . import wire
 from .addresses import Resolver, SystemResolver
 from .answers import BrokerNode
 from .bounds import read_bounds, set_config
+from .calls.leaving import leave_group, temporary_leave
+from .calls.reading import metadata
 from .connection import BrokerConnection, silence_library_loggers, too_old
 from .describe import GroupReader
 from .errors import (
@@ -48,7 +49,7 @@ from .login.credentials import ConnectionSettings
 from .pool import ClusterPool, TokenProviderFactory
 from .retries import back_off_s, may_retry
 from .rights import GroupRights, try_rights, with_topic_right
-from .wire import Api
+from .wire import Api, negotiate
 
 POOL_UNUSED_MAX_S = 15 * 60.0
 """A pool that nobody used for so long is closed, and the secrets in it are let go."""
@@ -192,7 +193,7 @@ class KioGateway:
         """
         if by is LeaveCall.STREAMS_HEARTBEAT:
             return await self._retried(settings, group_id, one_by_one(group_id, entries))
-        call = wire.leave_group(group_id, entries)
+        call = leave_group(group_id, entries)
 
         async def attempt(pool: ClusterPool, deadline_s: float) -> LeaveResult:
             node = await pool.coordinator(group_id, deadline_s)
@@ -238,7 +239,7 @@ class KioGateway:
         -----
         Repeated only after NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS, when the broker did nothing.
         """
-        call = wire.temporary_leave(group_id, entry, by)
+        call = temporary_leave(group_id, entry, by)
 
         async def attempt(pool: ClusterPool, deadline_s: float) -> ReleaseResult:
             node = await pool.coordinator(group_id, deadline_s)
@@ -268,7 +269,7 @@ class KioGateway:
 
         async def read(pool: ClusterPool, deadline_s: float) -> ClusterFacts:
             connection = await pool.any_connection(deadline_s)
-            cluster = await connection.call(wire.metadata(), deadline_s)
+            cluster = await connection.call(metadata(), deadline_s)
             _refuse_old_broker(connection)
             keys = (*REPORTED_APIS, Api.CONSUMER_GROUP_DESCRIBE, Api.CONSUMER_GROUP_HEARTBEAT, Api.STREAMS_GROUP_HEARTBEAT)
             versions = {int(key): connection.versions[key] for key in keys if key in connection.versions}
@@ -392,7 +393,7 @@ class KioGateway:
 def _refuse_old_broker(connection: BrokerConnection) -> None:
     """Refuse a broker that cannot do what keeps live members safe: compare-and-set removal, static joins."""
     versions = connection.versions
-    if wire.negotiate(Api.LEAVE_GROUP, versions) is None:
+    if negotiate(Api.LEAVE_GROUP, versions) is None:
         raise Refusal(too_old(connection.target, Api.LEAVE_GROUP))
     if versions.get(Api.JOIN_GROUP, (0, 0))[1] < JOIN_GROUP_FLOOR:
         raise Refusal(too_old(connection.target, Api.JOIN_GROUP))

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from ..core.group import LeaveEntry, LeaveOutcome, LeaveResult
-from . import wire
 from .answers import LeaveAnswer
+from .calls.leaving import streams_leave
 from .connection import BrokerConnection
 from .errors import (
     ACTED_MAYBE,
@@ -42,7 +42,7 @@ def one_by_one(
     """
     if not entries:
         raise ValueError("a leave of nobody is refused")
-    calls = [wire.streams_leave(group_id, entry) for entry in entries]
+    calls = [streams_leave(group_id, entry) for entry in entries]
 
     async def attempt(pool: ClusterPool, deadline_s: float) -> LeaveResult:
         node = await pool.coordinator(group_id, deadline_s)

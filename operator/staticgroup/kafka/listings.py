@@ -15,10 +15,10 @@ from collections.abc import Mapping
 
 from .addresses import HostPort
 from .answers import BrokerNode, ListGroupsAnswer
+from .calls.reading import list_groups
 from .connection import problem_of_failure
 from .errors import Code, Recovery, Refusal
 from .pool import ClusterPool
-from .wire import list_groups
 
 HINT_S = 15.0
 """How long the types of all groups are kept: through a start, and no longer, because they take 1.3 MiB for 10,000 groups."""

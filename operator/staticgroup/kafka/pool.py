@@ -19,6 +19,7 @@ from ..api.resources.kafkaconnection import is_cluster_id
 from ..core.group import GroupType, KafkaProblem, KafkaProblemKind
 from .addresses import HostPort, Resolver, check, parse_host_port
 from .answers import BrokerNode, ClusterAnswer, CoordinatorAnswer
+from .calls.reading import find_coordinators, metadata
 from .connection import Access, BrokerConnection, open_connection, problem_of_failure
 from .errors import Recovery, Refusal, problem_of, refusal, verdict_of
 from .login.credentials import ConnectionSettings, OAuthSettings, TlsSettings
@@ -26,7 +27,7 @@ from .login.msk_iam import MskIamToken
 from .login.oauth import ClientCredentials
 from .login.tls import TlsMaterial, client_context
 from .login.tokens import MountedToken, TokenProvider
-from .wire import Api, find_coordinators, metadata, negotiate
+from .wire import Api, negotiate
 
 IDLE_MAX_S = 9 * 60.0
 """Brokers close connections idle for 10 min (connections.max.idle.ms)."""

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.group import GroupView, KafkaProblem, KafkaProblemKind
-from . import wire
 from .answers import BrokerNode
 from .bounds import BROKER_KEYS, GROUP_KEYS
+from .calls.settings import BROKER_RESOURCE, GROUP_RESOURCE, alter_group_config, describe_configs, heartbeat
 from .connection import BrokerConnection
 from .errors import Code, problem_of
 from .wire import Api
@@ -60,22 +60,22 @@ async def try_rights(
             return False
         return True
 
-    beat = await connection.call(wire.heartbeat(group_id, NOBODY), deadline_s)
+    beat = await connection.call(heartbeat(group_id, NOBODY), deadline_s)
     wanted: dict[tuple[int, str], Sequence[str]] = {
-        (wire.GROUP_RESOURCE, group_id): GROUP_KEYS[:1],
-        (wire.BROKER_RESOURCE, str(node.node_id)): BROKER_KEYS,
+        (GROUP_RESOURCE, group_id): GROUP_KEYS[:1],
+        (BROKER_RESOURCE, str(node.node_id)): BROKER_KEYS,
     }
-    answers = await connection.call(wire.describe_configs(wanted), deadline_s)
+    answers = await connection.call(describe_configs(wanted), deadline_s)
     codes = {answer.resource_type: answer.error_code for answer in answers}
     altered = None
     if alters:  # takes a setting back, if it were not only tried
-        altered = await connection.call(wire.alter_group_config(group_id, {GROUP_KEYS[0]: None}, is_tried_only=True), deadline_s)
+        altered = await connection.call(alter_group_config(group_id, {GROUP_KEYS[0]: None}, is_tried_only=True), deadline_s)
     return GroupRights(
         describe_group=True,
         read_group=granted(Api.HEARTBEAT, beat),
-        describe_configs_group=granted(Api.DESCRIBE_CONFIGS, codes.get(wire.GROUP_RESOURCE, Code.UNKNOWN_SERVER_ERROR)),
+        describe_configs_group=granted(Api.DESCRIBE_CONFIGS, codes.get(GROUP_RESOURCE, Code.UNKNOWN_SERVER_ERROR)),
         describe_configs_cluster=granted(
-            Api.DESCRIBE_CONFIGS, codes.get(wire.BROKER_RESOURCE, Code.UNKNOWN_SERVER_ERROR)
+            Api.DESCRIBE_CONFIGS, codes.get(BROKER_RESOURCE, Code.UNKNOWN_SERVER_ERROR)
         ),
         alter_configs_group=None if altered is None else granted(Api.INCREMENTAL_ALTER_CONFIGS, altered),
         missing=tuple(missing),

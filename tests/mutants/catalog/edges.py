@@ -203,11 +203,11 @@ EDGES = (
     ),
     mutant(
         "instance-only leave encoded",
-        "kafka/wire.py",
+        "kafka/calls/leaving.py",
         WIRE,
         ("        if not entry.member_id or not entry.instance_id:\n", "        if not entry.instance_id:\n"),
     ),
-    mutant("empty batch encoded", "kafka/wire.py", WIRE, ("    if not entries:\n", "    if False:\n")),
+    mutant("empty batch encoded", "kafka/calls/leaving.py", WIRE, ("    if not entries:\n", "    if False:\n")),
     mutant(
         "error 29 read as an empty group",
         "kafka/describe.py",

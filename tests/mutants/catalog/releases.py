@@ -166,19 +166,19 @@ ON_ITS_WAY = (
     mutant("runs believed over a restored etcd", "kube/pods/book.py", SEEN_RUNS, (" resource_version=-1, runs_seen=(),", " resource_version=-1,")),
     mutant(
         "temporary leave without member id allowed",
-        "kafka/wire.py",
+        "kafka/calls/leaving.py",
         LEAVES_FOR_A_WHILE,
         ("    if not (entry.member_id and entry.instance_id):\n", "    if not entry.instance_id:\n"),
     ),
     mutant(
         "temporary leave without instance id allowed",
-        "kafka/wire.py",
+        "kafka/calls/leaving.py",
         LEAVES_FOR_A_WHILE,
         ("    if not (entry.member_id and entry.instance_id):\n", "    if not entry.member_id:\n"),
     ),
     mutant(
         "temporary leave for good",
-        "kafka/wire.py",
+        "kafka/calls/leaving.py",
         LEAVES_FOR_A_WHILE,
         ("group_id, entry, STATIC_MEMBER_AWAY_EPOCH)", "group_id, entry, LEAVE_EPOCH)"),
     ),

@@ -8,25 +8,25 @@ from .suites import APPLICATIONS, LEAVES_ALONE, RELEASES, THREADS
 THREADS_THAT_LEAVE = tuple(
     mutant(name, path, LEAVES_ALONE, *changes)
     for path, name, *changes in (
-        ("kafka/wire.py", "leave of a thread that shuts its application down", ("shutdown_application=False", "shutdown_application=True")),
+        ("kafka/calls/leaving.py", "leave of a thread that shuts its application down", ("shutdown_application=False", "shutdown_application=True")),
         (
-            "kafka/wire.py",
+            "kafka/calls/leaving.py",
             "leave of a thread by its member id alone",
             ("            instance_id=entry.instance_id,\n            endpoint_information_epoch=-1,\n", "            endpoint_information_epoch=-1,\n"),
         ),
         (
-            "kafka/wire.py",
+            "kafka/calls/leaving.py",
             "thread that is to be removed only leaves for a while",
             ("    return _leaving(Api.STREAMS_GROUP_HEARTBEAT, group_id, entry, LEAVE_EPOCH)\n",
              "    return _leaving(Api.STREAMS_GROUP_HEARTBEAT, group_id, entry, STATIC_MEMBER_AWAY_EPOCH)\n"),
         ),
         (
-            "kafka/wire.py",
+            "kafka/calls/leaving.py",
             "crashed thread removed instead of released",
             ("    return _leaving(_HEARTBEATS[by], group_id, entry, STATIC_MEMBER_AWAY_EPOCH)\n",
              "    return _leaving(_HEARTBEATS[by], group_id, entry, LEAVE_EPOCH)\n"),
         ),
-        ("kafka/wire.py", "member let leave for a while by a call that removes", ("    if by not in _HEARTBEATS:\n", "    if False:\n")),
+        ("kafka/calls/leaving.py", "member let leave for a while by a call that removes", ("    if by not in _HEARTBEATS:\n", "    if False:\n")),
         (
             "kafka/leaves.py",
             "leave of a thread whose answer was lost tried again blindly",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staticgroup.core.group import KafkaProblemKind, ReleaseEntry, ReleaseOutcome, ReleaseResult
-from staticgroup.kafka import wire
+from staticgroup.kafka.calls.leaving import temporary_leave
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
@@ -105,12 +105,12 @@ def test_half_an_identity_has_no_request() -> None:
         for name, value in values.items():
             object.__setattr__(half, name, value)
         with pytest.raises(ValueError, match="refused"):
-            wire.temporary_leave("orders", half)
+            temporary_leave("orders", half)
 
 
 def test_identity_that_is_halved_after_the_call_was_made_is_refused_at_encoding() -> None:
     entry = ReleaseEntry(member_id="m", instance_id="i")
-    call = wire.temporary_leave("orders", entry)
+    call = temporary_leave("orders", entry)
     object.__setattr__(entry, "instance_id", None)
     with pytest.raises(ValueError, match="refused"):
         call.prepare({Api.CONSUMER_GROUP_HEARTBEAT: (1, 1)})

@@ -21,7 +21,7 @@ from staticgroup.core.group import (
     ReleaseOutcome,
     ReleaseResult,
 )
-from staticgroup.kafka import wire
+from staticgroup.kafka.calls.leaving import streams_leave, temporary_leave
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
@@ -264,7 +264,7 @@ async def test_leave_of_nobody_or_of_half_an_identity_is_refused_before_any_conn
 @pytest.mark.parametrize("name", ["member_id", "instance_id"])
 def test_identity_that_is_halved_after_the_call_was_made_is_refused_at_encoding(name: str) -> None:
     half = entry("m", "i")
-    call = wire.streams_leave("app", half)
+    call = streams_leave("app", half)
     object.__setattr__(half, name, None)
     with pytest.raises(ValueError, match="refused"):
         call.prepare({HEARTBEAT: (0, 1)})
@@ -299,4 +299,4 @@ async def test_crashed_thread_leaves_for_a_while_by_the_call_of_its_group(
 
 def test_nobody_leaves_for_a_while_by_a_call_that_removes() -> None:
     with pytest.raises(ValueError, match="refused"):
-        wire.temporary_leave("app", ReleaseEntry(member_id="m", instance_id="i"), LeaveCall.LEAVE_GROUP)
+        temporary_leave("app", ReleaseEntry(member_id="m", instance_id="i"), LeaveCall.LEAVE_GROUP)

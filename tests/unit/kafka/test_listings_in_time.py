@@ -12,12 +12,13 @@ import pytest_asyncio
 
 from staticgroup.core.group import LeaveOutcome, LeaveResult
 from staticgroup.kafka.answers import BrokerNode, ListGroupsAnswer
+from staticgroup.kafka.calls.reading import list_groups
 from staticgroup.kafka.connection import BrokerConnection
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.listings import Listings
 from staticgroup.kafka.login.credentials import ConnectionSettings
-from staticgroup.kafka.wire import Api, list_groups
+from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group, respond
 
 from .gateway_script import entry

@@ -13,22 +13,23 @@ from kio.serial import entity_reader
 from kafka_frames import BadFrame
 from staticgroup.core.group import LeaveEntry, MemberView, ReleaseEntry, WorkerView
 from staticgroup.kafka import wire
+from staticgroup.kafka.calls import leaving, reading, settings
 from staticgroup.kafka.wire import PINNED, Api, Call, negotiate
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group, element, encode, leave_answer, nested_element, respond
 
 CALLS: dict[Api, Call[Any]] = {
-    Api.METADATA: wire.metadata(),
-    Api.FIND_COORDINATOR: wire.find_coordinators(["orders"]),
-    Api.HEARTBEAT: wire.heartbeat("orders", "m"),
-    Api.LEAVE_GROUP: wire.leave_group("orders", [LeaveEntry(member_id="m-0", instance_id="orders-0")]),
-    Api.DESCRIBE_GROUPS: wire.describe_groups(["orders"]),
-    Api.LIST_GROUPS: wire.list_groups(),
-    Api.DESCRIBE_CONFIGS: wire.describe_configs({(4, "1"): ["group.min.session.timeout.ms"]}),
-    Api.INCREMENTAL_ALTER_CONFIGS: wire.alter_group_config("orders", {"consumer.session.timeout.ms": "60000"}),
-    Api.CONSUMER_GROUP_HEARTBEAT: wire.temporary_leave("orders", ReleaseEntry(member_id="m-0", instance_id="orders-0")),
-    Api.CONSUMER_GROUP_DESCRIBE: wire.consumer_group_describe(["orders"]),
-    Api.STREAMS_GROUP_HEARTBEAT: wire.streams_leave("orders", LeaveEntry(member_id="m-0", instance_id="orders-0")),
-    Api.STREAMS_GROUP_DESCRIBE: wire.streams_group_describe(["orders"]),
+    Api.METADATA: reading.metadata(),
+    Api.FIND_COORDINATOR: reading.find_coordinators(["orders"]),
+    Api.HEARTBEAT: settings.heartbeat("orders", "m"),
+    Api.LEAVE_GROUP: leaving.leave_group("orders", [LeaveEntry(member_id="m-0", instance_id="orders-0")]),
+    Api.DESCRIBE_GROUPS: reading.describe_groups(["orders"]),
+    Api.LIST_GROUPS: reading.list_groups(),
+    Api.DESCRIBE_CONFIGS: settings.describe_configs({(4, "1"): ["group.min.session.timeout.ms"]}),
+    Api.INCREMENTAL_ALTER_CONFIGS: settings.alter_group_config("orders", {"consumer.session.timeout.ms": "60000"}),
+    Api.CONSUMER_GROUP_HEARTBEAT: leaving.temporary_leave("orders", ReleaseEntry(member_id="m-0", instance_id="orders-0")),
+    Api.CONSUMER_GROUP_DESCRIBE: reading.consumer_group_describe(["orders"]),
+    Api.STREAMS_GROUP_HEARTBEAT: leaving.streams_leave("orders", LeaveEntry(member_id="m-0", instance_id="orders-0")),
+    Api.STREAMS_GROUP_DESCRIBE: reading.streams_group_describe(["orders"]),
 }
 TYPES = {Api.CONSUMER_GROUP_DESCRIBE: "consumer", Api.STREAMS_GROUP_DESCRIBE: "streams", Api.STREAMS_GROUP_HEARTBEAT: "streams"}
 WITHOUT_NAME = (
@@ -78,13 +79,13 @@ def answer_of(api: Api, version: int) -> bytes:
 def test_removal_without_both_ids_is_refused(version: int, entries: list[LeaveEntry]) -> None:
     """With the instance id alone the broker removes whoever holds it (GroupMetadataManager, case "" + X)."""
     with pytest.raises(ValueError, match="refused"):
-        wire.leave_group("orders", entries).prepare({Api.LEAVE_GROUP: (version, version)})
+        leaving.leave_group("orders", entries).prepare({Api.LEAVE_GROUP: (version, version)})
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 def test_entry_emptied_after_the_call_was_made_is_refused_at_encoding(version: int) -> None:
     entry = LeaveEntry(member_id="m", instance_id="i")
-    call = wire.leave_group("orders", [entry])
+    call = leaving.leave_group("orders", [entry])
     object.__setattr__(entry, "member_id", "")
     with pytest.raises(ValueError, match="refused"):
         call.prepare({Api.LEAVE_GROUP: (version, version)})
@@ -96,7 +97,7 @@ def test_entry_emptied_after_the_call_was_made_is_refused_at_encoding(version: i
 )
 def test_whatever_reaches_the_wire_names_both_ids(version: int, pairs: list[tuple[str, str | None]]) -> None:
     try:
-        request = sent(wire.leave_group("orders", [forged(m, i) for m, i in pairs]), Api.LEAVE_GROUP, version)
+        request = sent(leaving.leave_group("orders", [forged(m, i) for m, i in pairs]), Api.LEAVE_GROUP, version)
     except ValueError:
         assert not pairs or not all(m and i for m, i in pairs)
         return
@@ -113,7 +114,7 @@ def test_old_removals_that_know_no_instance_id_cannot_be_encoded() -> None:
 def test_reason_is_cut_and_only_sent_where_it_exists() -> None:
     """KIP-800: LeaveGroup v5; the Java client cuts at 255 characters."""
     entry = LeaveEntry(member_id="m", instance_id="i", reason="ä" * 300)
-    call = wire.leave_group("orders", [entry])
+    call = leaving.leave_group("orders", [entry])
     assert sent(call, Api.LEAVE_GROUP, 5).members[0].reason == "ä" * 255
     assert not hasattr(sent(call, Api.LEAVE_GROUP, 4).members[0], "reason")
 
@@ -191,12 +192,12 @@ def test_error_code_that_kio_does_not_know_is_unreadable(code: int) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\0\1", b"\0\1\x7f\xff\xff\xff", b"not an assignment"])
 def test_assignment_that_a_member_made_up_only_loses_a_number(content: bytes) -> None:
-    assert wire._count_assignment(content) is None
+    assert reading._count_assignment(content) is None
 
 
 def test_partitions_of_a_classic_assignment_are_counted() -> None:
     topic = b"\0\6orders" + b"\0\0\0\2" + b"\0\0\0\0" + b"\0\0\0\1"
-    assert wire._count_assignment(b"\0\1" + b"\0\0\0\1" + topic + b"\xff\xff\xff\xff") == 2
+    assert reading._count_assignment(b"\0\1" + b"\0\0\0\1" + topic + b"\xff\xff\xff\xff") == 2
 
 
 def described(protocol_type: str, metadata: bytes, assignment: bytes) -> MemberView:
