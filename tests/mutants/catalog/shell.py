@@ -121,6 +121,12 @@ SHELL = (
         (" if is_same else 0.0", ""),
     ),
     mutant(
+        "round rests while a pod grows old enough to be seen beside its member",
+        "runtime/memory/rest.py",
+        REST,
+        (", _grown_after_s(snapshot))", ", AT_REST_S)"),
+    ),
+    mutant(
         "round rests for ever",
         "runtime/memory/memories.py",
         REST,

@@ -18,8 +18,8 @@ from staticgroup.core.snapshot import Evidence
 from staticgroup.runtime.memory.rest import AT_REST_S, WAITING_S
 from staticgroup.runtime.observer import BOUNDS_MAX_AGE_S
 
-from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
-from .stories import force_delete, start_as
+from .operator_world import KEY, UNREACHABLE, OperatorWorld, guards, static_group
+from .stories import LIVING, force_delete, start_as
 
 POLL_S = 30.0
 
@@ -187,3 +187,44 @@ def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:
 def test_whatever_a_look_is_compared_by_can_be_hashed(kind: type) -> None:
     """Of every protocol and role, also of what a member of a Connect cluster tells; or a round of one would fail each time."""
     assert list(unhashable_parts(kind, set())) == []
+
+
+async def passes(world: OperatorWorld, seconds: float) -> None:
+    """Let time pass with the looks that rounds ask for, while nobody tells of anything."""
+    until_s = world.now_s + seconds
+    while world.now_s < until_s:
+        result = await world.look()
+        world.now_s += min(result.requeue_after_s or POLL_S, until_s - world.now_s)
+
+
+async def becomes_ready(world: OperatorWorld, uid: str) -> None:
+    """Start web-2 anew; its pod is told of, and a while later that it is Ready. Its client joins nothing."""
+    for ready_since_s, lasts_s in ((None, 40.0), (world.now_s + 40, 240.0)):
+        world.start(2, uid, joins=False, ready_since_s=ready_since_s)
+        world.reconciler.tell(KEY)
+        await passes(world, lasts_s)
+
+
+async def test_a_member_is_noted_beside_each_pod_that_was_ready_for_a_minute_though_nobody_tells_when_that_is() -> None:
+    """A laptop has the id of web-2. A release is rolled out, four minutes later rolled back, and then web-2 is scaled away."""
+    world = await at_rest()
+    world.end(2)
+    world.kafka.join(world.id_of(2), LIVING)
+    await becomes_ready(world, "u2b")
+    world.end(2, "u2b")
+    await becomes_ready(world, "u2c")
+    world.scale(2)
+    world.end(2, "u2c")
+    await world.settled(6)
+    assert world.left == []
+    assert guards(world) == ["MemberSeenUnderTwoPods"]
+
+
+async def test_a_member_that_takes_the_place_of_another_beside_a_ready_pod_is_told_of_after_a_look_that_planned_nothing() -> None:
+    world = await at_rest()
+    world.end(2)
+    world.kafka.join(world.id_of(2), "its-own")
+    await becomes_ready(world, "u2b")
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.look()
+    assert [e.reason for e in world.status.exceptions] == ["MemberReplaced"]

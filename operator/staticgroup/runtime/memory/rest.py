@@ -7,6 +7,7 @@ what comes of age. That is looked for every few minutes, and at once when anythi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from ...api.resources.staticgroup import StaticGroupSpec
@@ -14,6 +15,7 @@ from ...api.workloads import STATEFUL_SET
 from ...core.evidence.chain import Incarnation
 from ...core.group import GroupView, KafkaProblem, KafkaProblemKind
 from ...core.plan import ACTIVE_REQUEUE_S, STEADY_REQUEUE_S, Plan
+from ...core.seats import SAME_MEMBER_READY_S
 from ...core.snapshot import History, Snapshot
 
 AT_REST_S = 300.0
@@ -83,7 +85,7 @@ def seen(picture: Picture, snapshot: Snapshot, decided: Plan, *, began_s: float,
         first that may have begun after all that it shows (`core.absences.following`).
     """
     is_same = before is not None and before.picture == picture
-    holds_for_s = _holds_for_s(picture.spec, snapshot, decided) if is_same else 0.0
+    holds_for_s = min(_holds_for_s(picture.spec, snapshot, decided), _grown_after_s(snapshot)) if is_same else 0.0
     return Seen(picture=picture, until_s=began_s + holds_for_s, requeue_after_s=decided.requeue_after_s)
 
 
@@ -97,3 +99,14 @@ def _holds_for_s(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> fl
     if decided.requeue_after_s >= STEADY_REQUEUE_S:
         return AT_REST_S
     return WAITING_S if decided.requeue_after_s >= ACTIVE_REQUEUE_S else 0.0
+
+
+def _grown_after_s(snapshot: Snapshot) -> float:
+    """Return how long it is until a pod has been Ready for long enough that its member is noted beside it, which nobody tells.
+
+    Notes
+    -----
+    That a member was seen beside two pods holds it back, so none that was there long enough may be missed.
+    """
+    grown_s = (p.ready_since_s + SAME_MEMBER_READY_S for p in snapshot.pods if p.ready_since_s is not None)
+    return min((s - snapshot.described_at_s for s in grown_s if s > snapshot.described_at_s), default=math.inf)
