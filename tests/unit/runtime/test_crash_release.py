@@ -11,7 +11,7 @@ from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, Re
 from unit.core.builders import NODE
 from unit.core.crashes import backs_off, crashed, over, runs
 
-from .operator_world import OperatorWorld
+from .operator_world import KEY, OperatorWorld
 
 GHOST = "consumer-1"
 
@@ -360,3 +360,20 @@ async def test_successor_that_was_described_while_the_clock_was_behind_is_not_ta
         world.now_s += 1
         await world.round()
     assert released(world) == []
+
+
+async def test_that_a_member_may_be_locked_out_is_told_for_no_longer_than_a_session_though_nothing_else_happens() -> None:
+    """The container of a helper ends, whose ids nobody knows; the member lives in the other one, as the length of its session shows."""
+    world = await consuming()
+    helper = crashed("helper", last_end=over("helper", finished_at_s=world.now_s + 0.5))
+    for other in (runs("helper"), helper):
+        world.start(0, joins=False, required=(runs(), other), phase_written_at_s=world.now_s)
+        world.now_s += 1
+    world.reconciler.tell(KEY)
+    told = []
+    for _ in range(8):
+        await world.look()
+        told.append(reasons(world))
+        world.now_s += 30
+    assert told[0] == ["ProcessMayLive"]
+    assert told[5:] == [[], [], []]

@@ -96,7 +96,8 @@ def _holds_for_s(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> fl
     # no watch tells of workloads of other kinds: each round reads them, and may begin something by that
     if not is_settled or is_waited_for or spec.workload_ref.kind != STATEFUL_SET.kind:
         return 0.0
-    if decided.requeue_after_s >= STEADY_REQUEUE_S:
+    # that a member may be locked out is told for as long as its session may last, and nobody tells when that is over
+    if decided.requeue_after_s >= STEADY_REQUEUE_S and not decided.locked_out:
         return AT_REST_S
     return WAITING_S if decided.requeue_after_s >= ACTIVE_REQUEUE_S else 0.0
 
