@@ -14,6 +14,7 @@ import yaml
 from live_cluster import REPOSITORY, Kubectl
 
 from staticgroup.api.names import FIELD_MANAGER
+from staticgroup.runtime.memory.owners import is_put_back
 from support.full_status import full_status
 from support.waiting import until
 
@@ -180,6 +181,24 @@ def test_whoever_puts_another_status_over_ours_owns_its_history_or_nobody_does(k
     assert found["status"]["continuity"]["digest"] == "0" * 32
     owners = {e["manager"] for e in found["metadata"].get("managedFields") or () if path in owned(found, e["manager"])}
     assert owners == (set() if is_cleared else {"backup"})
+
+
+def test_operator_that_applies_the_same_status_again_owns_the_history_that_nobody_owned(kubectl: Kubectl, namespace: str) -> None:
+    """By that a running operator answers cleared managedFields, and whoever replaces the object by a manifest that tells others."""
+    sample = next(s for (s,) in (p.values for p in samples()) if s["kind"] == "StaticGroup")
+    body = sample | {"metadata": sample["metadata"] | {"namespace": namespace, "name": f"owned-{uuid.uuid4().hex[:6]}"}}
+    made = apply(kubectl, body, MANAGERS[0])
+    replaced = made | {"metadata": {k: v for k, v in made["metadata"].items() if k != "resourceVersion"}}
+    reported(kubectl, body)
+    clear = ("patch", body["kind"], body["metadata"]["name"], "-n", namespace, "--type=merge", "-p", json.dumps({"metadata": {"managedFields": [{}]}}))
+    for disown in (lambda: kubectl.must(*clear), lambda: kubectl.must("replace", "-f", "-", stdin=json.dumps(replaced))):
+        disown()
+        before = live(kubectl, body)
+        assert is_put_back(before)
+        reported(kubectl, body)
+        after = live(kubectl, body)
+        assert not is_put_back(after)
+        assert after["status"] == before["status"]
 
 
 def test_existing_staticgroup_takes_the_scope_that_its_status_says_and_no_other(kubectl: Kubectl, namespace: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from simulation.fault_world import begin, in_world, pod, told
 from simulator.faults import FAULTS, carry_out, heirs
 from simulator.faults.labels import copy_without_labels
+from simulator.faults.memory import clear_owners
 from simulator.faults.people import create_group_again
 from simulator.kubernetes.api_server import ApiError
 from simulator.kubernetes.objects import (
@@ -350,3 +351,17 @@ def test_operators_may_watch_many_namespaces_one_by_one() -> None:
         assert world.safety.removals == 1
 
     in_world(test, watched=25)
+
+
+def test_owners_of_a_status_that_are_cleared_under_an_operator_are_noted_again_so_that_the_next_one_believes_it() -> None:
+    async def test(world: World) -> None:
+        await asyncio.sleep(400)  # nothing has changed for a while
+        clear_owners(world, world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) or {})
+        await asyncio.sleep(60)
+        for running in world.living:
+            world.crash_operator(running)
+            world.restart_operator(running.name)
+        await asyncio.sleep(60)
+        assert world.status["continuity"].get("blind", []) == []
+
+    assert in_world(test).violations == []

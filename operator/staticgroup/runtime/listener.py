@@ -82,7 +82,8 @@ class Listener:
         else:
             if self._stores.group_uids.get(key, uid) != uid:
                 self._forget_group(key)  # the end of its predecessor went unseen
-            if not self._stores.put_group(key, raw) and not self._parts.reconciler.memories.is_overwritten(key):
+            memories = self._parts.reconciler.memories
+            if not self._stores.put_group(key, raw) and not memories.is_overwritten(key) and not memories.is_disowned(key):
                 return
             self.look_at(key, at_once=True)
         self.look_at_all((neighbours | self._neighbours(key)) - {key})

@@ -327,7 +327,7 @@ class Reconciler:
         await self.narrator.held(group, decided)
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
-        if status == memory.status and not memory.is_unsure:
+        if self.memories.is_written(key, memory, status):
             self.ledgers.mark_durable(key, known, status)
             return True
         return await self._write(group, status, memory, known)
@@ -373,7 +373,7 @@ class Reconciler:
         if self.may_write():
             self.narrator.suspended(group, status)
             await self.narrator.confirmations(group, known, memory.status)
-        if status == before and not memory.is_unsure:
+        if self.memories.is_written(key, memory, status):
             self.ledgers.mark_durable(key, known, status)
             return Result()
         if await self._write(group, status, memory, known):

@@ -22,6 +22,7 @@ from ..core.ids.naming import Naming
 from ..core.ids.schemes import schemes_of
 from ..core.workload import WorkloadView
 from ..kube.namespaces import Namespaces
+from .memory.owners import is_put_back
 from .work_queue import Key
 
 Name = TypeVar("Name")
@@ -48,12 +49,14 @@ class Stores:
     Attributes
     ----------
     connections: KafkaConnections, and with an empty namespace ClusterKafkaConnections.
+    disowned: StaticGroups with a history in the status that the API server does not note as the operator's own.
     cluster_connections_problem: why ClusterKafkaConnections cannot be read; empty while they can.
     """
 
     groups: dict[Key, StaticGroup] = field(default_factory=dict)
     invalid_groups: dict[Key, str] = field(default_factory=dict)
     group_uids: dict[Key, str] = field(default_factory=dict)
+    disowned: set[Key] = field(default_factory=set)
     connections: dict[Key, Connection] = field(default_factory=dict)
     invalid_connections: dict[Key, str] = field(default_factory=dict)
     connection_uids: dict[Key, str] = field(default_factory=dict)
@@ -94,6 +97,7 @@ class Stores:
                 self._by_namespace.setdefault(key[0], set()).add(key)
             return True
         self._unlink_invalid(key)
+        (self.disowned.add if is_put_back(body) else self.disowned.discard)(key)
         self.group_uids[key] = uid_of(body)
         was_invalid = self.invalid_groups.pop(key, None) is not None
         if before is not None:
@@ -119,6 +123,7 @@ class Stores:
     def _drop_group(self, key: Key) -> None:
         self.group_uids.pop(key, None)
         self.invalid_groups.pop(key, None)
+        self.disowned.discard(key)
         self._namings.pop(key, None)
         self._unlink_invalid(key)
         _discard(self._by_namespace, key[0], key)

@@ -10,6 +10,7 @@ import pytest
 from staticgroup.api import names
 from staticgroup.api.resources.status import Writer
 from staticgroup.core.evidence.spans import GapWord
+from staticgroup.runtime.memory.memories import OWNED_AGAIN_S
 
 from .operator_world import UNREACHABLE, OperatorWorld, guards, static_group
 from .stories import (
@@ -246,3 +247,48 @@ async def test_death_of_another_timeline_is_not_believed_of_a_pod_that_runs() ->
     world.scale(2)
     await world.settled(4)
     assert left(world) == []
+
+
+def clear_owners(world: OperatorWorld) -> None:
+    """Clear metadata.managedFields, as the documentation of Kubernetes says: `kubectl patch … -p '{"metadata":{"managedFields":[{}]}}'`."""
+    put(world, metadata=group_body(world)["metadata"] | {"managedFields": []})
+
+
+async def test_owners_that_somebody_clears_while_the_operator_runs_are_noted_again() -> None:
+    """Nothing changes for weeks, so no status is written, and then the operator is upgraded: it would not believe its own."""
+    world = await OperatorWorld().started()
+    world.now_s += 600
+    clear_owners(world)
+    await world.settled(2)
+    world.restart()
+    await world.settled(2)
+    assert blind(world) == ""
+    await departs(world, 4)
+    assert left(world) == [world.id_of(2)]
+
+
+async def test_whoever_clears_the_owners_again_and_again_is_not_answered_each_time() -> None:
+    world = await OperatorWorld().started()
+    written = len(world.kube.status_writes)
+    for _ in range(100):
+        clear_owners(world)
+        await world.round()
+        world.now_s += 10
+    assert 2 <= len(world.kube.status_writes) - written <= 1 + 100 * 10 / OWNED_AGAIN_S
+
+
+async def test_an_api_server_that_notes_nobody_is_written_to_no_more_for_it() -> None:
+    world = await OperatorWorld().started()
+    apply = world.kube.apply_status
+
+    async def noting_nobody(*args: Any, **kwargs: Any) -> Any:
+        answer = await apply(*args, **kwargs)
+        clear_owners(world)
+        return group_body(world) if isinstance(answer, dict) else answer
+
+    world.kube.apply_status = noting_nobody  # type: ignore[method-assign]
+    del world.kafka.members[world.id_of(1)]
+    await world.settled(2)
+    written = len(world.kube.status_writes)
+    await world.settled(20, step_s=60)
+    assert len(world.kube.status_writes) == written

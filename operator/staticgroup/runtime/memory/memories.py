@@ -31,6 +31,7 @@ from ..stores import Stores
 from ..work_queue import Key
 from .estates import Estates
 from .histories import Premise, Settled
+from .owners import has_history, is_put_back
 from .pace import EDITS_PACE_S, Pace, can_wait, tells_of_edits
 from .refusals import Refusal, refused
 from .rest import Seen
@@ -39,6 +40,8 @@ log = logging.getLogger(__name__)
 
 CLOCK_SET_S = 1.0
 """A clock that goes on by itself does not differ so much from the monotonic one between two rounds; one that is slewed does not either."""
+OWNED_AGAIN_S = 300.0
+"""A status whose owners were cleared is written again, and no sooner after the last write: whoever clears them again and again does not stop."""
 RACE_PAUSES_S = (0.1, 0.25, 0.0)
 """Waits of one round after its first, second and last write that met an edit of the spec, which are usual; more of them come
 back with the next round. Written again at once, objects that are edited all the time would keep an API server busy with
@@ -70,6 +73,7 @@ class Memory:
     resource_version: of the object with that status.
     is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
         wrote over it), so one is written though nothing changed.
+    is_owner: the API server noted at the last read or write that the history in the status is the operator's own.
     others: uids of the suspects and of the living of other names that a status has named, ours or one that was put over it, or
         is to name.
     counted_ids: what pods carry whose processes hold an id that was wanted or held when the group was last read; None when it
@@ -96,6 +100,7 @@ class Memory:
     spec: StaticGroupSpec | None = None
     sent: StaticGroupStatus | None = None
     is_unsure: bool = False
+    is_owner: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
     others: frozenset[str] = frozenset()
@@ -201,7 +206,8 @@ class Memories:
             return None
         self.pods.merge(ledger_from(key[0], status, read.metadata.uid, timeline=self.pods.timeline))
         history, others = history_from(status, read.metadata.uid), frozenset[str]()
-        if _is_put_back(body):
+        is_doubted = is_put_back(body)
+        if is_doubted:
             log.warning("the history in the status is not known to be the operator's own", extra={"key": "/".join(key)})
             history = replace(history, continuity=None)
         if history.injected is None and (inherited := self.estates.inherit(read)) is not None:
@@ -213,6 +219,7 @@ class Memories:
             shown=status,
             resource_version=read.metadata.resource_version,
             others=others,
+            is_owner=has_history(body) and not is_doubted,
         )
         return memory
 
@@ -236,6 +243,18 @@ class Memories:
         memory.resource_version = group.metadata.resource_version  # only spec or metadata changed
         _share(memory, group.status)
         return False
+
+    def is_disowned(self, key: Key) -> bool:
+        """Tell whether somebody has cleared who wrote the status that this process knows, so that the next process would not believe it."""
+        memory, group = self._by_key.get(key), self.stores.groups.get(key)
+        if memory is None or group is None or memory.uid != group.metadata.uid or not memory.is_owner or key not in self.stores.disowned:
+            return False
+        is_older = _is_newer(memory.resource_version, group.metadata.resource_version)  # than what was written since
+        return not is_older and self.monotonic_s() >= memory.tried_at_s + OWNED_AGAIN_S
+
+    def is_written(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
+        """Tell whether the API server has a status already, and as the operator's own."""
+        return status == memory.status and not memory.is_unsure and not self.is_disowned(key)
 
     async def _catch_up(self, key: Key, memory: Memory, body: dict[str, Any]) -> bool:
         """Take in the object as it is now; returns False when its status is another one than this process knew."""
@@ -307,6 +326,7 @@ class Memories:
             if not isinstance(answer, KubeProblem):
                 written = StaticGroup.from_wire(answer)
                 memory.status, memory.shown, memory.is_unsure = stamped, _one_of(stamped, written.status), False
+                memory.is_owner = has_history(answer) and not is_put_back(answer)
                 memory.resource_version = written.metadata.resource_version
                 self.metrics.status_writes.inc()
                 if memory.refusal is not None:
@@ -372,26 +392,6 @@ def _share(memory: Memory, status: StaticGroupStatus | None) -> None:
 def _one_of(known: StaticGroupStatus | None, other: StaticGroupStatus | None) -> StaticGroupStatus | None:
     """Return the one that is kept already where both are equal, because each costs several KiB, and the other one where they are not."""
     return known if known == other else other
-
-
-def _is_put_back(body: dict[str, Any]) -> bool:
-    """True when the operator is not known to have written the history in a status.
-
-    Notes
-    -----
-    A copy of before, put back while no operator ran (a backup, an edit undone), is whole in itself and yet lacks what was
-    learned since. The API server notes in metadata.managedFields who wrote which field last (KEP-555). Where somebody has cleared
-    them it notes nothing until the next apply (seen on 1.36.3), so a history that nobody owns is no better than another manager's.
-    """
-    if not ((body.get("status") or {}).get("continuity") or {}).get("digest"):
-        return False
-    owners = {
-        entry.get("manager")
-        for entry in body["metadata"].get("managedFields") or ()
-        if "f:digest" in (((entry.get("fieldsV1") or {}).get("f:status") or {}).get("f:continuity") or {})
-    }
-    # Who writes another value takes the field from us; of fields with the same value both remain owners.
-    return names.FIELD_MANAGER not in owners
 
 
 def _is_newer(seen: str, known: str) -> bool:
