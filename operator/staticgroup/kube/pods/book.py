@@ -47,9 +47,15 @@ class Change:
 
 
 def _visible(incarnation: Incarnation) -> tuple[object, ...]:
-    """Select the facts whose change is worth a look; a new resourceVersion alone is not."""
+    """Select the facts whose change is worth a look; a new resourceVersion alone is not.
+
+    Notes
+    -----
+    All that is decided or remembered of a pod that lives: whoever is at rest looks at no pod of its own accord.
+    """
     i = incarnation
-    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.instance_ids, i.node_name, _ends(i))
+    of_ids = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms)
+    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), of_ids)
 
 
 def _ends(incarnation: Incarnation | None) -> tuple[object, ...]:

@@ -1,10 +1,14 @@
 """The book folds versions to the same incarnations, however they arrive."""
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from staticgroup.core.evidence.certificate import CertificateKind
 from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.pod import NodeView
+from unit.core.builders import pod_version
 from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import NODE, born, composed, ended, finished, pod, running
 
@@ -214,3 +218,16 @@ def test_ledger_entry_ahead_of_the_watch_is_not_taken_for_gone() -> None:
     behind = make_book()
     behind.merge([live], complete_until=lambda namespace: 9)
     assert [i.state for i in behind.records.chain("shop", ["web-0"], [])] == [IncarnationState.SUSPECT]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"restart_count": 1}, {"ids_are_fixed": False}, {"session_timeouts_ms": (7_000,)}], ids=lambda changes: next(iter(changes))
+)
+def test_whatever_is_remembered_of_a_pod_that_lives_is_worth_a_look(changes: dict[str, Any]) -> None:
+    """A helper without an id that is started again so quickly that its pod stays Ready, an ephemeral container that reads an annotation,
+    an annotation that is edited before the container starts: a StaticGroup at rest would not hear of it for five minutes.
+    """
+    book, known = make_book(), {"ids_are_fixed": True, "started_containers": frozenset[str]()}
+    book.take(pod_version(resource_version=1, **known), is_deleted=False, in_order=True)
+    assert not book.take(pod_version(resource_version=2, **known), is_deleted=False, in_order=True).is_visible
+    assert book.take(pod_version(resource_version=3, **(known | changes)), is_deleted=False, in_order=True).is_visible
