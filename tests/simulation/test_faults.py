@@ -365,3 +365,18 @@ def test_owners_of_a_status_that_are_cleared_under_an_operator_are_noted_again_s
         assert world.status["continuity"].get("blind", []) == []
 
     assert in_world(test).violations == []
+
+
+@pytest.mark.parametrize("kind", ["injection_policy_is_missing", "mode_is_observe"])
+def test_seats_are_in_doubt_over_a_gap_no_longer_than_the_watch_is_silent_once_ids_are_injected_again(kind: str) -> None:
+    """A StaticGroup at rest would keep the doubt for five minutes more, and a gap within these make every seat blind."""
+
+    async def test(world: World) -> None:
+        heal = begin(world, kind)
+        await world.until(lambda: world.status["continuity"].get("idsByHand"), 120, "nobody injects")
+        await asyncio.sleep(60)
+        assert heal is not None
+        heal()
+        await world.until(lambda: not world.status["continuity"].get("idsByHand"), 150, "what was in doubt lies behind")
+
+    in_world(test)

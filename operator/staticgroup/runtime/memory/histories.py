@@ -68,6 +68,11 @@ class Premise:
         """True while it may not have held for what the watch was not heard of yet."""
         return self.holds_since_s > -math.inf
 
+    @property
+    def is_coming(self) -> bool:
+        """True while it holds, and time alone makes it hold for all that the watch was heard of."""
+        return -math.inf < self.holds_since_s < math.inf
+
 
 @dataclass(slots=True)
 class Histories:

@@ -139,8 +139,8 @@ class Memory:
 
     @property
     def grows_old(self) -> bool:
-        """True while something is remembered that is forgotten when it is old enough."""
-        return bool(self.needless_since_s or self.history.templates)
+        """True while something is remembered that is forgotten when it is old enough, or a doubt that is taken back then."""
+        return bool(self.needless_since_s or self.history.templates) or self.premise.is_coming
 
     def waits_until_s(self, now_s: float) -> float | None:
         """Return when the status is to be written that is held up for now; None when none is. Monotonic seconds."""
