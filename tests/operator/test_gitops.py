@@ -191,8 +191,8 @@ def test_operator_that_applies_the_same_status_again_owns_the_history_that_nobod
     replaced = made | {"metadata": {k: v for k, v in made["metadata"].items() if k != "resourceVersion"}}
     reported(kubectl, body)
     clear = ("patch", body["kind"], body["metadata"]["name"], "-n", namespace, "--type=merge", "-p", json.dumps({"metadata": {"managedFields": [{}]}}))
-    for disown in (lambda: kubectl.must(*clear), lambda: kubectl.must("replace", "-f", "-", stdin=json.dumps(replaced))):
-        disown()
+    for command, stdin in ((clear, ""), (("replace", "-f", "-"), json.dumps(replaced))):
+        kubectl.must(*command, stdin=stdin)
         before = live(kubectl, body)
         assert is_put_back(before)
         reported(kubectl, body)
