@@ -357,7 +357,7 @@ def test_owners_of_a_status_that_are_cleared_under_an_operator_are_noted_again_s
     async def test(world: World) -> None:
         await asyncio.sleep(400)  # nothing has changed for a while
         clear_owners(world, world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) or {})
-        await asyncio.sleep(60)
+        await asyncio.sleep(5)
         for running in world.living:
             world.crash_operator(running)
             world.restart_operator(running.name)

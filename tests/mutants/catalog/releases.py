@@ -162,7 +162,7 @@ ON_ITS_WAY = (
         CRASHES,
         ("for seat in (*seats, *crashed(spec, snapshot, memory.history, intent))", "for seat in seats"),
     ),
-    mutant("end of a run not worth a look", "kube/pods/book.py", SEEN_RUNS, (", i.node_name, _ends(i))", ", i.node_name)")),
+    mutant("end of a run not worth a look", "kube/pods/book.py", SEEN_RUNS, (", i.node_name, _ends(i), of_ids)", ", i.node_name, of_ids)")),
     mutant("runs believed over a restored etcd", "kube/pods/book.py", SEEN_RUNS, (" resource_version=-1, runs_seen=(),", " resource_version=-1,")),
     mutant(
         "temporary leave without member id allowed",

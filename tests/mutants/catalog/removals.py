@@ -227,7 +227,7 @@ ORDER = tuple(
                 "counts as durable only when the write succeeded.\"\"\"\n        self.ledgers.mark_durable(key, known, status)\n",
             ),
         ),
-        ("runtime/reconciler.py", "status written although nothing changed", ("        if status == memory.status and not memory.is_unsure:\n", "        if False:\n")),
+        ("runtime/reconciler.py", "status written although nothing changed", ("        if self.memories.is_written(key, memory, status):\n            self.ledgers.mark_durable(key, known, status)\n            return True\n", "")),
     )
 )
 

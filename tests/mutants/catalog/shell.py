@@ -127,6 +127,48 @@ SHELL = (
         (", _grown_after_s(snapshot))", ", AT_REST_S)"),
     ),
     mutant(
+        "restart of a pod not worth a look",
+        "kube/pods/book.py",
+        ("tests/unit/kube/pods/test_book.py",),
+        (", _ends(i), of_ids)", ", _ends(i), i.instance_ids)"),
+    ),
+    mutant(
+        "round rests while a doubt is about to lie behind",
+        "runtime/memory/memories.py",
+        ("tests/simulation/test_faults.py",),
+        (" or self.premise.is_coming", ""),
+    ),
+    mutant(
+        "round rests while it is told that a member may be locked out",
+        "runtime/memory/rest.py",
+        ("tests/unit/runtime/test_crash_release.py",),
+        (" and not decided.locked_out", ""),
+    ),
+    mutant(
+        "cleared owners of a status left as they are",
+        "runtime/memory/memories.py",
+        ("tests/unit/runtime/test_put_back.py",),
+        (" and not self.is_disowned(key)", ""),
+    ),
+    mutant(
+        "owners that are cleared again and again noted each time",
+        "runtime/memory/memories.py",
+        ("tests/unit/runtime/test_put_back.py",),
+        (" and self.monotonic_s() >= memory.tried_at_s + OWNED_AGAIN_S", ""),
+    ),
+    mutant(
+        "API server that notes nobody written to for ever",
+        "runtime/memory/memories.py",
+        ("tests/unit/runtime/test_put_back.py",),
+        ("memory.is_owner = has_history(answer) and not is_put_back(answer)", "memory.is_owner = True"),
+    ),
+    mutant(
+        "cleared owners of a status not worth a look",
+        "runtime/listener.py",
+        ("tests/simulation/test_faults.py",),
+        (" and not memories.is_disowned(key)", ""),
+    ),
+    mutant(
         "round rests for ever",
         "runtime/memory/memories.py",
         REST,

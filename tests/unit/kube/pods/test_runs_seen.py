@@ -6,6 +6,8 @@ from typing import Any
 
 from staticgroup.core.evidence.run import RunEnd
 from staticgroup.kube.pods.book import IncarnationBook
+from unit.core import crashes
+from unit.core.crashes import shows
 from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import composed, pod, waiting
 
@@ -52,6 +54,15 @@ def test_end_that_comes_together_with_the_next_run_is_worth_a_look() -> None:
     assert (change.is_visible, change.is_end) == (True, True), "whoever is released must be so before it is back"
     change = book.take(at_version(runs("b", restarts=1, last=end()), 4), is_deleted=False, in_order=True)
     assert (change.is_visible, change.is_end) == (False, False)
+
+
+def test_end_of_one_of_two_containers_is_worth_a_look_before_it_is_started_again() -> None:
+    """The other one goes on, nothing is counted yet, and the pod was not Ready before."""
+    book = make_book()
+    book.take(shows(crashes.runs(), crashes.runs("helper"), resource_version=1), is_deleted=False, in_order=True)
+    ended = shows(crashes.crashed(), crashes.runs("helper"), resource_version=2)
+    change = book.take(ended, is_deleted=False, in_order=True)
+    assert (change.is_visible, change.is_end) == (True, True)
 
 
 def test_older_version_changes_nothing_of_the_runs() -> None:
