@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
+from bench.scale import __main__ as command
 from bench.scale import report
 from bench.scale.api import Seen
 from bench.scale.budgets import Verdict, budgets, is_kept, percentile
@@ -96,3 +98,14 @@ def test_a_status_without_members_says_nothing_of_them() -> None:
     assert (seen.observed_generation, seen.joined, seen.departed) == (0, -1, -1)
     seen.take({"metadata": {"generation": 2}, "status": {"observedGeneration": 2, "members": {"expected": 3, "joined": 3}}})
     assert (seen.observed_generation, seen.expected, seen.joined, seen.departed) == (2, 3, 3, 0)
+
+
+def test_logs_of_an_earlier_run_are_neither_mixed_with_others_nor_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "staticgroup-1000").mkdir()
+    monkeypatch.setattr("sys.argv", ["bench.scale", "--groups", "100", "1000", "--keep", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert f"{tmp_path}/staticgroup-1000 has the logs of an earlier run" in capsys.readouterr().err

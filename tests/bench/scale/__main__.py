@@ -69,7 +69,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--roll-limit-seconds", type=float, default=240.0, metavar="S", help="no further StatefulSet is rolled after (default %(default)s)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="put logs of the processes there and leave them")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(REPOSITORY)}, with earlier sizes of build/scale.json")
-    return parser.parse_args()
+    options = parser.parse_args()
+    kept = [_kept(options.keep, name, groups) for groups in options.groups for name in options.operator if options.keep]
+    if found := next((str(folder) for folder in kept if folder.exists()), None):
+        parser.error(f"{found} has the logs of an earlier run; remove it, or keep these elsewhere")
+    return options
+
+
+def _kept(keep: Path, name: str, groups: int) -> Path:
+    return keep / f"{name}-{groups}"
 
 
 def _count(text: str) -> int:
@@ -82,7 +90,7 @@ def measured(size: Size, subject: Subject, keep: Path | None) -> dict[str, Any]:
     """Measure one operator at one size, and take everything away afterwards."""
     load = [round(os.getloadavg()[0], 1)]
     with tempfile.TemporaryDirectory(prefix="sg-scale-") as temporary:
-        folder = (keep / f"{subject.name}-{size.groups}" if keep else Path(temporary)).absolute()
+        folder = (_kept(keep, subject.name, size.groups) if keep else Path(temporary)).absolute()
         folder.mkdir(parents=True, exist_ok=True)
         with ground(folder) as stage:
             coordinator = Coordinator()
