@@ -8,16 +8,19 @@ import pytest
 
 from simulation.fault_world import begin, in_world, pod, told
 from simulator.faults import heirs
+from simulator.kubernetes.api_server import Backup
 from simulator.kubernetes.node.kubelet import Kubelet
 from simulator.kubernetes.objects import (
     EVENTS,
     NODES,
     PODS,
+    STATIC_GROUPS,
     Json,
     is_terminating,
     is_true,
     uid_of,
 )
+from simulator.kubernetes.watch_log import Event
 from simulator.world.teams import NAMESPACE, WORKLOAD
 from simulator.world.world import World
 
@@ -28,8 +31,8 @@ def lost(world: World, ordinal: int) -> tuple[Json, Kubelet]:
     return found, world.kubernetes.nodes[found["spec"]["nodeName"]]
 
 
-def runs(world: World, found: Json) -> bool:
-    return world.processes.is_running(uid_of(found), world.team.container)
+def runs(world: World, found: Json, host: str = "") -> bool:
+    return world.processes.is_running(uid_of(found), world.team.container, node=host)
 
 
 def closed(world: World) -> bool:
@@ -203,3 +206,41 @@ def test_a_node_that_joined_after_the_backup_runs_on_and_nobody_knows_of_it() ->
         assert not node.is_cut
 
     assert in_world(test).violations == []
+
+
+@pytest.mark.parametrize("bump", [0, 1_000_000], ids=["set back", "set ahead"])
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_pod_that_a_restored_etcd_binds_anew_is_not_dead_when_only_the_second_node_has_ended_it(seed: int, bump: int) -> None:
+    """etcd forgets a binding while the first node is cut off: one uid runs on two nodes, and the second kubelet tells of its end."""
+
+    async def test(world: World) -> None:
+        taken: list[tuple[Json, Backup]] = []
+
+        def take(resource: str, event: Event) -> None:
+            if resource == PODS and event.previous is None and event.current is not None:
+                taken.append((event.current, world.server.backup()))
+
+        world.server.observers.append(take)
+        world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2")
+        await world.until(lambda: taken, 60, "it is made again")
+        found, backup = taken[0]
+        assert "nodeName" not in found["spec"]
+        await world.until(lambda: runs(world, found), 60, "it runs")
+        await asyncio.sleep(30)
+        _, first = lost(world, 2)
+        first.cut()
+        world.kubernetes.restore_etcd(backup, bump=bump)
+        world.truth.resync(world.server)
+        world.statuses.restored(world.server.list(STATIC_GROUPS))
+        world.users.cordon(first.name)
+        elsewhere = [m.name for m in world.kubernetes.machines if m is not first]
+        await world.until(lambda: any(runs(world, found, name) for name in elsewhere), 60, "another node runs it")
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(lambda: world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") is None, 120, "its object is gone")
+        await asyncio.sleep(300)
+        assert [p.node for p in world.processes.running() if p.pod_uid == uid_of(found)] == [first.host]
+        assert world.safety.removals == 0
+        assert {e["reason"] for team in world.teams for e in world.status_of(team).get("exceptions") or []} == {"WatchGap"}
+        assert world.violations == []
+
+    in_world(test, seed=seed)

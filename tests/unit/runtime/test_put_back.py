@@ -10,6 +10,7 @@ import pytest
 from staticgroup.api import names
 from staticgroup.api.resources.status import Writer
 from staticgroup.core.evidence.spans import GapWord
+from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.memory.memories import OWNED_AGAIN_S
 
 from .operator_world import UNREACHABLE, OperatorWorld, guards, static_group
@@ -265,6 +266,25 @@ async def test_owners_that_somebody_clears_while_the_operator_runs_are_noted_aga
     assert blind(world) == ""
     await departs(world, 4)
     assert left(world) == [world.id_of(2)]
+
+
+async def test_owners_are_noted_again_though_the_first_write_of_that_failed() -> None:
+    world = await OperatorWorld().started()
+    world.now_s += 600
+    apply, refused = world.kube.apply_status, [problem_of(503, verb="patch", resource="staticgroups.staticgroup.io/status")]
+
+    async def failing_once(*args: Any, **kwargs: Any) -> Any:
+        return refused.pop() if refused else await apply(*args, **kwargs)
+
+    world.kube.apply_status = failing_once  # type: ignore[method-assign]
+    clear_owners(world)
+    await world.settled(2)
+    assert not refused
+    world.now_s += OWNED_AGAIN_S
+    await world.settled(2)
+    world.restart()
+    await world.settled(2)
+    assert blind(world) == ""
 
 
 async def test_whoever_clears_the_owners_again_and_again_is_not_answered_each_time() -> None:

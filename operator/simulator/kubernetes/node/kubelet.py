@@ -396,8 +396,9 @@ class Kubelet(Machine):
         try:
             self._server.delete(PODS, worker.namespace, worker.name, grace_s=0, uid=worker.uid)
             self._note("pod object deleted", pod=worker.name, uid=worker.uid[:8])
-        except ApiError:
-            pass  # somebody else deleted it
+        except ApiError as error:
+            if error.status not in (404, 409):  # somebody else deleted it, and maybe another one has its name
+                raise
         self._forget(worker.uid)
 
     # -- status

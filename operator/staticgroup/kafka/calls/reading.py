@@ -147,24 +147,22 @@ def _classic_member(member: Any, protocol_type: str) -> MemberView:
 
 
 def _consumer_member(member: Any) -> MemberView:
-    return MemberView(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        member_epoch=member.member_epoch,
-        assigned_partitions=sum(len(t.partitions) for t in member.assignment.topic_partitions),
-    )
+    return _epoch_member(member, member.assignment.topic_partitions)
 
 
 def _streams_member(member: Any) -> MemberView:
+    return _epoch_member(member, member.assignment.active_tasks)
+
+
+def _epoch_member(member: Any, shares: Iterable[Any]) -> MemberView:
+    """Return a member that has an epoch. shares: what it is assigned of each topic or subtopology."""
     return MemberView(
         member_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
         member_epoch=member.member_epoch,
-        assigned_partitions=sum(len(t.partitions) for t in member.assignment.active_tasks),
+        assigned_partitions=sum(len(share.partitions) for share in shares),
     )
 
 
