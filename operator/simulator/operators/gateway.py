@@ -2,7 +2,7 @@
 
 Only sockets and bytes are replaced: pool, coordinator cache, retries, deadlines, batching and the meaning of every
 error code are the product's own code. A model connection answers a `wire.Call` with objects of the shape that the
-call's own `read` expects.
+call's own `read` expects (`translation`).
 """
 
 from __future__ import annotations
@@ -16,27 +16,14 @@ from typing import Any, TypeVar, cast
 
 from kio.index import load_request_schema
 
-from coordinator_model.base.broker_config import group_defaults, properties
-from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import (
-    AlterGroupConfigRequest,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-    MemberIdentity,
-    Request,
-)
-from coordinator_model.streams.messages import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
+from coordinator_model.base.messages import AlterGroupConfigRequest, LeaveGroupRequest, MemberIdentity, Request
 from staticgroup.kafka.addresses import HostPort
 from staticgroup.kafka.answers import ClusterAnswer
 from staticgroup.kafka.calls.reading import metadata
-from staticgroup.kafka.calls.settings import BROKER_RESOURCE, GROUP_RESOURCE, OWN_SOURCE, SET_OPERATION
+from staticgroup.kafka.calls.settings import SET_OPERATION
 from staticgroup.kafka.connection import BrokerConnection, problem_of_failure, too_old
 from staticgroup.kafka.describe import GroupReader
-from staticgroup.kafka.errors import Code, Recovery, Refusal
+from staticgroup.kafka.errors import Recovery, Refusal
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import ClusterPool
@@ -44,11 +31,9 @@ from staticgroup.kafka.wire import Api, Call, VersionRanges, negotiate
 
 from ..kafka.cluster import LEAVE, ModelKafkaCluster
 from ..kafka.network import ConnectionLost, Exchange, KafkaLink
+from .translation import AT_ANY_BROKER, heartbeat, node_at, shown, to_model
 
 T = TypeVar("T")
-KAFKA_PORT = 9092
-DEFAULT_SOURCE = 5
-"""DescribeConfigsResponse.ConfigSource DEFAULT_CONFIG."""
 API_VERSIONS: Mapping[int, tuple[int, int]] = {
     Api.METADATA: (0, 13),
     Api.FIND_COORDINATOR: (0, 6),
@@ -179,7 +164,7 @@ class _ModelConnection:
         self._gateway = gateway
         self._kafka = cluster
         self._principal = principal
-        self._node_id = _node_at(cluster, target)
+        self._node_id = node_at(cluster, target)
         self._deaths = cluster.deaths(self._node_id)
         self._is_closed = False
 
@@ -211,8 +196,8 @@ class _ModelConnection:
             self.in_flight -= 1
 
     async def _ask(self, api: Api, request: Any, timeout_s: float) -> Any:
-        if api in _AT_ANY_BROKER:
-            answer = _AT_ANY_BROKER[api]
+        if api in AT_ANY_BROKER:
+            answer = AT_ANY_BROKER[api]
 
             def work(exchange: Exchange) -> None:
                 exchange.reply(answer(self._kafka, request, exchange))
@@ -228,8 +213,8 @@ class _ModelConnection:
             return await self._release(api, request, timeout_s)
         if api is Api.INCREMENTAL_ALTER_CONFIGS:
             return await self._alter(request, timeout_s)
-        response = await self._to_coordinator(_to_model(api, request), timeout_s)
-        return self._shown(api, response) if api in _SHOWN_MEMBERS else response
+        response = await self._to_coordinator(to_model(api, request), timeout_s)
+        return shown(api, response, is_hidden=(self._principal, "DESCRIBE_TOPIC") in self._kafka.denied)
 
     async def _to_coordinator(self, request: Request, timeout_s: float) -> Any:
         return await self._kafka.request(
@@ -279,7 +264,7 @@ class _ModelConnection:
             invoked_s=self._kafka.loop.time(),
         )
         self._note_leave(sent)
-        response = await self._to_coordinator(_heartbeat(Api.STREAMS_GROUP_HEARTBEAT, request), timeout_s)
+        response = await self._to_coordinator(heartbeat(Api.STREAMS_GROUP_HEARTBEAT, request), timeout_s)
         sent.returned_s, sent.error_code = self._kafka.loop.time(), int(response.error_code)
         sent.codes = (int(response.error_code),)
         return response
@@ -302,153 +287,9 @@ class _ModelConnection:
             self._gateway.releases.append(sent)
             for hook in self._gateway.on_release:
                 hook(sent)
-        response = await self._to_coordinator(_heartbeat(api, request), timeout_s)
+        response = await self._to_coordinator(heartbeat(api, request), timeout_s)
         sent.error_code = int(response.error_code)
         return response
-
-    def _shown(self, api: Api, response: Any) -> Any:
-        """Shape the description of a group that has epochs; without DESCRIBE on the topics it has no members and error 29."""
-        is_hidden = (self._principal, "DESCRIBE_TOPIC") in self._kafka.denied
-        groups = tuple(
-            SimpleNamespace(
-                group_id=group.group_id,
-                error_code=Code.TOPIC_AUTHORIZATION_FAILED if is_hidden and group.members else group.error_code,
-                group_state=group.group_state,
-                group_epoch=group.group_epoch,
-                assignment_epoch=group.assignment_epoch,
-                members=() if is_hidden else tuple(_SHOWN_MEMBERS[api](member) for member in group.members),
-            )
-            for group in response.groups
-        )
-        return SimpleNamespace(groups=groups)
-
-
-def broker_address(node_id: int) -> HostPort:
-    """Return where a model broker is advertised."""
-    return HostPort(host=f"broker-{node_id}.kafka.example.com", port=KAFKA_PORT)
-
-
-def _node_at(cluster: ModelKafkaCluster, target: HostPort) -> int:
-    """Return the broker at an address; any other address is a bootstrap server in front of all of them."""
-    return next((n for n in cluster.brokers if broker_address(n) == target), cluster.any_broker())
-
-
-def _metadata(cluster: ModelKafkaCluster, _request: Any, _exchange: Exchange) -> Any:
-    brokers = tuple(_node(node_id) for node_id in cluster.brokers if cluster.is_up(node_id))
-    return SimpleNamespace(cluster_id=cluster.cluster_id, brokers=brokers)
-
-
-def _find_coordinator(cluster: ModelKafkaCluster, request: Any, exchange: Exchange) -> Any:
-    def locate(key: str) -> Any:
-        node_id = cluster.locate(key)
-        if (exchange.principal, "DESCRIBE") in cluster.denied:
-            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        else:
-            code = ErrorCode.NONE if node_id is not None else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        found = _node(-1 if node_id is None else node_id)
-        return SimpleNamespace(key=key, error_code=code, node_id=found.node_id, host=found.host, port=found.port)
-
-    return SimpleNamespace(coordinators=tuple(locate(key) for key in request.coordinator_keys))
-
-
-def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchange) -> Any:
-    """Show broker and group settings as stored, not as clamped (ConfigHelper)."""
-    refused: dict[int, int] = {}
-    if (exchange.principal, "DESCRIBE_CONFIGS") in cluster.denied:
-        refused = {
-            BROKER_RESOURCE: Code.CLUSTER_AUTHORIZATION_FAILED,
-            GROUP_RESOURCE: Code.GROUP_AUTHORIZATION_FAILED,
-        }
-
-    def values_of(resource: Any) -> dict[str, str]:
-        if resource.resource_type == BROKER_RESOURCE:
-            return properties(cluster.settings)
-        return {**group_defaults(cluster.settings), **cluster.group_configs.get(resource.resource_name, {})}
-
-    def is_own(resource: Any, name: str) -> bool:
-        return resource.resource_type == GROUP_RESOURCE and name in cluster.group_configs.get(resource.resource_name, {})
-
-    def result(resource: Any) -> Any:
-        code = refused.get(resource.resource_type, Code.NONE)
-        shown = {} if code else {k: v for k, v in values_of(resource).items() if k in resource.configuration_keys}
-        return SimpleNamespace(
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            error_code=code,
-            configs=tuple(
-                SimpleNamespace(name=name, value=value, config_source=OWN_SOURCE if is_own(resource, name) else DEFAULT_SOURCE)
-                for name, value in shown.items()
-            ),
-        )
-
-    return SimpleNamespace(results=tuple(result(resource) for resource in request.resources))
-
-
-_AT_ANY_BROKER: Mapping[Api, Callable[[ModelKafkaCluster, Any, Exchange], Any]] = {
-    Api.METADATA: _metadata,
-    Api.FIND_COORDINATOR: _find_coordinator,
-    Api.DESCRIBE_CONFIGS: _describe_configs,
-}
-
-
-def _to_model(api: Api, request: Any) -> Request:
-    if api is Api.LIST_GROUPS:
-        return ListGroupsRequest()
-    if api is Api.DESCRIBE_GROUPS:
-        return DescribeGroupsRequest(groups=tuple(request.groups))
-    if api is Api.CONSUMER_GROUP_DESCRIBE:
-        return ConsumerGroupDescribeRequest(group_ids=tuple(request.group_ids))
-    if api is Api.STREAMS_GROUP_DESCRIBE:
-        return StreamsGroupDescribeRequest(group_ids=tuple(request.group_ids))
-    assert api is Api.HEARTBEAT, f"the model does not answer {api.name}"
-    return HeartbeatRequest(
-        group_id=request.group_id,
-        generation_id=request.generation_id,
-        member_id=request.member_id,
-        group_instance_id=request.group_instance_id,
-    )
-
-
-def _heartbeat(api: Api, request: Any) -> Request:
-    """Return a heartbeat by which somebody leaves, for good or for a while."""
-    told = {"group_id": request.group_id, "member_id": request.member_id, "member_epoch": request.member_epoch}
-    if api is Api.CONSUMER_GROUP_HEARTBEAT:
-        return ConsumerGroupHeartbeatRequest(**told, group_instance_id=request.instance_id)
-    return StreamsGroupHeartbeatRequest(
-        **told, group_instance_id=request.instance_id, shutdown_application=request.shutdown_application
-    )
-
-
-def _shown_consumer(member: Any) -> Any:
-    topics = tuple(SimpleNamespace(partitions=partitions) for _, partitions in member.assignment)
-    return _shown_member(member, SimpleNamespace(topic_partitions=topics))
-
-
-def _shown_thread(member: Any) -> Any:
-    tasks = tuple(SimpleNamespace(partitions=partitions) for _, partitions in member.assignment.active_tasks)
-    return _shown_member(member, SimpleNamespace(active_tasks=tasks))
-
-
-_SHOWN_MEMBERS: Mapping[Api, Callable[[Any], Any]] = {
-    Api.CONSUMER_GROUP_DESCRIBE: _shown_consumer,
-    Api.STREAMS_GROUP_DESCRIBE: _shown_thread,
-}
-
-
-def _shown_member(member: Any, assignment: Any) -> Any:
-    return SimpleNamespace(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        member_epoch=member.member_epoch,
-        assignment=assignment,
-    )
-
-
-def _node(node_id: int) -> Any:
-    address = broker_address(node_id)
-    return SimpleNamespace(node_id=node_id, host=address.host, port=address.port)
 
 
 async def _no_resolver(host: str, port: int) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.streams import messages as streams
 from simulator.engine.loop import Process
 from simulator.kafka.network import KafkaLink
-from simulator.operators.gateway import ModelKafkaGateway, WireLeave, broker_address
+from simulator.operators.gateway import ModelKafkaGateway, WireLeave
+from simulator.operators.translation import broker_address
 from staticgroup.core.group import (
     BrokerBounds,
     GroupType,
