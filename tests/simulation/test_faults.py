@@ -13,7 +13,6 @@ from simulator.faults import FAULTS, carry_out, heirs
 from simulator.faults.labels import copy_without_labels
 from simulator.faults.memory import clear_owners
 from simulator.faults.people import create_group_again
-from simulator.kubernetes.api_server import ApiError
 from simulator.kubernetes.objects import (
     LEASES,
     MUTATING_POLICIES,
@@ -22,6 +21,7 @@ from simulator.kubernetes.objects import (
     Json,
     uid_of,
 )
+from simulator.kubernetes.storage import ApiError
 from simulator.kubernetes.watch_log import Event, Selector
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team
 from simulator.world.world import SYSTEM, World

@@ -8,7 +8,6 @@ import pytest
 
 from simulation.fault_world import begin, in_world, pod, told
 from simulator.faults import heirs
-from simulator.kubernetes.api_server import Backup
 from simulator.kubernetes.node.kubelet import Kubelet
 from simulator.kubernetes.objects import (
     EVENTS,
@@ -20,6 +19,7 @@ from simulator.kubernetes.objects import (
     is_true,
     uid_of,
 )
+from simulator.kubernetes.storage import Backup
 from simulator.kubernetes.watch_log import Event
 from simulator.world.teams import NAMESPACE, WORKLOAD
 from simulator.world.world import World

@@ -18,8 +18,8 @@ from typing import Any
 from aiohttp import web
 from kubernetes.aio.client import Configuration
 
-from simulator.kubernetes.api_server import ApiError, Backup
 from simulator.kubernetes.objects import EPOCH_S, NAMESPACES
+from simulator.kubernetes.storage import ApiError, Backup
 from simulator.kubernetes.watch_log import Event, Selector, Subscription
 from support.fake_etcd import Etcd, Key, Objects
 

@@ -12,9 +12,9 @@ from functools import wraps
 from random import Random
 from typing import Any, Final
 
-from ..kubernetes.api_server import ApiError
 from ..kubernetes.node.kubelet import Kubelet
 from ..kubernetes.objects import NODES, PODS
+from ..kubernetes.storage import ApiError
 from ..world.world import NAMESPACE, RunningOperator, World
 
 Heal = Callable[[], None]

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from ..engine.loop import SimulationLoop
 from ..engine.trace import Trace
 from .admission import webhook_configuration
-from .api_server import ApiError, ApiServer, Backup
+from .api_server import ApiServer
 from .controllers.garbage_collector import GarbageCollector
 from .controllers.node_controller import NodeController, PodGarbageCollector
 from .controllers.scheduler import Scheduler
@@ -20,6 +20,7 @@ from .node.machine import LEASE_NAMESPACE
 from .node.processes import Processes
 from .node.timings import NodeTimings
 from .objects import MUTATING_POLICIES, MUTATING_WEBHOOKS, NAMESPACES, NODES, PODS, Json
+from .storage import ApiError, Backup
 from .users import Users
 
 SLIPS_THROUGH = 0.02

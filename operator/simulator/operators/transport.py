@@ -23,8 +23,9 @@ from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.kube.transport import APPLY_PATCH, CALL_TIMEOUT_S, JSON, Resource, Transport, WatchStream
 
 from ..engine.loop import Process, SimulationLoop
-from ..kubernetes.api_server import ApiError, ApiServer
+from ..kubernetes.api_server import ApiServer
 from ..kubernetes.objects import ACCESS_REVIEWS, Json
+from ..kubernetes.storage import ApiError
 from ..kubernetes.watch_log import Selector
 from .connection import ClientFaults, Connection, Link
 

@@ -9,9 +9,9 @@ from staticgroup.api.resources.staticgroup import Mode, RemovalPolicy
 
 from ..faults.arrivals import come_unseen
 from ..faults.heirs import find_again
-from ..kubernetes.api_server import ApiError
 from ..kubernetes.node.kubelet import Kubelet
 from ..kubernetes.objects import MUTATING_POLICIES, PODS, STATEFULSETS, STATIC_GROUPS, is_true
+from ..kubernetes.storage import ApiError
 from ..world import teams
 from ..world.teams import Team
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simulator.kubernetes.admission import inject, webhook_configuration
-from simulator.kubernetes.api_server import ApiError, ApiServer
+from simulator.kubernetes.api_server import ApiServer
 from simulator.kubernetes.node.container_status import environment
 from simulator.kubernetes.objects import (
     MUTATING_POLICIES,
@@ -22,6 +22,7 @@ from simulator.kubernetes.objects import (
     Json,
     with_condition,
 )
+from simulator.kubernetes.storage import ApiError
 from simulator.kubernetes.watch_log import Selector
 from staticgroup.api import names
 from staticgroup.api.injection import resolve_injected

@@ -10,7 +10,7 @@ from typing import Final
 
 from ...engine.loop import SimulationLoop
 from ...engine.trace import Trace
-from ..api_server import ApiError, ApiServer
+from ..api_server import ApiServer
 from ..objects import (
     KAFKA_CONNECTIONS,
     NAMESPACES,
@@ -25,6 +25,7 @@ from ..objects import (
     namespace_of,
     uid_of,
 )
+from ..storage import ApiError
 from ..watch_log import Event
 
 REACTION_S: Final = (0.05, 0.5)

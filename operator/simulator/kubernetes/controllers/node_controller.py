@@ -15,7 +15,7 @@ from staticgroup.api.names import OUT_OF_SERVICE_TAINT
 
 from ...engine.loop import SimulationLoop
 from ...engine.trace import Trace
-from ..api_server import ApiError, ApiServer
+from ..api_server import ApiServer
 from ..node.machine import LEASE_NAMESPACE
 from ..objects import (
     LEASES,
@@ -30,6 +30,7 @@ from ..objects import (
     uid_of,
     with_condition,
 )
+from ..storage import ApiError
 from ..watch_log import Selector
 
 MONITOR_EVERY_S: Final = 5.0

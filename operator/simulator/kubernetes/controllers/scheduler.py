@@ -10,8 +10,9 @@ from typing import Final
 
 from ...engine.loop import SimulationLoop
 from ...engine.trace import Trace
-from ..api_server import ApiError, ApiServer
+from ..api_server import ApiServer
 from ..objects import NODES, PODS, Json, is_terminating, is_true, name_of, namespace_of, uid_of, with_condition
+from ..storage import ApiError
 from ..watch_log import Event
 
 REACTION_S: Final = (0.01, 0.1)

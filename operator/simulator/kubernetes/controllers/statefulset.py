@@ -16,7 +16,7 @@ from staticgroup.api import names
 
 from ...engine.loop import SimulationLoop
 from ...engine.trace import Trace
-from ..api_server import ApiError, ApiServer
+from ..api_server import ApiServer
 from ..objects import (
     PODS,
     REVISIONS,
@@ -31,6 +31,7 @@ from ..objects import (
     namespace_of,
     uid_of,
 )
+from ..storage import ApiError
 from ..watch_log import Event, Selector
 
 REACTION_S: Final = (0.005, 0.05)

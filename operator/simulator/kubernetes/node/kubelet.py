@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...engine.loop import SimulationLoop
-from ..api_server import ApiError, ApiServer
+from ..api_server import ApiServer
 from ..objects import (
     NODES,
     PODS,
@@ -24,6 +24,7 @@ from ..objects import (
     namespace_of,
     uid_of,
 )
+from ..storage import ApiError
 from ..watch_log import Event, Selector
 from .container_status import REBOOT_EXIT_CODE, ContainerRecord, environment, records_of
 from .kills import Kills
