@@ -14,7 +14,7 @@ import yaml
 from live_cluster import REPOSITORY, Kubectl
 
 from staticgroup.api.names import FIELD_MANAGER
-from staticgroup.runtime.memory.owners import is_put_back
+from staticgroup.kube.translate.owners import is_put_back
 from support.full_status import full_status
 from support.waiting import until
 

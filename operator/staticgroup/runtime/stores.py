@@ -22,7 +22,7 @@ from ..core.ids.naming import Naming
 from ..core.ids.schemes import schemes_of
 from ..core.workload import WorkloadView
 from ..kube.namespaces import Namespaces
-from .memory.owners import is_put_back
+from ..kube.translate.owners import is_put_back
 from .work_queue import Key
 
 Name = TypeVar("Name")

@@ -128,13 +128,13 @@ DURABLE = (
     ),
     mutant(
         "history that nobody owns is ours",
-        "runtime/memory/owners.py",
+        "kube/translate/owners.py",
         ODD,
         ("    return names.FIELD_MANAGER not in owners\n", "    return bool(owners) and names.FIELD_MANAGER not in owners\n"),
     ),
     mutant(
         "who shares the digest has put it back",
-        "runtime/memory/owners.py",
+        "kube/translate/owners.py",
         ODD,
         ("    return names.FIELD_MANAGER not in owners\n", "    return bool(owners - {names.FIELD_MANAGER})\n"),
     ),

@@ -26,12 +26,12 @@ from ...kube.gateway import KubeGateway
 from ...kube.lease import is_older
 from ...kube.pods.store import PodStore
 from ...kube.problem import KubeProblem, KubeProblemKind
+from ...kube.translate.owners import has_history, is_put_back
 from ..metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key
 from .estates import Estates
 from .histories import Premise, Settled
-from .owners import has_history, is_put_back
 from .pace import EDITS_PACE_S, Pace, can_wait, tells_of_edits
 from .refusals import Refusal, refused
 from .rest import Seen
