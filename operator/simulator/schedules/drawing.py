@@ -50,6 +50,20 @@ TIMEOUTS = {TimeoutMode.FIXED: 3.0, TimeoutMode.AUTO: 1.0}
 CRASH_RELEASES = {CrashRelease.RELEASE: 6.0, CrashRelease.REPORT: 2.0, CrashRelease.OFF: 1.0}
 LIFECYCLES = {NodeLifecycle.UNTRUSTED: 2.0, NodeLifecycle.CLOUD: 1.0, NodeLifecycle.FIXED: 1.0}
 POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
+LEASE_FIELDS = ("lease_duration_s", "lease_renew_deadline_s", "lease_retry_s")
+LEASES = {(5.0, 3.5, 1.0): 5.0, (15.0, 10.0, 2.0): 4.0, (2.0, 1.5, 0.3): 0.5, (60.0, 40.0, 5.0): 0.5}
+"""As they come with the release, those of client-go, and such as somebody may find better."""
+PROCESS: Mapping[str, tuple[Any, ...]] = {
+    "concurrency": (1, 32, 256),
+    "round_deadline_s": (75.0, 90.0, 600.0),
+    "group_poll_s": (5.0, 30.0, 30.0, 120.0),
+    "relist_s": (60.0, 600.0, 600.0, 86_400.0),
+    "barrier_patience_s": (0.0, 0.1, 0.1, 5.0),
+    "secret_max_age_s": (1.0, 20.0, 20.0, 600.0),
+}
+"""What else of an operator's settings is about time and order, as the chart allows it."""
+SET_SHARE = 0.5
+"""Of the schedules in which somebody has changed such settings."""
 SCOPED = (
     "{podName}.{scope}",
     "{workloadName}-{ordinal}.{scope}",
@@ -171,6 +185,7 @@ def draw_world(rng: Random) -> Drawn:
         watched=25 if rng.random() < 0.04 else 0,
         is_observing=rng.random() < 0.01,
         **_about_nodes(rng),
+        process=_process(rng),
     )
     is_stopped = team.spec["mode"] == Mode.OBSERVE or team.spec["suspend"]
     return Drawn(
@@ -193,6 +208,14 @@ def _about_nodes(rng: Random) -> dict[str, Any]:
         "reap_margin_s": source.choice((10.0, 60.0)),
         "trusts_kubelet": source.random() < 0.4,
     }
+
+
+def _process(rng: Random) -> dict[str, Any]:
+    """Draw what the operators' settings say of time and order, from a source of its own."""
+    source = Random(f"process/{rng.getstate()[1][:4]}")
+    times = pick(source, LEASES)
+    others = {name: source.choice(values) for name, values in PROCESS.items()}
+    return dict(zip(LEASE_FIELDS, times, strict=True)) | (others if source.random() < SET_SHARE else {})
 
 
 def draw_team(rng: Random, *, protocol: str, session_s: int, is_given: bool, has_label: bool) -> Team:

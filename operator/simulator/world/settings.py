@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from coordinator_model.base.settings import BrokerSettings
+from staticgroup.runtime.process.settings import Settings as OperatorSettings
 
 from ..clients.settings import LIBRARIES, ConsumerSettings, ContainerSettings
 from ..kubernetes.objects import Json
@@ -32,6 +35,7 @@ class WorldSettings:
     watched: so many namespaces are named in the operators' settings, one watch each; 0: all in one watch.
     is_observing: the operators are started with force_observe.
     node_lifecycle, trusts_taint, asks_runtime, trusts_kubelet, reap_margin_s: settings of the operators; what they say of nodes is kept to.
+    process: what else their settings say, by field; what is not there is as it comes with the release.
     """
 
     protocol: str = "classic"
@@ -60,6 +64,20 @@ class WorldSettings:
     asks_runtime: bool = False
     trusts_kubelet: bool = False
     reap_margin_s: float = 60.0
+    process: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_operator(self, **others: Any) -> OperatorSettings:
+        """Return the settings of one operator process of this world."""
+        return OperatorSettings(
+            force_observe=self.is_observing,
+            node_lifecycle=self.node_lifecycle,
+            trust_out_of_service_taint=self.trusts_taint,
+            ask_runtime=self.asks_runtime,
+            trust_kubelet=self.trusts_kubelet,
+            reap_margin_s=self.reap_margin_s,
+            **self.process,
+            **others,
+        )
 
     @property
     def nodes_outlive_machines(self) -> bool:

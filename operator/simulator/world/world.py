@@ -18,7 +18,6 @@ from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import Request
 from coordinator_model.consumer.group import ConsumerGroup
 from staticgroup.runtime.journal import MemorySink
-from staticgroup.runtime.process.settings import Settings
 
 from ..clients.partition_meter import GroupMeter, PartitionMeter
 from ..clients.processes import ContainerProcess, ProcessTable
@@ -136,7 +135,7 @@ class World:
         )
         self.failure_recovery = FailureRecovery(self.server, self.loop, trace=self.trace)
         self.failure_recovery.switch(settings.has_failure_recovery)
-        self.safety = Safety(self.truth, Settings().lease_duration_s, self._violated)
+        self.safety = Safety(self.truth, settings.of_operator().lease_duration_s, self._violated)
         self.statuses = StatusHistory(self._violated)
         self.kafka.on_applied.append(self._applied)
         self.kafka.on_released.append(self._released)
@@ -195,17 +194,8 @@ class World:
 
     def start_operator(self, name: str = "operator-a", *, crash_at_resumption: int = 0) -> RunningOperator:
         """Start one operator process; the name is its identity in the Lease."""
-        settings = Settings(
-            identity=name,
-            namespace=SYSTEM,
-            watch_namespaces=self.namespaces if self.settings.watched else (),
-            force_observe=self.settings.is_observing,
-            node_lifecycle=self.settings.node_lifecycle,
-            trust_out_of_service_taint=self.settings.trusts_taint,
-            ask_runtime=self.settings.asks_runtime,
-            trust_kubelet=self.settings.trusts_kubelet,
-            reap_margin_s=self.settings.reap_margin_s,
-        )
+        watched = self.namespaces if self.settings.watched else ()
+        settings = self.settings.of_operator(identity=name, namespace=SYSTEM, watch_namespaces=watched)
         running = make_operator(
             settings,
             server=self.server,
@@ -252,7 +242,7 @@ class World:
 
     def leader(self) -> RunningOperator | None:
         """Return the living operator that the Lease names; None when there is none."""
-        lease = self.server.get(LEASES, SYSTEM, Settings().lease_name)
+        lease = self.server.get(LEASES, SYSTEM, self.settings.of_operator().lease_name)
         holder = lease["spec"].get("holderIdentity") if lease else None
         return next((o for o in self.living if o.name == holder), None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -211,3 +211,22 @@ def test_an_id_of_an_earlier_template_stays_issued_and_is_current_no_more() -> N
     assert life.current("web-1.5ca1ab1e") is None
     assert life.current("1.5ca1ab1e") is not None
     assert not life.issued("web-1")
+
+
+NOT_DRAWN = {
+    "namespace", "identity", "lease_name", "policy_name", "webhook_name",  # names
+    "secret_label", "allow_loopback", "tokens_path", "aws_msk_iam", "health_port", "log_level", "log_format",  # the edges, which a model replaces
+    "journal_kafka_connection", "journal_kafka_topic", "journal_files_path", "journal_files_max_mib", "journal_files_count", "journal_queue",
+    "recommendations_source", "recommendations_poll_s",
+    "leader_election",  # without it one process at a time is somebody else's promise, which the simulated mishaps do not keep
+}  # fmt: skip
+
+
+def test_every_setting_that_may_change_what_an_operator_does_is_drawn_and_allowed(drawn: list[Drawn]) -> None:
+    """What the chart allows somebody sets, the times of the Lease together: each of them outlasts the next."""
+    values: defaultdict[str, set[Any]] = defaultdict(set)
+    for each in drawn:
+        settings = each.world.of_operator(watch_namespaces=("shop",) * each.world.watched)  # refuses what the chart refuses
+        for field in fields(settings):
+            values[field.name].add(getattr(settings, field.name))
+    assert {name for name, found in values.items() if len(found) == 1} == NOT_DRAWN
