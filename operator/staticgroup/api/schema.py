@@ -5,6 +5,7 @@ to each other, and `crd.py` only translates. Sources: apiextensions structural s
 """
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
@@ -80,7 +81,9 @@ def _share_field_names(model: BaseModel) -> None:
             _share_field_names(value)
 
 
+@lru_cache(maxsize=1024)
 def _rfc3339(moment: datetime) -> str:
+    """Write an aware time; a status tells the same moments in each of its versions."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -254,6 +254,7 @@ def _scheme(template: str, workload_name: str, env_suffixes: tuple[str, ...], su
     return IdScheme(template=template, workload_name=workload_name, env_suffixes=env_suffixes, suffixes=suffixes)
 
 
+@lru_cache(maxsize=REMEMBERED_MAX)
 def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
     """Return the ids that the pod of an ordinal carries, before the client appends anything."""
     bases: set[str] = set()

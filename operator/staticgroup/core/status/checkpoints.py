@@ -13,7 +13,7 @@ from ..evidence.chain import Incarnation, IncarnationState
 from ..evidence.continuity import Checkpoint, SeatedPod, SettledWorkload
 from ..evidence.spans import BlindSpan
 
-_DURABLE = ("continuity", "injected", "issued", "ledger", "settling")
+_DURABLE = {"continuity", "injected", "issued", "ledger", "settling"}
 LISTED = 1
 """resourceVersion of an incarnation that only a seat names: below every real one, so that a LIST decides about it."""
 
@@ -74,7 +74,7 @@ def digest_of(status: StaticGroupStatus) -> str:
     status all the same. Whoever changes it makes members foreign or expected; what proves their end stays as it is. Nor
     does the namespace of an incarnation, for the same reason: without it a suspect stays one; nor `worker`, which is no evidence.
     """
-    wire = status.to_wire()
+    wire = status.model_dump(mode="json", exclude_none=True, include=_DURABLE)
     parts = {name: wire.get(name) for name in _DURABLE}
     parts["continuity"] = {k: v for k, v in (parts["continuity"] or {}).items() if k != "digest"}
     if parts["injected"] is not None:

@@ -58,6 +58,7 @@ class Connections:
     _secrets: dict[Key, _Read] = field(default_factory=dict)
     _locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
     _resolved: dict[Key, ConnectionSettings] = field(default_factory=dict)
+    _made_of: dict[Key, tuple[Connection, Mapping[str, Mapping[str, bytes]]]] = field(default_factory=dict)
     _retired: deque[ConnectionSettings] = field(default_factory=lambda: deque(maxlen=RETIRED_MAX))
 
     async def settings_for(self, namespace: str, ref: ConnectionRef) -> ConnectionSettings | KafkaProblem:
@@ -126,6 +127,8 @@ class Connections:
                 )
             if content is not None:
                 contents[name] = content
+        if self._made_of.get(key) == (connection, contents):  # of each StaticGroup that names it each round asks
+            return self._resolved[key]
         settings = resolve(
             connection.spec,
             contents,
@@ -138,7 +141,7 @@ class Connections:
             before = self._resolved.get(key)
             if before is not None and before.fingerprint != settings.fingerprint:
                 self._retired.append(before)
-            self._resolved[key] = settings
+            self._resolved[key], self._made_of[key] = settings, (connection, contents)
         return settings
 
     def _secret_namespace(self, connection: Connection) -> str:
@@ -174,6 +177,7 @@ class Connections:
     def forget(self, key: Key) -> None:
         """Drop what is held of a connection that is gone; its secrets stay masked for a while."""
         self.distrust(key)
+        self._made_of.pop(key, None)
         gone = self._resolved.pop(key, None)
         if gone is not None:
             self._retired.append(gone)
