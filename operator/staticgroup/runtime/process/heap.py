@@ -19,8 +19,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from .malloc import give_back_now
-
 GROWTH: Final = 1.25
 """As CPython's own rule: what is looked through in all stays in proportion to what was made."""
 GROWTH_MAX_BLOCKS: Final = 1_000_000
@@ -45,7 +43,7 @@ def resident_bytes() -> int:
 
 async def follow_growth(
     *, blocks: Callable[[], int] = sys.getallocatedblocks, resident: Callable[[], int] = resident_bytes,
-    collect: Callable[[], object] = gc.collect, freeze: Callable[[], object] = gc.freeze, give_back: Callable[[], object] = give_back_now,
+    collect: Callable[[], object] = gc.collect, freeze: Callable[[], object] = gc.freeze,
     clock_s: Callable[[], float] = time.monotonic, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
     """Collect all generations whenever the heap has grown by a quarter, or by much, since the last time; until cancelled.
@@ -53,7 +51,7 @@ async def follow_growth(
     Parameters
     ----------
     blocks: counts the allocated blocks of memory. resident: bytes that the process holds, 0 when that is not known.
-    collect: looks through all objects but those that `freeze` has set apart. give_back: gives the machine what is free after that.
+    collect: looks through all objects but those that `freeze` has set apart.
     clock_s: monotonic seconds. sleep: waits between two counts, seconds.
     """
     thresholds = gc.get_threshold()
@@ -69,7 +67,6 @@ async def follow_growth(
                 collect()
                 if clock_s() - began_s > LONG_S:
                     freeze()
-                give_back()
                 kept, held = blocks(), resident()
             else:
                 kept, held = min(kept, now), min(held, now_held)

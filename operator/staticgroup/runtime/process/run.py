@@ -15,7 +15,7 @@ from typing import Any
 import kopf
 
 from ..operator import Operator
-from . import heap, kube_client, logs, malloc
+from . import heap, kube_client, logs
 from .handlers import register
 from .health import HealthServer
 from .settings import Settings
@@ -30,7 +30,6 @@ async def run(settings: Settings) -> int:
     -------
     Exit status: 0 after SIGTERM or SIGINT, 1 when a part failed.
     """
-    malloc.give_back_early()
     # StaticGroups, KafkaConnections, StatefulSets and pods of each namespace, and the nodes.
     transport = await kube_client.connected()
     operator = Operator(settings, transport)
