@@ -163,6 +163,12 @@ SHELL = (
         ("memory.is_owner = has_history(answer) and not is_put_back(answer)", "memory.is_owner = True"),
     ),
     mutant(
+        "status that was put over ours left when the first write fails",
+        "runtime/memory/memories.py",
+        ("tests/unit/runtime/test_put_back.py",),
+        ("memory.is_unsure = memory.is_theirs\n", "memory.is_unsure = False\n"),
+    ),
+    mutant(
         "cleared owners of a status not worth a look",
         "runtime/listener.py",
         ("tests/simulation/test_faults.py",),

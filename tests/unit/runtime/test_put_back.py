@@ -312,3 +312,21 @@ async def test_an_api_server_that_notes_nobody_is_written_to_no_more_for_it() ->
     written = len(world.kube.status_writes)
     await world.settled(20, step_s=60)
     assert len(world.kube.status_writes) == written
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+async def test_status_that_was_put_over_ours_is_written_over_though_the_first_writes_of_that_failed(failures: int) -> None:
+    """Whoever reads it again then finds what it has read before, which is not what the operator wrote."""
+    world = await OperatorWorld().started()
+    older = group_body(world)["status"]
+    await empty_seat(world)
+    apply, refused = world.kube.apply_status, [problem_of(503, verb="patch", resource="staticgroups.staticgroup.io/status")] * failures
+
+    async def failing_first(*args: Any, **kwargs: Any) -> Any:
+        return refused.pop() if refused else await apply(*args, **kwargs)
+
+    world.kube.apply_status = failing_first  # type: ignore[method-assign]
+    put(world, status=older)
+    await world.settled(failures + 2)
+    assert not refused
+    assert group_body(world)["status"]["continuity"]["digest"] != older["continuity"]["digest"]

@@ -27,8 +27,8 @@ from ...kube.pods.store import PodStore
 from ..rivals import Rivals
 from ..stores import Stores
 from ..work_queue import Key
-from .memories import Carried, Memories, Memory
-from .scopes import SCOPE, Scopes, Sight
+from .memories import Memories, Memory
+from .scopes import SCOPE, Carried, Scopes, Sight
 
 FORGET_AFTER_S: Final = 60.0
 """A coordinator that has only just taken a group over may show it without its members, or not at all; what a removal needs is

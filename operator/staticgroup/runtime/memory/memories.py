@@ -35,6 +35,7 @@ from .histories import Premise, Settled
 from .pace import EDITS_PACE_S, Pace, can_wait, tells_of_edits
 from .refusals import Refusal, refused
 from .rest import Seen
+from .scopes import Carried
 
 log = logging.getLogger(__name__)
 
@@ -47,17 +48,6 @@ RACE_PAUSES_S = (0.1, 0.25, 0.0)
 back with the next round. Written again at once, objects that are edited all the time would keep an API server busy with
 conflicts until it answers more slowly than the edits come, and then nothing but conflicts is left."""
 ATTEMPTS_MAX = len(RACE_PAUSES_S)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
-    """Which of all ids that pods carry are of one StaticGroup, by its naming, under an epoch of the watch; when that was looked for, monotonic seconds."""
-
-    ids: frozenset[tuple[str, str]]
-    naming: Naming
-    epoch: str | None
-    of_new_ids: int
-    at_s: float
 
 
 @dataclass(slots=True)
@@ -73,6 +63,7 @@ class Memory:
     resource_version: of the object with that status.
     is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
         wrote over it), so one is written though nothing changed.
+    is_theirs: `shown` is what somebody else has put over ours, or may have; as long as it is, ours is to be written.
     is_owner: the API server noted at the last read or write that the history in the status is the operator's own.
     others: uids of the suspects and of the living of other names that a status has named, ours or one that was put over it, or
         is to name.
@@ -100,6 +91,7 @@ class Memory:
     spec: StaticGroupSpec | None = None
     sent: StaticGroupStatus | None = None
     is_unsure: bool = False
+    is_theirs: bool = False
     is_owner: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
@@ -263,7 +255,7 @@ class Memories:
             self.pods.went_back(f"StaticGroup {'/'.join(key)} was read in an older version than before (etcd restored?)")
         memory.resource_version = read.metadata.resource_version
         if read.status == memory.shown:
-            memory.is_unsure = False
+            memory.is_unsure = memory.is_theirs
             return True
         if await self._is_outranked(key, read.status):
             del self._by_key[key]  # nobody inherits what somebody else has gone on from
@@ -274,7 +266,7 @@ class Memories:
         self.pods.merge(ledger_from(key[0], read.status, memory.uid, timeline=self.pods.timeline))
         theirs = history_from(read.status, memory.uid).continuity
         memory.history = replace(memory.history, continuity=with_spans_of(memory.history.continuity, theirs))
-        memory.shown, memory.is_unsure = read.status, True  # so that ours is written, whatever it says
+        memory.shown, memory.is_unsure, memory.is_theirs = read.status, True, True  # so that ours is written, whatever it says
         return False
 
     async def _is_outranked(self, key: Key, status: StaticGroupStatus | None) -> bool:
@@ -326,6 +318,7 @@ class Memories:
             if not isinstance(answer, KubeProblem):
                 written = StaticGroup.from_wire(answer)
                 memory.status, memory.shown, memory.is_unsure = stamped, _one_of(stamped, written.status), False
+                memory.is_theirs = False
                 memory.is_owner = has_history(answer) and not is_put_back(answer)
                 memory.resource_version = written.metadata.resource_version
                 self.metrics.status_writes.inc()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...core.ids.naming import Naming
 from ...kube.pods.store import PodStore
 from ..stores import Stores
 
@@ -29,6 +30,17 @@ class Sight:
     """
 
     ids: frozenset[tuple[str, str]]
+    of_new_ids: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """Which of all ids that pods carry are of one StaticGroup, by its naming, under an epoch of the watch; when that was looked for, monotonic seconds."""
+
+    ids: frozenset[tuple[str, str]]
+    naming: Naming
+    epoch: str | None
     of_new_ids: int
     at_s: float
 
