@@ -49,6 +49,10 @@ class ObjectStream:
     relist_s: longest time between two LISTs, seconds; each watch is shortened at random by up to a fifth.
     on_refused: given for a resource that the operator can do without. It is told why the resource cannot be read, or None once it
         can, and a LIST that is refused counts as complete.
+
+    Attributes
+    ----------
+    position: the resourceVersion up to which everything was told as it was then; 0 when that is not known.
     """
 
     def __init__(
@@ -61,7 +65,8 @@ class ObjectStream:
         self._transport = transport
         self._resource = resource
         self.tell = tell
-        self._scope = scope
+        self.scope = scope
+        self.position = 0
         self._outage = outage
         self._rng = rng
         self._clock_s = clock_s
@@ -140,7 +145,7 @@ class ObjectStream:
         self._refresh_asked.clear()
         found: set[str] = set()
         resource_version = ""
-        async for page in pages(self._transport, self._resource, self._page_limit, namespace=self._scope):
+        async for page in pages(self._transport, self._resource, self._page_limit, namespace=self.scope):
             if isinstance(page, KubeProblem):
                 if self._on_refused is not None and page.kind in _REFUSED:
                     self._on_refused(page)
@@ -150,6 +155,7 @@ class ObjectStream:
             resource_version = str((page.get("metadata") or {}).get("resourceVersion", ""))
         for uid in [u for u in self._known if u not in found]:
             self._take_gone(uid)
+        self.position = number_of(resource_version)
         if self._on_refused is not None:
             self._refused_backoff.reset()
             self._on_refused(None)
@@ -188,7 +194,7 @@ class ObjectStream:
         query = {"resourceVersion": resource_version, "timeoutSeconds": str(timeout_s)}
         opened_s: float | None = None
         try:
-            async with self._transport.watch(self._resource, namespace=self._scope, query=query) as stream:
+            async with self._transport.watch(self._resource, namespace=self.scope, query=query) as stream:
                 if isinstance(stream, KubeProblem):
                     self._note(stream)
                     return
@@ -199,7 +205,7 @@ class ObjectStream:
                         break
         except CONNECTION_ERRORS:
             if opened_s is None:
-                self._note(problem_of(0, verb="watch", resource=self._resource.label(), namespace=self._scope))
+                self._note(problem_of(0, verb="watch", resource=self._resource.label(), namespace=self.scope))
         # A watch that ends at once is no success: whatever ended it would be asked again without a pause.
         if opened_s is not None and self._clock_s() - opened_s >= RETRY_MAX_S:
             self._backoff.reset()
@@ -214,6 +220,7 @@ class ObjectStream:
             self._say(raw, is_deleted=True)
         elif kind != "BOOKMARK":
             self._take(raw)
+        self.position = max(self.position, number_of((raw.get("metadata") or {}).get("resourceVersion")))
         return True
 
     # -- trouble
@@ -232,3 +239,9 @@ class ObjectStream:
         if is_lasting and (self._told_problem is None or self._told_problem.kind is not problem.kind):
             self._told_problem = problem
             _log.warning("cannot be followed", extra={"resource": self.name, "problem": problem.message})
+
+
+def number_of(resource_version: object) -> int:
+    """Return a resourceVersion as the number that it is (KEP-5504); 0 for what is none, which is before all others."""
+    text = str(resource_version or "")
+    return int(text) if text.isdecimal() else 0

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ..api import names
 from ..api.journal import watch_scope_of
 from ..api.resources.status import Writer
 from ..kafka.gateway import KafkaGateway, KioGateway
@@ -30,11 +31,12 @@ from .journal.sinks import sinks_of
 from .listener import Listener
 from .memory.histories import Histories
 from .memory.memories import Memories
+from .memory.put_back import LookBack
 from .metrics import Metrics
 from .narrator import Narrator
 from .nodes.evidence import NodeEvidence
 from .process.settings import Settings, node_rules
-from .process.streams import Streams
+from .process.streams import Streams, ours
 from .recommendations import recommendations_of
 from .reconciler import Reconciler
 from .stores import Stores
@@ -96,6 +98,9 @@ class Assembly(ABC):
         self.outage.on_end = self._outage_ended
         self.injection = self._injection()
         self.streams = Streams.of(transport, self.listener, self.stores, settings, rng=sources.rng, clock_s=sources.monotonic_s)
+        self.look_back = LookBack(
+            transport, ours(names.STATIC_GROUP_PLURAL), self.streams.groups, self.stores, clock_s=sources.monotonic_s
+        )
         self.lease = self._active_lease(transport)
         self.reconciler = self._reconciler()
         self.node_evidence = self._node_evidence(transport)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from ..api.resources.status import Writer
 from ..core.status.memory import ledger_from
@@ -96,7 +97,11 @@ class Operator(Assembly):
         -----
         When the process ends, rounds are cut off first, and then the Lease is released with the last position.
         """
-        return self.pods.continuity() if self._has_merged else None
+        found = self.pods.continuity() if self._has_merged else None
+        if found is None:
+            return None
+        groups, doubted = self.look_back.stored()
+        return replace(found, groups=groups, doubted=doubted)
 
     def _lease_acquired(self, tasks: asyncio.TaskGroup) -> None:
         log.info("lease acquired", extra={"identity": self.settings.identity})
@@ -138,7 +143,8 @@ class Operator(Assembly):
         -----
         The list shows StaticGroups that a lagging watch has not delivered: the end of a pod of an unknown StaticGroup
         would otherwise not hold back the stored position. Its continuity is read before its ledgers, so that every
-        end up to the stored position is in one of them.
+        end up to the stored position is in one of them. What was put back is looked for last, up to the moment at which
+        this replica is active: whatever comes later is told by the listener.
         """
         await self.pods.wait_anchored()
         stored = await self.lease.read_continuity()
@@ -146,6 +152,7 @@ class Operator(Assembly):
         await self._merge_ledgers()
         if stored is not None and not self.pods.adopt(stored):
             log.warning("the watch of the last holder cannot be continued", extra={"epoch": stored.epoch})
+        await self.look_back.begin(stored)
         self.reconciler.forget_all()
         self.node_evidence.forget_all()
         self.connection_reporter.forget_all()

@@ -22,7 +22,8 @@ from ..core.ids.naming import Naming
 from ..core.ids.schemes import schemes_of
 from ..core.workload import WorkloadView
 from ..kube.namespaces import Namespaces
-from ..kube.translate.owners import is_put_back
+from ..kube.object_stream import number_of
+from ..kube.translate.owners import digest_of, is_put_back
 from .work_queue import Key
 
 Name = TypeVar("Name")
@@ -50,6 +51,8 @@ class Stores:
     ----------
     connections: KafkaConnections, and with an empty namespace ClusterKafkaConnections.
     disowned: StaticGroups with a history in the status that the API server does not note as the operator's own.
+    histories: of each StaticGroup whose status tells a history, the resourceVersion of the object and the digest of the history.
+    doubted: StaticGroups whose history somebody may have put back, until the operator has written over it.
     cluster_connections_problem: why ClusterKafkaConnections cannot be read; empty while they can.
     """
 
@@ -57,6 +60,8 @@ class Stores:
     invalid_groups: dict[Key, str] = field(default_factory=dict)
     group_uids: dict[Key, str] = field(default_factory=dict)
     disowned: set[Key] = field(default_factory=set)
+    histories: dict[Key, tuple[int, str]] = field(default_factory=dict)
+    doubted: set[Key] = field(default_factory=set)
     connections: dict[Key, Connection] = field(default_factory=dict)
     invalid_connections: dict[Key, str] = field(default_factory=dict)
     connection_uids: dict[Key, str] = field(default_factory=dict)
@@ -80,6 +85,7 @@ class Stores:
         which is mostly our own write, is stored and asks for nothing.
         """
         before = self.groups.get(key)
+        self._note_history(key, body)
         try:
             group = StaticGroup.from_wire(body)
         except ValidationError as error:
@@ -113,11 +119,33 @@ class Stores:
             return True
         return before.metadata.uid != group.metadata.uid or before.metadata.generation != group.metadata.generation
 
+    def _note_history(self, key: Key, body: dict[str, Any]) -> None:
+        """Take note of the history in a status, also of a StaticGroup that cannot be read."""
+        if digest := digest_of(body):
+            self.histories[key] = number_of(body["metadata"].get("resourceVersion")), digest
+        else:
+            self.histories.pop(key, None)
+
+    def is_doubted(self, key: Key, body: dict[str, Any]) -> bool:
+        """Tell of a StaticGroup that is read first whether the history in its status may be another one than the operator wrote last.
+
+        Notes
+        -----
+        Before that read the operator writes none, so one that is not the one that the watch shows is somebody's, or has come
+        late from a replica that was paused.
+        """
+        digest = digest_of(body)
+        if not digest:
+            return False
+        return is_put_back(body) or key in self.doubted or self.histories.get(key, (0, ""))[1] != digest
+
     def drop_group(self, key: Key, uid: str) -> bool:
         """Forget a StaticGroup; False, and nothing is forgotten, when another one has its name by now."""
         if self.group_uids.get(key, uid) != uid:
             return False
         self._drop_group(key)
+        self.histories.pop(key, None)
+        self.doubted.discard(key)
         return True
 
     def _drop_group(self, key: Key) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.kube.object_stream import ObjectStream
+from staticgroup.kube.object_stream import ObjectStream, number_of
 from staticgroup.kube.outage import Outage
 from staticgroup.kube.transport import STATEFULSETS, connect
 from support.fake_apiserver import FakeApiServer
@@ -111,6 +111,27 @@ async def test_objects_are_listed_in_chunks_and_then_followed(server: FakeApiSer
         assert lists(server) == 3
         await stream.refresh()
         assert store.told.count(("uid-w0", True)) == 1
+
+
+async def test_position_is_where_everything_was_told_of(server: FakeApiServer, clock: Clock) -> None:
+    """By the LIST, by events whatever they are, and by bookmarks where nothing happens to this resource."""
+    server.put(workload("kept"), RESOURCE)
+    last = server.put(workload("gone"), RESOURCE)
+    async with following(server, clock) as (stream, store):
+        await eventually(lambda: stream.is_complete)
+        assert stream.position == int(last["metadata"]["resourceVersion"])
+        await watched(server)
+        server.remove("shop", "gone", RESOURCE)
+        await eventually(lambda: set(store.uids) == {"kept"})
+        assert stream.position == server.resource_version
+        server.tick()
+        server.bookmark()
+        await eventually(lambda: stream.position == server.resource_version)
+
+
+@pytest.mark.parametrize(("text", "number"), [("7", 7), ("", 0), (None, 0), ("7a", 0), ("-7", 0), ("²", 0)])
+def test_resource_version_that_is_no_number_is_before_all_others(text: object, number: int) -> None:
+    assert number_of(text) == number
 
 
 @pytest.mark.parametrize("how", ["broken", "410", "error event", "ended", "restored"])

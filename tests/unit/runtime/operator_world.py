@@ -95,7 +95,15 @@ class OperatorWorld:
             counted_on=lambda suspect: self.reconciler.ledgers.counting_on(suspect),  # noqa: PLW0108 - it is made later
         )
 
+    def list_again(self) -> None:
+        """Show the stores every StaticGroup that they know as it is now, as every term begins."""
+        for (plural, *key), body in self.kube.objects.items():
+            namespace, name = key
+            if plural == names.STATIC_GROUP_PLURAL and (namespace, name) in self.stores.group_uids:
+                self.stores.put_group((namespace, name), body)
+
     def _new_reconciler(self) -> Reconciler:
+        self.list_again()
         metrics = Metrics()
         self.connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=lambda: self.now_s - self.stepped_s)
         return Reconciler(

@@ -330,3 +330,4 @@ async def test_status_that_was_put_over_ours_is_written_over_though_the_first_wr
     await world.settled(failures + 2)
     assert not refused
     assert group_body(world)["status"]["continuity"]["digest"] != older["continuity"]["digest"]
+    assert not world.stores.doubted

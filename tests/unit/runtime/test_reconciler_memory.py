@@ -220,6 +220,7 @@ async def test_first_holder_after_a_change_reads_what_the_other_replica_wrote() 
     world.restart()
     await world.round()
     assert world.status.settling
+    world.list_again()
     standby.forget_all()
     standby.pods = world.pods  # type: ignore[assignment]
     await standby.reconcile(KEY)

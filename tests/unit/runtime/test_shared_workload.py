@@ -150,6 +150,7 @@ async def test_staticgroup_whose_brokers_do_not_answer_keeps_its_evidence() -> N
 async def test_staticgroup_that_had_no_round_in_this_process_yet_is_waited_for() -> None:
     world = await SharedWorld().started()
     world.scaled_down()
+    world.list_again()
     world.reconciler.forget_all()
     for _ in range(16):
         await world.reconciler.reconcile(KEY)

@@ -35,6 +35,9 @@ class Continuity:
     timeline: drawn again whenever the API server was seen to go back in time; uids compare only within one.
     at_s: when it was so, seconds since the Unix epoch; 0.0 when that is not known.
     restored: the word about a restored etcd (`ActiveLease`) that was known then; "" when there was none.
+    groups: position of the StaticGroups of each scope, which the etcd of pods may not have: whose history was put back until
+        then is in `doubted`, or was written over. Empty where an earlier release wrote it.
+    doubted: StaticGroups, by namespace and name, whose status may tell the history of another time.
     """
 
     epoch: str
@@ -44,6 +47,8 @@ class Continuity:
     timeline: str = ""
     at_s: float = 0.0
     restored: str = ""
+    groups: Mapping[str, int] = field(default_factory=dict)
+    doubted: frozenset[tuple[str, str]] = frozenset()
 
     def floor(self, scope: str, position: int) -> int:
         """Return the lowest of a position of a scope and of those behind it there; 0 when there is none."""
@@ -56,6 +61,10 @@ class Continuity:
         raw["resourceVersions"] = {scope: self.floor(scope, position) for scope, position in positions.items()}
         if self.restored:
             raw["restored"] = self.restored
+        if self.groups:
+            raw["staticGroups"] = dict(self.groups)
+        if self.doubted:
+            raw["doubted"] = sorted(map(list, self.doubted))
         if self.behind:
             raw["reached"] = dict(positions)
             raw["behind"] = [[*workload, position] for workload, position in sorted(self.behind.items())]
@@ -70,6 +79,8 @@ class Continuity:
             raw = json.loads(text)
             floors = _positions(raw["resourceVersions"])
             epoch, timeline, restored = raw["epoch"], raw.get("timeline", ""), raw.get("restored", "")
+            groups = _positions(raw.get("staticGroups", {}))
+            doubted = frozenset((str(namespace), str(name)) for namespace, name in raw.get("doubted", ()))
             at_s = float(raw.get("at", 0.0))
             at_s = at_s if math.isfinite(at_s) else 0.0
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
@@ -79,11 +90,11 @@ class Continuity:
         if not isinstance(timeline, str) or not isinstance(restored, str):
             return None
         positions, behind = _reached(raw, floors)
-        if any(position <= 0 for position in positions.values()):
+        if any(position <= 0 for position in (*positions.values(), *groups.values())):
             return None
         return cls(
             epoch=epoch, resource_versions=positions, behind=behind, since=_since(raw.get("since")), timeline=timeline,
-            at_s=at_s, restored=restored,
+            at_s=at_s, restored=restored, groups=groups, doubted=doubted,
         )
 
 

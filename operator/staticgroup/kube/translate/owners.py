@@ -12,9 +12,14 @@ from typing import Any
 from ...api import names
 
 
+def digest_of(body: dict[str, Any]) -> str:
+    """Return the digest of the history that the status of a StaticGroup tells; "" where it tells none."""
+    return str(((body.get("status") or {}).get("continuity") or {}).get("digest") or "")
+
+
 def has_history(body: dict[str, Any]) -> bool:
     """True when the status of a StaticGroup tells a history that another process may go on from."""
-    return bool(((body.get("status") or {}).get("continuity") or {}).get("digest"))
+    return bool(digest_of(body))
 
 
 def is_put_back(body: dict[str, Any]) -> bool:

@@ -198,7 +198,7 @@ class Memories:
             return None
         self.pods.merge(ledger_from(key[0], status, read.metadata.uid, timeline=self.pods.timeline))
         history, others = history_from(status, read.metadata.uid), frozenset[str]()
-        is_doubted = is_put_back(body)
+        is_doubted = self.stores.is_doubted(key, body)
         if is_doubted:
             log.warning("the history in the status is not known to be the operator's own", extra={"key": "/".join(key)})
             history = replace(history, continuity=None)
@@ -211,6 +211,7 @@ class Memories:
             shown=status,
             resource_version=read.metadata.resource_version,
             others=others,
+            is_theirs=is_doubted,
             is_owner=has_history(body) and not is_doubted,
         )
         return memory
@@ -266,6 +267,7 @@ class Memories:
         self.pods.merge(ledger_from(key[0], read.status, memory.uid, timeline=self.pods.timeline))
         theirs = history_from(read.status, memory.uid).continuity
         memory.history = replace(memory.history, continuity=with_spans_of(memory.history.continuity, theirs))
+        self.stores.doubted.add(key)  # for whoever comes before ours is written
         memory.shown, memory.is_unsure, memory.is_theirs = read.status, True, True  # so that ours is written, whatever it says
         return False
 
@@ -321,6 +323,7 @@ class Memories:
                 memory.is_theirs = False
                 memory.is_owner = has_history(answer) and not is_put_back(answer)
                 memory.resource_version = written.metadata.resource_version
+                self.stores.doubted.discard(key)
                 self.metrics.status_writes.inc()
                 if memory.refusal is not None:
                     log.info("the status is taken again", extra={"key": "/".join(key)})
