@@ -25,7 +25,7 @@ from simulator.kubernetes.storage import ApiError
 from simulator.kubernetes.watch_log import Event, Selector
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team
 from simulator.world.world import SYSTEM, World
-from staticgroup.api.names import POD_INDEX_LABEL
+from staticgroup.api.names import FIELD_MANAGER, POD_INDEX_LABEL
 from staticgroup.runtime.process.settings import Settings
 
 BY_HAND = Team(
@@ -96,6 +96,34 @@ def test_a_status_that_is_set_back_says_what_it_said() -> None:
         await asyncio.sleep(120)
 
     assert in_world(test).violations == []
+
+
+def test_a_status_is_set_back_with_owners_without_and_with_those_of_before() -> None:
+    """Whose the API server says that it is: the one's who put it back, nobody's, the operator's, who did not write it then."""
+    said: set[str] = set()
+
+    async def test(world: World) -> None:
+        for seed in range(12):
+            heal, old = begin(world, "status_is_set_back", seed), world.status["continuity"]["digest"]
+            world.users.scale(NAMESPACE, WORKLOAD, 4 - seed % 2)
+            await world.until(lambda old=old: world.status["continuity"]["digest"] != old, 60, "another history")
+            await world.until(world.is_settled, 60, "it is settled")
+            for running in world.living:
+                running.process.freeze()
+            assert heal is not None
+            heal()
+            group = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
+            assert group is not None
+            owners = group["metadata"].get("managedFields", [])
+            told = [e["manager"] for e in owners if "f:digest" in e["fieldsV1"].get("f:status", {}).get("f:continuity", {})]
+            said.add(" ".join(told))
+            for running in world.living:
+                running.process.thaw()
+            await asyncio.sleep(20)
+
+    assert in_world(test).violations == []
+    assert said >= {"", FIELD_MANAGER}
+    assert len(said) == 3
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,6 +16,8 @@ REFUSALS = (503, 429, 500, 0)
 MANY = 1000
 """More requests than any fault lasts for."""
 STANDBY_READY_S = 10.0
+RESTORED_UNTIL, CLEARED_FROM = 0.35, 0.7
+"""Shares of the statuses that are put back with their owners, and over an object whose owners were cleared."""
 ARRIVES_BEFORE_S = 0.05
 
 
@@ -34,6 +36,14 @@ def clear_owners(world: World, group: Json) -> None:
     world.server.update(STATIC_GROUPS, {**group, "metadata": metadata})
 
 
+def put_owners_back(world: World, older: Json) -> None:
+    """Let a tool that restores in place put back who had written which field, so that the operator is noted as the writer of what it did not write."""
+    present = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
+    if present is not None:
+        owners = {"managedFields": older["metadata"].get("managedFields", [])}
+        world.server.update(STATIC_GROUPS, {**present, "metadata": present["metadata"] | owners})
+
+
 @fault(weight=0.7, lasts_s=(0, 0))
 def status_is_emptied(world: World, rng: Random) -> None:
     """Somebody, or a tool that restores objects without their status, empties the status."""
@@ -42,17 +52,19 @@ def status_is_emptied(world: World, rng: Random) -> None:
 
 @fault(weight=0.7, lasts_s=(20, 150))
 def status_is_set_back(world: World, rng: Random) -> Heal:
-    """Somebody applies the status of a while ago, as a backup of the object holds it."""
+    """Somebody applies the status of a while ago, as a backup of the object holds it, noted as the writer or not."""
     found = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) or {}
     uid, old = (found.get("metadata") or {}).get("uid"), found.get("status") or {}
-    is_noted = rng.random() < 0.7
+    chance = rng.random()
 
     def heal() -> None:
         present = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
         if present is not None and present["metadata"]["uid"] == uid:
-            if not is_noted:
+            if chance > CLEARED_FROM:
                 clear_owners(world, present)
             write_status(world, old)
+            if chance < RESTORED_UNTIL:
+                put_owners_back(world, found)
 
     return heal
 
