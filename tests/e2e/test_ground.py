@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from support.devcluster import kind_commands, versions
+from support.devcluster.base_image import base_image
 from support.devcluster.cluster import Cluster, NodeWish, pod_processes
 from support.devcluster.images import build_image
 from support.devcluster.layout import state_root
@@ -463,6 +464,15 @@ def test_pytest_kinds_unmodified_fixture_runs_on_it(image: str, tmp_path: Path) 
     assert inner.returncode == 0, inner.stdout + inner.stderr
     assert "1 passed" in inner.stdout
     assert leftovers("ground-pk") == []
+
+
+def test_image_that_is_built_before_the_first_cluster_names_what_the_machine_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that never had a cluster debootstrap is not there, and here nothing can install it."""
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for build in (base_image, lambda: build_image(IMAGE, tmp_path)):
+        with pytest.raises(RuntimeError, match=r"install these packages.* debootstrap"):
+            build()
 
 
 @pytest.fixture

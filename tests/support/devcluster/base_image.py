@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .buildah import buildah, is_stored
 from .cache import built, cache_directory, digest, file_lock
+from .machine import ensure_requirements
 from .process import run
 from .progress import say, step
 
@@ -56,7 +57,14 @@ def _suite_and_mirror() -> tuple[str, str | None]:
 
 
 def base_image() -> str:
-    """Return the reference of the base image in the cache's image store; make the image first when it is missing."""
+    """Return the reference of the base image in the cache's image store; make the image first when it is missing.
+
+    Raises
+    ------
+    RuntimeError
+        When the machine lacks packages that cannot be installed here.
+    """
+    ensure_requirements()
     suite, mirror = _suite_and_mirror()
     bundle = certificate_bundle()
     key = digest(suite, *PACKAGES, _CONTAINERFILE, bundle if bundle else "no bundle")

@@ -20,6 +20,7 @@ from .base_image import base_image
 from .buildah import buildah
 from .cache import built, cache_directory, digest
 from .layout import NodeRecord
+from .machine import ensure_requirements
 from .process import run
 from .programs import pause_program
 from .progress import step
@@ -91,6 +92,7 @@ def build_image(
     -------
     The docker archive.
     """
+    ensure_requirements()  # an image may be built before the first cluster
     context = context.resolve()
     recipe = (dockerfile or context / "Dockerfile").resolve()
     arguments = dict(build_arguments or {})
