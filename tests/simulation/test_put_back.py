@@ -163,6 +163,24 @@ def test_what_is_doubted_stays_so_when_its_finder_is_killed_before_it_has_writte
     judged(test)
 
 
+@pytest.mark.parametrize("history", [has_history, is_compacted])
+def test_what_is_put_back_while_its_holder_is_cut_off_is_no_memory(history: Break) -> None:
+    async def test(world: World) -> None:
+        older = await zombie(world)
+        (holder,) = world.living
+        before = holder.operator.lease.holding
+        holder.transport.link.faults.is_cut = True
+        await asyncio.sleep(2)
+        put_back(world, older)
+        await asyncio.sleep(10)
+        history(world)
+        holder.transport.link.heal()
+        await nobody_is_removed(world)
+        assert holder.operator.lease.holding == before
+
+    judged(test)
+
+
 def told(running: RunningOperator) -> None:
     """Let each event come."""
 

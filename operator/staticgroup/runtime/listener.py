@@ -102,8 +102,8 @@ class Listener:
         if not self._parts.is_active:
             return False
         if memories.known(key) is not None and key in self._stores.groups:
-            return memories.is_overwritten(key)
-        return self._stores.histories.get(key, (0, digest))[1] != digest
+            return memories.is_put_over(key)
+        return (told := self._stores.histories.get(key, (0, digest))[1]) != digest and not memories.has_written(key, told)
 
     def _neighbours(self, key: Key) -> frozenset[Key]:
         """Return the StaticGroups on the workload of a StaticGroup."""

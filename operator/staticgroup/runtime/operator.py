@@ -16,12 +16,14 @@ from dataclasses import replace
 from ..api.resources.status import Writer
 from ..core.status.memory import ledger_from
 from ..kafka.gateway import KafkaGateway
+from ..kube.lease import Holding
 from ..kube.pods.continuity import Continuity
 from ..kube.problem import KubeProblem
 from ..kube.transport import Transport
 from .assembly import Assembly, Sources
 from .journal import Sink
 from .process.settings import Settings
+from .work_queue import Key
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,8 @@ class Operator(Assembly):
         self.reached = asyncio.Event()
         """Set once the API server has answered."""
         self._has_merged = False
+        self._looked: tuple[Holding, dict[str, int], frozenset[Key]] | None = None
+        """Under which holding of the Lease rounds ran last, and how far StaticGroups were looked at when it was lost."""
         self._term: asyncio.Task[None] | None = None
         self._one_term = asyncio.Lock()
 
@@ -110,6 +114,8 @@ class Operator(Assembly):
     def _lease_lost(self) -> None:
         """Stand by: from here on nothing is written, and what is under way is cut off."""
         log.warning("lease lost, standing by", extra={"identity": self.settings.identity})
+        if self.is_active and (held := self.lease.holding) is not None:
+            self._looked = held, *self.look_back.stored()
         self.is_active = self._has_merged = False
         if self._term is not None:
             self._term.cancel()
@@ -152,7 +158,7 @@ class Operator(Assembly):
         await self._merge_ledgers()
         if stored is not None and not self.pods.adopt(stored):
             log.warning("the watch of the last holder cannot be continued", extra={"epoch": stored.epoch})
-        await self.look_back.begin(stored)
+        await self.look_back.begin(self._looked_since(stored))
         self.reconciler.forget_all()
         self.node_evidence.forget_all()
         self.connection_reporter.forget_all()
@@ -161,6 +167,17 @@ class Operator(Assembly):
         self.connection_queue.start()
         self.is_active = self._has_merged = True
         self.listener.look_at_everything()
+
+    def _looked_since(self, stored: Continuity | None) -> Continuity | None:
+        """Return what the Lease says, but of StaticGroups what this replica knows better where nobody held the Lease since it did.
+
+        Notes
+        -----
+        An API server that was away kept the last words from the Lease, and one that has restarted tells nothing of before.
+        """
+        if stored is None or self._looked is None or self._looked[0] != self.lease.holding:
+            return stored
+        return replace(stored, groups=self._looked[1], doubted=self._looked[2])
 
     def _outage_ended(self) -> None:
         """Look at everything at once when the API server is back: what waits for its next try need not."""

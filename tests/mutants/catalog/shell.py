@@ -6,6 +6,7 @@ from .mutant import mutant
 from .suites import (
     CLUSTER_CONNECTIONS,
     CUT,
+    DOUBTS,
     FAIRNESS,
     KUBE,
     LOGS,
@@ -167,7 +168,7 @@ SHELL = (
         "older object that was put back while no operator ran believed",
         "runtime/operator.py",
         PUT_BACK,
-        ("        await self.look_back.begin(stored)\n", ""),
+        ("        await self.look_back.begin(self._looked_since(stored))\n", ""),
     ),
     mutant(
         "history of which no event is left believed",
@@ -185,13 +186,31 @@ SHELL = (
         "history that was put back before the first round believed",
         "runtime/listener.py",
         PUT_BACK,
-        ("return self._stores.histories.get(key, (0, digest))[1] != digest", "return False"),
+        ("return (told := self._stores.histories.get(key, (0, digest))[1]) != digest and not memories.has_written(key, told)", "return False"),
     ),
     mutant(
         "history that the watch has not shown yet believed",
         "runtime/stores.py",
         PUT_BACK,
         (' or self.histories.get(key, (0, ""))[1] != digest', ""),
+    ),
+    mutant(
+        "doubt ended by the answer to a write of before",
+        "runtime/memory/memories.py",
+        DOUBTS,
+        ("                if not self.is_overwritten(key):  # the answer may come", "                if True:  # the answer may come"),
+    ),
+    mutant(
+        "doubt of a first read kept from who comes next",
+        "runtime/memory/memories.py",
+        DOUBTS,
+        ("            self.stores.doubted.add(key)  # for whoever comes before ours is written\n        if history", "        if history"),
+    ),
+    mutant(
+        "those who were doubted first left out of the Lease for others",
+        "runtime/memory/put_back.py",
+        ("tests/unit/runtime/test_look_back.py",),
+        ("frozenset((*earlier, *sorted(doubted - self._listed))[:DOUBTED_MAX])", "frozenset(sorted(doubted)[:DOUBTED_MAX])"),
     ),
     mutant(
         "status that was put over ours left when the first write fails",

@@ -17,7 +17,7 @@ from staticgroup.kube.outage import Outage
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.memory import put_back
-from staticgroup.runtime.memory.put_back import DOUBTED_MAX, LookBack
+from staticgroup.runtime.memory.put_back import DOUBTED_MAX, WAIT_FOR_S, LookBack
 from staticgroup.runtime.process.streams import ours
 from staticgroup.runtime.stores import Stores
 from staticgroup.runtime.work_queue import Key
@@ -221,3 +221,41 @@ async def test_position_stays_behind_when_there_are_more_doubts_than_are_listed(
         assert (positions, len(listed)) == ({"": since}, DOUBTED_MAX)
         told.stores.doubted.pop()
         assert told.look_back.stored()[0][""] >= last
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+async def test_who_was_doubted_before_the_position_stays_listed_when_there_are_more_doubts_than_are_listed(is_taken_over: bool) -> None:
+    """Nothing that is told again from the position shows them."""
+    async with telling() as told:
+        since = told.put("d2")
+        earlier = frozenset(("shop", f"z{n:03}") for n in range(DOUBTED_MAX - 1))
+        told.stores.group_uids |= dict.fromkeys(earlier, "uid")
+        assert await told.doubted({"": since}, earlier=earlier) == earlier
+        if not is_taken_over:
+            assert told.look_back.stored()[1] == earlier
+        told.stores.doubted |= {("shop", f"a{n:03}") for n in range(10)}
+        positions, listed = told.look_back.stored()
+        assert (positions, len(listed)) == ({"": since}, DOUBTED_MAX)
+        assert earlier <= listed
+
+
+async def test_what_cannot_be_looked_at_for_five_minutes_is_doubted(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is removed while it waits, and no status says why: for a person on call there is only the log, then the status."""
+    async with telling() as told:
+        since = told.put("d2")
+        told.put("d2", labels={"seen-by": "argo"})
+        await told.streams[0].refresh()
+        told.server.failing["watch", RESOURCE] = [403] * 1000
+        assert await told.doubted({"": since}) == {("shop", "orders")}
+        assert WAIT_FOR_S <= sum(told.slept) <= WAIT_FOR_S + 2
+        assert [r.getMessage() for r in caplog.records].count("waiting for what was written to StaticGroups meanwhile") == 1
+
+
+async def test_no_answer_in_between_is_no_sign_that_the_events_are_gone() -> None:
+    """Whoever answered 410 before is asked anew, and others with him, for as long as after the first one."""
+    async with telling() as told:
+        since = told.put("d2")
+        told.put("d2", labels={"seen-by": "argo"})
+        await told.streams[0].refresh()
+        told.server.failing["watch", RESOURCE] = [410, *[503] * 20, 410, 410]
+        assert await told.doubted({"": since}) == set()

@@ -20,6 +20,8 @@ Workload = tuple[str, str]
 SINCE_MAX: Final = 4
 """Most earlier epochs that an epoch goes on from. StaticGroups follow in their statuses within seconds, so one is the usual
 number; it is the newest that are kept."""
+VOID_MAX: Final = 64
+"""Most workloads for which an earlier epoch ends; one that ends for more is not kept, or the Lease, which holds them, would grow too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,5 +133,5 @@ def continued(
     ----------
     since: what `epoch` went on from itself. blind: for whom it ends; earlier epochs end for them too.
     """
-    kept = {earlier: void | blind for earlier, void in since.items()} | {epoch: blind}
+    kept = {earlier: void | blind for earlier, void in since.items() if len(void | blind) <= VOID_MAX} | {epoch: blind}
     return dict(list(kept.items())[-SINCE_MAX:])

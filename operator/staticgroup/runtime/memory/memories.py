@@ -58,6 +58,7 @@ class Memory:
     ----------
     spec: as of the last round; None before the first.
     sent: the status whose write is under way; None while none is.
+    unanswered: digest of the history in the last status that was sent and may have been taken without an answer; "" for none.
     status: as this process wrote it last, or first read it.
     shown: the status that the API server has, as it was last read from there; it may lack what an older CRD prunes.
     resource_version: of the object with that status.
@@ -90,6 +91,7 @@ class Memory:
     resource_version: str
     spec: StaticGroupSpec | None = None
     sent: StaticGroupStatus | None = None
+    unanswered: str = ""
     is_unsure: bool = False
     is_theirs: bool = False
     is_owner: bool = False
@@ -202,6 +204,7 @@ class Memories:
         if is_doubted:
             log.warning("the history in the status is not known to be the operator's own", extra={"key": "/".join(key)})
             history = replace(history, continuity=None)
+            self.stores.doubted.add(key)  # for whoever comes before ours is written
         if history.injected is None and (inherited := self.estates.inherit(read)) is not None:
             history, others = inherited
         memory = self._by_key[key] = Memory(
@@ -237,6 +240,20 @@ class Memories:
         _share(memory, group.status)
         return False
 
+    def is_put_over(self, key: Key) -> bool:
+        """Tell whether the watch shows a newer status than this process knows that tells another history than what it has sent."""
+        memory, group = self._by_key.get(key), self.stores.groups.get(key)
+        if not self.is_overwritten(key) or memory is None or group is None:
+            return False
+        return not memory.unanswered or _digest_in(group.status) != memory.unanswered
+
+    def has_written(self, key: Key, digest: str) -> bool:
+        """Tell whether the history with a digest is the last that this process has written or sent."""
+        memory = self._by_key.get(key)
+        if memory is None or not digest:
+            return False
+        return digest in (memory.unanswered, _digest_in(memory.sent), "" if memory.is_theirs else _digest_in(memory.shown))
+
     def is_disowned(self, key: Key) -> bool:
         """Tell whether somebody has cleared who wrote the status that this process knows, so that the next process would not believe it."""
         memory, group = self._by_key.get(key), self.stores.groups.get(key)
@@ -267,7 +284,8 @@ class Memories:
         self.pods.merge(ledger_from(key[0], read.status, memory.uid, timeline=self.pods.timeline))
         theirs = history_from(read.status, memory.uid).continuity
         memory.history = replace(memory.history, continuity=with_spans_of(memory.history.continuity, theirs))
-        self.stores.doubted.add(key)  # for whoever comes before ours is written
+        if not memory.unanswered or _digest_in(read.status) != memory.unanswered:
+            self.stores.doubted.add(key)  # for whoever comes before ours is written
         memory.shown, memory.is_unsure, memory.is_theirs = read.status, True, True  # so that ours is written, whatever it says
         return False
 
@@ -320,16 +338,18 @@ class Memories:
             if not isinstance(answer, KubeProblem):
                 written = StaticGroup.from_wire(answer)
                 memory.status, memory.shown, memory.is_unsure = stamped, _one_of(stamped, written.status), False
-                memory.is_theirs = False
+                memory.is_theirs, memory.unanswered = False, ""
                 memory.is_owner = has_history(answer) and not is_put_back(answer)
                 memory.resource_version = written.metadata.resource_version
-                self.stores.doubted.discard(key)
+                if not self.is_overwritten(key):  # the answer may come later than the news of what was put over it
+                    self.stores.doubted.discard(key)
                 self.metrics.status_writes.inc()
                 if memory.refusal is not None:
                     log.info("the status is taken again", extra={"key": "/".join(key)})
                     memory.refusal = None
                 return True
             if answer.kind is not KubeProblemKind.CONFLICT:
+                memory.unanswered = _digest_in(stamped)
                 self._not_written(key, memory, answer, was_unsure=was_unsure)
                 return False
             await asyncio.sleep(pause_s)
@@ -388,6 +408,11 @@ def _share(memory: Memory, status: StaticGroupStatus | None) -> None:
 def _one_of(known: StaticGroupStatus | None, other: StaticGroupStatus | None) -> StaticGroupStatus | None:
     """Return the one that is kept already where both are equal, because each costs several KiB, and the other one where they are not."""
     return known if known == other else other
+
+
+def _digest_in(status: StaticGroupStatus | None) -> str:
+    """Return the digest of the history in a status; "" where it tells none."""
+    return status.continuity.digest or "" if status is not None and status.continuity is not None else ""
 
 
 def _is_newer(seen: str, known: str) -> bool:

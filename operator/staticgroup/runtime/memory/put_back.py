@@ -5,8 +5,8 @@ says that the operator wrote its history. Only the version in between names the 
 the Lease carries how far StaticGroups have been looked at, as it does for pods, and whoever takes it over has the events
 since told again before its first round. Nothing is asked where no StaticGroup is newer than that, and nothing is kept but names.
 
-Where no API server has these events any more (410), every history that is in an object which was written since is doubted: it may
-have been an edit of the spec, and nobody can tell. What is doubted stays so over restarts, until the operator has written
+Where no API server has these events any more (410), or tells them within five minutes, every history that is in an object which was
+written since is doubted: it may have been an edit of the spec, and nobody can tell. What is doubted stays so over restarts, until the operator has written
 over it.
 
 Source: Kubernetes API concepts (resourceVersion, watch, 410 Gone); resourceVersions of one resource compare (KEP-5504).
@@ -35,6 +35,8 @@ SERVER_TIMEOUT_S: Final = 60
 ASK_EVERY_S: Final = 1.0
 ASK_FOR_S: Final = 10.0
 """Behind one address there may be several API servers, and one that was not restarted has the events that another one lacks."""
+WAIT_FOR_S: Final = 300.0
+"""Nothing is removed meanwhile, and no status can say why. After that nobody can tell either, as after a 410."""
 DOUBTED_MAX: Final = 200
 """More are not listed with the Lease; the position stays behind them instead."""
 
@@ -58,12 +60,17 @@ class LookBack:
         self._clock_s = clock_s
         self._sleep = sleep
         self._positions: dict[str, int] = {}
+        self._listed: frozenset[Key] = frozenset()
 
     def stored(self) -> tuple[dict[str, int], frozenset[Key]]:
         """Return what the Lease may say: a position for each scope, and which StaticGroups are doubted."""
-        if len(self._stores.doubted) <= DOUBTED_MAX:
+        doubted = self._stores.doubted
+        if len(doubted) <= DOUBTED_MAX:
             self._positions = {s.scope: s.position for s in self._streams if s.position}
-        return self._positions, frozenset(sorted(self._stores.doubted)[:DOUBTED_MAX])
+            self._listed = frozenset(doubted)
+        # Those of before the position stay listed: nothing that is told again from there shows them.
+        earlier = sorted(doubted & self._listed)
+        return self._positions, frozenset((*earlier, *sorted(doubted - self._listed))[:DOUBTED_MAX])
 
     async def begin(self, stored: Continuity | None) -> None:
         """Find which histories were put back since the last holder of the Lease looked, asking until that is known.
@@ -78,6 +85,7 @@ class LookBack:
         """
         known = stored.groups if stored is not None else {}
         self._stores.doubted = {key for key in (stored.doubted if stored is not None else ()) if key in self._stores.group_uids}
+        self._listed = frozenset(self._stores.doubted)
         self._positions = {s.scope: known.get(s.scope, known.get("", s.position)) for s in self._streams}
         reached = {scope: position for scope, position in self._positions.items() if scope in known or "" in known}
         # What came in while another scope was asked about is looked at as well, up to the moment at which rounds begin.
@@ -102,7 +110,7 @@ class LookBack:
 
     async def _reach(self, scope: str, position: int) -> int:
         """Look at every event after a position, up to the newest object of a scope, and return how far that is."""
-        replay, gone_since_s, told = _Replay(position), None, ""
+        replay, began_s, gone_since_s, told = _Replay(position), self._clock_s(), None, ""
         while True:
             try:
                 problem = await self._watch(scope, replay)
@@ -111,11 +119,11 @@ class LookBack:
             if problem is None:
                 self._stores.doubted |= replay.put_back.keys()
                 return replay.position
-            if problem == KubeProblemKind.GONE:
-                gone_since_s = self._clock_s() if gone_since_s is None else gone_since_s
-                if self._clock_s() - gone_since_s >= ASK_FOR_S:
-                    self._stores.doubted |= replay.put_back.keys() | self._newer(scope, replay.position)
-                    return self._newest().get(scope, replay.position)
+            now_s = self._clock_s()
+            gone_since_s = None if problem != KubeProblemKind.GONE else now_s if gone_since_s is None else gone_since_s
+            if now_s - began_s >= WAIT_FOR_S or (gone_since_s is not None and now_s - gone_since_s >= ASK_FOR_S):
+                self._stores.doubted |= replay.put_back.keys() | self._newer(scope, replay.position)
+                return self._newest().get(scope, replay.position)
             if problem != told:
                 told = problem
                 log.warning("waiting for what was written to StaticGroups meanwhile", extra={"scope": scope, "problem": problem})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from staticgroup.kube.pods.behind import BEHIND_MAX
-from staticgroup.kube.pods.continuity import SINCE_MAX, Continuity, continued
+from staticgroup.kube.pods.continuity import SINCE_MAX, VOID_MAX, Continuity, Workload, continued
 
 WEB, BILL = ("shop", "web"), ("bills", "bill")
 
@@ -126,3 +126,12 @@ def test_what_is_written_is_read(
 ) -> None:
     stored = Continuity(epoch="e1", resource_versions=positions, behind=behind, since=since)
     assert Continuity.from_json(stored.to_json()) == stored
+
+
+def test_an_earlier_epoch_that_ends_for_more_workloads_than_the_lease_has_room_for_is_not_gone_on_from() -> None:
+    """An annotation has 256 KiB with all others; a refused Lease would stop everything."""
+    def some(first: int, count: int) -> frozenset[Workload]:
+        return frozenset((f"team-{n}", "web") for n in range(first, first + count))
+
+    assert continued({"e1": some(0, 40)}, "e2", some(40, VOID_MAX - 40)) == {"e1": some(0, VOID_MAX), "e2": some(40, VOID_MAX - 40)}
+    assert continued({"e1": some(0, 41)}, "e2", some(41, VOID_MAX - 40)) == {"e2": some(41, VOID_MAX - 40)}

@@ -1,0 +1,95 @@
+"""What was put back and is doubted stays so until the operator has written over just that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from simulation.test_put_back import end_all, judged, nobody_is_removed, put_whole, zombie
+from simulator.faults.memory import MANY, WRITES_A_STATUS, write_status
+from simulator.kubernetes.objects import LEASES, STATIC_GROUPS
+from simulator.world.teams import GROUP, NAMESPACE
+from simulator.world.world import SYSTEM, RunningOperator, World
+
+
+def test_answer_to_a_write_that_came_before_what_was_put_back_ends_no_doubt() -> None:
+    """The write lands, a backup's status is put over it and told, and only then the write is answered; reads are refused for a while."""
+
+    async def test(world: World) -> None:
+        older = await zombie(world)
+        (holder,) = world.living
+        transport, came = holder.transport, []
+        deliver = transport._reach_client
+
+        def late(request: Any, answer: Any) -> None:
+            if (request.verb, request.label) != WRITES_A_STATUS[0] or came:
+                deliver(request, answer)
+                return
+            came.append(request)
+            write_status(world, older["status"])
+            transport.link.faults.refusals[WRITES_A_STATUS[1]] = [503] * MANY
+            world.loop.world_call_later(3.0, deliver, request, answer)
+
+        transport._reach_client = late  # type: ignore[method-assign]
+        world.users.edit_group(NAMESPACE, GROUP, {"removal": {"maxPercentOfGroup": 71}})
+        await world.until(lambda: came, 60, "it has written")
+        await asyncio.sleep(10)
+        world.crash_operator(holder)
+        put_whole(world, older)
+        world.restart_operator(holder.name)
+        await nobody_is_removed(world)
+
+    judged(test)
+
+
+def refuse_writes(running: RunningOperator) -> None:
+    running.transport.link.faults.refusals[WRITES_A_STATUS[0]] = [503] * MANY
+
+
+def test_doubt_of_a_first_read_is_told_to_the_successor_though_the_watch_lagged() -> None:
+    async def test(world: World) -> None:
+        older = await zombie(world)
+        (name,) = end_all(world)
+        world.server.deny("operator", ("get",), STATIC_GROUPS)
+        world.restart_operator(name)
+        (running,) = world.living
+        await world.until(lambda: running.operator.is_active, 60, "it is active")
+        await asyncio.sleep(2)
+        running.transport.link.faults.watch_delay_s = 20.0
+        refuse_writes(running)
+        write_status(world, older["status"])
+        world.server.allow("operator", ("get",), STATIC_GROUPS)
+        await asyncio.sleep(40)
+        world.crash_operator(running)
+        put_whole(world, older)
+        world.restart_operator(name)
+        await nobody_is_removed(world)
+
+    judged(test)
+
+
+def test_doubt_of_a_first_read_is_told_to_the_successor_after_an_upgrade() -> None:
+    """The Lease of an earlier release tells no position of StaticGroups; the whole object comes when that is told."""
+
+    async def test(world: World) -> None:
+        older = await zombie(world)
+        (name,) = end_all(world)
+        lease = world.server.get(LEASES, SYSTEM, "staticgroup-operator")
+        assert lease is not None
+        annotations = dict(lease["metadata"]["annotations"])
+        told = json.loads(annotations["staticgroup.io/watch-position"])
+        told.pop("staticGroups")
+        annotations["staticgroup.io/watch-position"] = json.dumps(told)
+        world.server.update(LEASES, lease | {"metadata": lease["metadata"] | {"annotations": annotations}})
+        write_status(world, older["status"])
+        world.on_start.append(refuse_writes)
+        world.restart_operator(name)
+        await asyncio.sleep(40)
+        end_all(world)
+        world.on_start.remove(refuse_writes)
+        put_whole(world, older)
+        world.restart_operator(name)
+        await nobody_is_removed(world)
+
+    judged(test)

@@ -1,0 +1,158 @@
+"""What happens every day makes nobody doubt a history that the operator has written itself."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+
+from simulation.test_put_back import judged, present
+from simulator.faults.control_plane import api_server_is_away
+from simulator.faults.memory import WRITES_A_STATUS
+from simulator.kubernetes.objects import STATIC_GROUPS
+from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD
+from simulator.world.world import World
+
+
+def blind(world: World) -> list[Any]:
+    return world.status["continuity"].get("blind", [])
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+@pytest.mark.parametrize("is_writing", [False, True])
+def test_an_api_server_that_restarts_right_after_a_status_write_makes_nobody_doubt(standbys: int, is_writing: bool) -> None:
+    async def test(world: World) -> None:
+        for _ in range(standbys):
+            world.restart_operator("operator-b")
+        await asyncio.sleep(60)
+        holder = world.leader()
+        assert holder is not None
+        written: list[str] = []
+        heal: list[Any] = []
+        deliver = holder.transport._reach_client
+
+        def landed(request: Any, answer: Any) -> None:
+            deliver(request, answer)
+            if (request.verb, request.label) == WRITES_A_STATUS[0] and not written:
+                written.append("yes")
+                world.loop.world_call_later(0.05, lambda: heal.append(api_server_is_away(world, Random(1))))
+
+        if is_writing:
+            holder.transport._reach_client = landed  # type: ignore[method-assign]
+            world.users.edit_group(NAMESPACE, GROUP, {"removal": {"maxPercentOfGroup": 71}})
+            await world.until(lambda: heal, 60, "it has written")
+        else:
+            heal.append(api_server_is_away(world, Random(1)))
+        await asyncio.sleep(15)
+        heal[0]()
+        await asyncio.sleep(60)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(world.is_settled, 120, "the departed members are gone")
+        assert "MemoryLost" not in str(blind(world))
+
+    judged(test)
+
+
+def test_a_write_whose_answer_was_lost_makes_no_successor_doubt() -> None:
+    """The next writes are refused for as long as its writer lives."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(60)
+        (holder,) = world.living
+        link, lost = holder.transport.link, []
+
+        def lose(verb: str, label: str) -> None:
+            if (verb, label) == WRITES_A_STATUS[0] and not lost:
+                lost.append(verb)
+                link.faults.lost_answers = 1
+                world.loop.world_call_later(1.0, lambda: link.faults.refusals.update({WRITES_A_STATUS[0]: [503] * 1000}))
+
+        link.on_request.append(lose)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(lambda: lost, 60, "it has written")
+        await asyncio.sleep(60)
+        assert blind(world) == []
+        world.crash_operator(holder)
+        world.restart_operator(holder.name)
+        await world.until(world.is_settled, 120, "the departed members are gone")
+        await asyncio.sleep(30)
+        assert blind(world) == []
+
+    judged(test)
+
+
+def test_a_standby_that_takes_over_when_the_api_server_restarts_makes_nobody_doubt() -> None:
+    """The holder has told the Lease how far it had looked since its last write."""
+
+    async def test(world: World) -> None:
+        world.restart_operator("operator-b")
+        await asyncio.sleep(60)
+        holder = world.leader()
+        assert holder is not None
+        deliver, heal = holder.transport._reach_client, list[Any]()
+
+        def end() -> None:
+            heal.append(api_server_is_away(world, Random(1)))
+            world.crash_operator(holder)
+
+        def landed(request: Any, answer: Any) -> None:
+            deliver(request, answer)
+            if (request.verb, request.label) == WRITES_A_STATUS[0]:
+                holder.transport._reach_client = deliver  # type: ignore[method-assign]
+                world.loop.world_call_later(3.0, end)
+
+        holder.transport._reach_client = landed  # type: ignore[method-assign]
+        world.users.edit_group(NAMESPACE, GROUP, {"removal": {"maxPercentOfGroup": 71}})
+        await world.until(lambda: heal, 60, "it has written")
+        await asyncio.sleep(15)
+        heal[0]()
+        await asyncio.sleep(90)
+        assert "MemoryLost" not in str(blind(world))
+
+    judged(test)
+
+
+def test_own_write_that_is_first_listed_with_a_spec_that_cannot_be_read_makes_nobody_doubt() -> None:
+    async def test(world: World) -> None:
+        await asyncio.sleep(60)
+        (holder,) = world.living
+        faults = holder.transport.link.faults
+        before = world.status["continuity"]["digest"]
+        faults.watch_delay_s = 0.0
+        written: list[str] = []
+
+        def spoil() -> None:
+            group = present(world)
+            assert group["status"]["continuity"]["digest"] != before
+            world.server._defaulted = lambda resource, obj: obj  # type: ignore[method-assign]  # a CRD of another version
+            world.server.update(STATIC_GROUPS, group | {"spec": group["spec"] | {"protocol": "Nonsense"}})
+            holder.transport.link.break_watches()
+
+        deliver = holder.transport._reach_client
+
+        def landed(request: Any, answer: Any) -> None:
+            deliver(request, answer)
+            if (request.verb, request.label) == WRITES_A_STATUS[0] and not written and world.status["continuity"]["digest"] != before:
+                written.append("yes")
+                world.loop.world_call_later(0.01, spoil)
+
+        def lag(verb: str, label: str) -> None:
+            if (verb, label) == WRITES_A_STATUS[0]:
+                faults.watch_delay_s = 5.0
+
+        holder.transport._reach_client = landed  # type: ignore[method-assign]
+        holder.transport.link.on_request.append(lag)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(lambda: written, 60, "it has written")
+        await asyncio.sleep(5)
+        faults.watch_delay_s = 0.0
+        holder.transport.link.on_request.remove(lag)
+        await asyncio.sleep(30)
+        group = present(world)
+        world.server.update(STATIC_GROUPS, group | {"spec": group["spec"] | {"protocol": "Classic"}})
+        await asyncio.sleep(60)
+        assert blind(world) == []
+
+    judged(test)
