@@ -7,12 +7,15 @@ told, and a person's word must be enough to free it. Truth is the brokers' log, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 import pytest
 
+from staticgroup.kube.translate.owners import is_put_back
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record, spread
@@ -258,6 +261,65 @@ def test_operator_that_was_away_holds_back_only_what_changed_meanwhile(new_play:
            removed_after_anchor_s=spread(took_s), word_to_removed_s=words_s)  # fmt: skip
     assert same.events(GroupEventKind.SESSION_EXPIRED) == []
     assert max(took_s) <= ACKNOWLEDGED_S_MAX
+
+
+@pytest.mark.long
+def test_older_object_that_is_put_back_while_no_operator_runs_is_no_memory(new_play: NewPlay, restored: Stage) -> None:
+    """A restore in place writes the status of a backup and then the whole object, by which the API server names the operator as its writer.
+
+    An edit of the same object in the same way casts no doubt.
+    """
+    game = new_play()
+    with game.watched() as watch:
+        game.start(3, static=SESSION, podManagementPolicy="Parallel")
+        await_settled(game, 3)
+        older = whole(game)
+        game.scale(4)
+        await_settled(game, 4)
+        with nobody(restored):
+            restored.kubectl("label", "ksg", game.name, "-n", game.name, "edited=meanwhile")
+        await_settled(game, 4)
+        assert continuity(game).get("blind", []) == []
+        with nobody(restored):
+            put_back(game, older)
+        until(lambda: blind(game, range(4)) == {0, 1, 2, 3}, deadline_s=90, what="everybody to be in doubt", poll_s=0.3)
+        assert {s["reason"] for s in continuity(game)["blind"]} == {"MemoryLost"}
+        await_injecting(game)
+        known, since_ms = members(game), now_ms()
+        leave(game, watch, 3, waiting={3})
+        holds(lambda: known[3] in game.member_ids().values(), for_s=4, what="member 3 waits for its session")
+        if takes_gap_words(restored):
+            confirm_gaps(game)
+            until(lambda: known[3] in removed(game, since_ms), deadline_s=60, what="3 removed after the word")
+            restored.kubectl("delete", GAP_WORDS, game.name)
+    assert game.events(GroupEventKind.SESSION_EXPIRED) == []
+
+
+def whole(game: Play) -> dict[str, Any]:
+    """Return the StaticGroup with whoever wrote which field of it."""
+    text = game.stage.kubectl("get", "ksg", game.name, "-n", game.name, "-o", "json", "--show-managed-fields")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def put_back(game: Play, older: dict[str, Any]) -> None:
+    """Write an older status, then the older object, each over the version that there is."""
+    for subresource, is_told in (("--subresource=status",), True), ((), False):
+        version = {"resourceVersion": whole(game)["metadata"]["resourceVersion"]}
+        body = older | {"metadata": older["metadata"] | version}
+        game.stage.kubectl("replace", *subresource, "-f", "-", stdin=json.dumps(body))
+        assert is_put_back(whole(game)) == is_told
+    assert whole(game)["status"] == older["status"]
+
+
+@contextmanager
+def nobody(stage: Stage) -> Iterator[None]:
+    """Let no operator run meanwhile."""
+    stage.kubectl("scale", DEPLOYMENT, "-n", SYSTEM, "--replicas=0")
+    until(lambda: not stage.items("pods", SYSTEM), deadline_s=60, what="no operator")
+    yield
+    stage.kubectl("scale", DEPLOYMENT, "-n", SYSTEM, "--replicas=2")
+    stage.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=90s")
 
 
 def leave_one_that_lingers(game: Play, *, lingering: int, at_once: int) -> None:

@@ -256,6 +256,7 @@ class OperatorWorld:
             self.pods.resume_after(before)
         else:
             self.pods.begin_afresh(self.kube.pods.values(), self.kube.resource_version)
+        self.stores.doubted.clear()  # a process has no doubts but those that the Lease tells, and here is none
         self.reconciler = self._new_reconciler()
 
     # what is seen --------------------------------------------------------------------------------------------------
