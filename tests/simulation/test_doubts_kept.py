@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from simulation.test_put_back import end_all, judged, nobody_is_removed, put_whole, zombie
+from simulation.test_put_back import active_before_a_round, end_all, judged, nobody_is_removed, put_whole, zombie
 from simulator.faults.memory import MANY, WRITES_A_STATUS, write_status
 from simulator.kubernetes.objects import LEASES, STATIC_GROUPS
 from simulator.world.teams import GROUP, NAMESPACE
@@ -50,12 +50,7 @@ def refuse_writes(running: RunningOperator) -> None:
 def test_doubt_of_a_first_read_is_told_to_the_successor_though_the_watch_lagged() -> None:
     async def test(world: World) -> None:
         older = await zombie(world)
-        (name,) = end_all(world)
-        world.server.deny("operator", ("get",), STATIC_GROUPS)
-        world.restart_operator(name)
-        (running,) = world.living
-        await world.until(lambda: running.operator.is_active, 60, "it is active")
-        await asyncio.sleep(2)
+        running = await active_before_a_round(world)
         running.transport.link.faults.watch_delay_s = 20.0
         refuse_writes(running)
         write_status(world, older["status"])
@@ -63,7 +58,7 @@ def test_doubt_of_a_first_read_is_told_to_the_successor_though_the_watch_lagged(
         await asyncio.sleep(40)
         world.crash_operator(running)
         put_whole(world, older)
-        world.restart_operator(name)
+        world.restart_operator(running.name)
         await nobody_is_removed(world)
 
     judged(test)

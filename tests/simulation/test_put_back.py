@@ -73,6 +73,17 @@ def end_all(world: World) -> list[str]:
     return names
 
 
+async def active_before_a_round(world: World) -> RunningOperator:
+    """Start the operator anew, active, while it may not read a StaticGroup, so that no round begins."""
+    (name,) = end_all(world)
+    world.server.deny("operator", ("get",), STATIC_GROUPS)
+    world.restart_operator(name)
+    (running,) = world.living
+    await world.until(lambda: running.operator.is_active, 60, "it is active")
+    await asyncio.sleep(2)
+    return running
+
+
 async def nobody_is_removed(world: World) -> None:
     await asyncio.sleep(240)
     assert [str(v) for v in world.violations] == []
@@ -199,12 +210,7 @@ def read(running: RunningOperator) -> None:
 def test_what_is_put_back_between_the_take_over_and_the_first_round_is_no_memory(way: Callable[[RunningOperator], None]) -> None:
     async def test(world: World) -> None:
         older = await zombie(world)
-        (name,) = end_all(world)
-        world.server.deny("operator", ("get",), STATIC_GROUPS)
-        world.restart_operator(name)
-        (running,) = world.living
-        await world.until(lambda: running.operator.is_active, 60, "it is active")
-        await asyncio.sleep(2)
+        running = await active_before_a_round(world)
         way(running)
         put_back(world, older)
         if way is not read:
