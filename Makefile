@@ -111,7 +111,7 @@ bench-pipeline: $(PIPELINE) ## Spark and DuckDB at the same work: make bench-pip
 
 .PHONY: full
 full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks, pages, release
-	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers connect e2e ground pods
+	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers bill connect e2e ground pods
 	$(BIN)/python -m simulator.evidence --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 	$(MAKE) bench-scale SCALE="--groups 10000"

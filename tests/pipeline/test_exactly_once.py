@@ -94,7 +94,7 @@ def test_an_error_after_every_step_and_another_run_come_to_the_same_rows(spark: 
     assert (following.number, following.counts["bronze/events_rows"]) == (1, len(lines) - 60)
 
 
-@pytest.mark.long  # two at the same moment do, in make test
+@pytest.mark.long  # test_lake lets two write at the same moment
 def test_a_second_writer_fails_and_harms_nothing(spark: Any, tmp_path: Path) -> None:
     """Both carry out the same plan; one publishes it, and tables are written once."""
     timelines.write_file(tmp_path / "journal" / "journal-a-00000000.jsonl", history(groups=1, stops=1))
@@ -113,6 +113,7 @@ def test_a_second_writer_fails_and_harms_nothing(spark: Any, tmp_path: Path) -> 
         assert left(lake) == left(whole)
 
 
+@pytest.mark.long  # test_lake lets two write at the same moment
 def test_two_writers_at_the_same_moment_come_to_one_run(spark: Any, tmp_path: Path) -> None:
     """Two threads with everything in common but their plans' names; whoever is late says so, or finds what is there."""
     timelines.write_file(tmp_path / "journal" / "journal-a-00000000.jsonl", history(groups=1, stops=1))

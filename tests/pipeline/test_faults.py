@@ -155,6 +155,7 @@ def named(world: World, table: schemas.Table, group_id: str, cluster: str = "kaf
     return [row for row in world.rows(table) if (row["kafka_cluster_id"], row["group_id"]) == (cluster, group_id)]
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 @pytest.mark.parametrize("group_id", ["orders", "billing"])
 def test_healthy_groups_are_recommended_and_counted_as_without_any_fault(
     healthy: World, faulty: World, group_id: str
@@ -171,6 +172,7 @@ def test_healthy_groups_are_recommended_and_counted_as_without_any_fault(
     assert sorted(days, key=lambda d: d["day_ms"]) == sorted(faulty_days, key=lambda d: d["day_ms"])
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> None:
     assert faulty.state is not None
     assert faulty.state.counts["window_end_ms"] == AS_OF_MS
@@ -180,6 +182,7 @@ def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> 
     assert all(row["down_ms"] < AS_OF_MS for row in far)
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -> None:
     assert faulty.facts is not None
     days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
@@ -188,16 +191,19 @@ def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -
     assert len(named(faulty, schemas.GROUP_DAY, "shares")) == DAYS, "counted all the same"
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 def test_groups_of_brokers_that_were_never_reached_are_nobody_elses(faulty: World) -> None:
     clusters = {row["kafka_cluster_id"] for row in faulty.rows(schemas.RECOMMENDATION) if row["group_id"] == "orders"}
     assert clusters == {"kafka-1", "?k8s-7/shop/orders", "?k8s-8/shop/orders"}
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 def test_a_rebalance_that_two_clusters_told_counts_once(healthy: World, faulty: World) -> None:
     counts = [sum(d["rebalances"] for d in named(world, schemas.GROUP_DAY, "orders")) for world in (healthy, faulty)]
     assert counts[0] == counts[1] > 0
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 def test_a_dead_journal_leaves_what_nobody_saw_blind_and_uncovered(faulty: World) -> None:
     ends = {row["end_kind"] for row in faulty.outages("silent") if row["down_ms"] > BEGIN_MS + 3 * DAY_MS - 600_000}
     assert ends == {"blind"}
@@ -206,6 +212,7 @@ def test_a_dead_journal_leaves_what_nobody_saw_blind_and_uncovered(faulty: World
     assert covered[BEGIN_MS + 5 * DAY_MS] == 0
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 def test_an_operator_whose_namespaces_change_goes_on_telling_of_the_same_group(faulty: World) -> None:
     covered = {d["day_ms"]: d["covered_ms"] for d in named(faulty, schemas.GROUP_DAY, "narrowed")}
     assert [covered[BEGIN_MS + day * DAY_MS] for day in (1, 2, 5, 6)] == [DAY_MS] * 4
@@ -213,12 +220,14 @@ def test_an_operator_whose_namespaces_change_goes_on_telling_of_the_same_group(f
     assert {row["end_kind"] for row in faulty.outages("narrowed")} == {"returned"}
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 def test_silence_without_beats_is_not_watched(faulty: World) -> None:
     (row,) = named(faulty, schemas.RECOMMENDATION, "unwatched")
     assert (row["coverage"], row["goal_ms"]) == (0.0, None)
     assert "LowCoverage" in row["reason_codes"]
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
     assert faulty.state is not None
     assert faulty.state.counts["late_rows"] == 0
@@ -227,6 +236,7 @@ def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
     assert {row["end_kind"] for row in found} == {"returned"}
 
 
+@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
 def test_totals_that_cannot_be_are_named(spark: Any, faulty: World) -> None:
     assert faulty.facts is not None
     days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
@@ -244,6 +254,7 @@ def test_a_folder_that_vanished_is_an_error_with_its_path(spark: Any, tmp_path: 
     assert f"{tmp_path / 'gone'} is not a folder" in capsys.readouterr().err
 
 
+@pytest.mark.long  # a whole run; make test runs one in test_cli
 def test_a_cluster_that_does_not_answer_holds_up_no_other(
     spark: Any, tmp_path: Path, capsys: Any, monkeypatch: Any
 ) -> None:
@@ -259,6 +270,7 @@ def test_a_cluster_that_does_not_answer_holds_up_no_other(
     assert "recommended: " in said
 
 
+@pytest.mark.long  # two runs; other damage is named in make test
 def test_a_file_that_became_shorter_is_named_with_a_way_out(spark: Any, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "journal" / "journal-a-00000000.jsonl"
     timelines.write_file(path, watched(range(1)))

@@ -78,6 +78,7 @@ def test_files_become_tables_and_every_record_has_a_fate(spark: Any, tmp_path: P
     assert blind == [(end_ms, AS_OF_MS)], "a journal that ends is not watched any more"
 
 
+@pytest.mark.long  # test_cli runs again with nothing new
 def test_a_run_takes_only_what_is_new_and_an_idle_one_changes_nothing(spark: Any, tmp_path: Path) -> None:
     lines = history(groups=1)
     journal, lake = tmp_path / "journal", Lake(spark, tmp_path / "lake")
@@ -114,6 +115,7 @@ def test_the_size_of_the_runs_does_not_matter(spark: Any, tmp_path: Path) -> Non
         assert content(pieces, state, table) == content(once, whole, table)
 
 
+@pytest.mark.long  # late facts cross days in make test
 def test_a_later_run_closes_outages_of_days_that_are_past(spark: Any, tmp_path: Path) -> None:
     """An outage belongs to the day on which it began; its row is made again for as long as it is open."""
     journal, lake = tmp_path / "journal", Lake(spark, tmp_path / "lake")
