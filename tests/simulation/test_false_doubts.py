@@ -55,6 +55,39 @@ def test_an_api_server_that_restarts_right_after_a_status_write_makes_nobody_dou
     judged(test)
 
 
+@pytest.mark.parametrize("moment", ["taken", "answered"])
+def test_an_operator_that_is_told_to_end_right_after_a_status_write_leaves_word_of_it(moment: str) -> None:
+    """The next one comes when the API server has forgotten the events since, so that it can only believe the Lease."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(60)
+        (running,) = world.living
+        deliver, ended = running.transport._reach_client, []
+
+        def landed(request: Any, answer: Any) -> None:
+            is_last = (request.verb, request.label) == WRITES_A_STATUS[0] and not ended
+            if is_last:
+                ended.append(running)
+                world.loop.world_call_later(0.0, world.end_operator, running)
+            if not is_last or moment == "answered":
+                deliver(request, answer)
+
+        def forgotten(task: Any) -> None:
+            world.server.compact(STATIC_GROUPS)
+
+        running.transport._reach_client = landed  # type: ignore[method-assign]
+        assert running.main is not None
+        running.main.add_done_callback(forgotten, context=world.loop.world_context)
+        world.users.edit_group(NAMESPACE, GROUP, {"removal": {"maxPercentOfGroup": 71}})
+        await world.until(lambda: ended and not running.is_alive, 60, "it has written and ended")
+        await world.until(world.leader, 60, "the next one holds the Lease")
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(world.is_settled, 120, "the departed members are gone")
+        assert "MemoryLost" not in str(blind(world))
+
+    judged(test)
+
+
 def test_a_write_whose_answer_was_lost_makes_no_successor_doubt() -> None:
     """The next writes are refused for as long as its writer lives."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -28,6 +29,7 @@ class RunningOperator:
     operator: Operator
     transport: ModelTransport
     gateway: ModelKafkaGateway
+    main: asyncio.Task[None] | None = None
     told_to_stop_s: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
     told_to_report_s: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
 

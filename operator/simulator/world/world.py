@@ -212,7 +212,7 @@ class World:
         running.gateway.on_release.append(lambda sent: self._sent_release(running, sent))
         self._trace(name, "operator starts")
         note_orders(running, self.loop)
-        task = running.process.start(running.operator.run())
+        running.main = task = running.process.start(running.operator.run())
         task.add_done_callback(lambda t: self._ended(running, t), context=self.loop.world_context)
         return running
 
@@ -234,6 +234,12 @@ class World:
         """Kill an operator like SIGKILL; `start_operator` brings it back."""
         self._trace(running.name, "operator killed")
         running.process.kill()
+
+    def end_operator(self, running: RunningOperator) -> None:
+        """Tell an operator to end, like SIGTERM; its Deployment starts it again."""
+        self._trace(running.name, "operator told to end")
+        if running.main is not None:
+            running.main.cancel()
 
     @property
     def living(self) -> list[RunningOperator]:

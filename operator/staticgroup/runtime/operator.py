@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from ..api.resources.status import Writer
@@ -28,6 +28,8 @@ from .work_queue import Key
 log = logging.getLogger(__name__)
 
 STARTUP_RETRY_S = 2.0
+WIND_DOWN_S = 0.5
+"""News of an own write takes milliseconds, and a Deployment that rolls waits for as long."""
 
 
 class Operator(Assembly):
@@ -83,8 +85,27 @@ class Operator(Assembly):
                     self.lease.run(on_acquired=lambda: self._lease_acquired(tasks), on_lost=self._lease_lost),
                     name="lease",
                 )
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    await self._wind_down()
         finally:
             await self.kafka.close()
+
+    async def _wind_down(self) -> None:
+        """Cut rounds off, then see their last writes come back, so that the Lease, which is released next, tells of them.
+
+        Notes
+        -----
+        Whoever comes when the API server has forgotten these events, after five minutes, could not tell whose writes they were.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WIND_DOWN_S):
+                if self._term is not None:
+                    self._term.cancel()
+                    await asyncio.wait([self._term])
+                while not self.reconciler.memories.are_seen():  # noqa: ASYNC110 - stores have no event, and this is over in milliseconds
+                    await asyncio.sleep(WIND_DOWN_S / 100)
 
     def _may_write(self) -> bool:
         """True while rounds make sense: none can end well, and each would complain, while the API server is away."""

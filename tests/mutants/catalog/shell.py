@@ -8,6 +8,7 @@ from .suites import (
     CUT,
     DOUBTS,
     FAIRNESS,
+    FALSE_DOUBTS,
     KUBE,
     LOGS,
     OBJECTS,
@@ -205,6 +206,18 @@ SHELL = (
         "runtime/memory/memories.py",
         DOUBTS,
         ("            self.stores.doubted.add(key)  # for whoever comes before ours is written\n        if history", "        if history"),
+    ),
+    mutant(
+        "Lease given up before the last writes came back",
+        "runtime/operator.py",
+        FALSE_DOUBTS,
+        ("                    await self._wind_down()\n", "                    pass\n"),
+    ),
+    mutant(
+        "write that was cut off not waited for",
+        "runtime/memory/memories.py",
+        FALSE_DOUBTS,
+        ("                memory.unanswered = _digest_in(stamped)\n                raise\n", "                raise\n"),
     ),
     mutant(
         "those who were doubted first left out of the Lease for others",

@@ -69,6 +69,7 @@ ODD = (
     "tests/unit/kube/pods/test_odd_watches.py",
 )
 PUT_BACK = ("tests/simulation/test_put_back.py",)
+FALSE_DOUBTS = ("tests/simulation/test_false_doubts.py",)
 DOUBTS = ("tests/simulation/test_doubts_kept.py",)
 BY_HAND = ("tests/unit/runtime/test_ids_by_hand.py",)
 BLIND_SINCE = ("tests/unit/core/test_continuity.py",)

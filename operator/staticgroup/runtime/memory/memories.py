@@ -254,6 +254,16 @@ class Memories:
             return False
         return digest in (memory.unanswered, _digest_in(memory.sent), "" if memory.is_theirs else _digest_in(memory.shown))
 
+    def are_seen(self) -> bool:
+        """Tell whether the watch has shown whatever this process has written, and what it has sent without an answer."""
+        return all(self._is_seen(key, memory) for key, memory in self._by_key.items() if key in self.stores.groups)
+
+    def _is_seen(self, key: Key, memory: Memory) -> bool:
+        shown = self.stores.groups[key].metadata.resource_version
+        if memory.unanswered:
+            return _is_newer(shown, memory.resource_version) and self.stores.histories.get(key, (0, ""))[1] == memory.unanswered
+        return not _is_newer(memory.resource_version, shown)
+
     def is_disowned(self, key: Key) -> bool:
         """Tell whether somebody has cleared who wrote the status that this process knows, so that the next process would not believe it."""
         memory, group = self._by_key.get(key), self.stores.groups.get(key)
@@ -333,6 +343,9 @@ class Memories:
                     stamped.to_wire(),
                     resource_version=memory.resource_version,
                 )
+            except asyncio.CancelledError:
+                memory.unanswered = _digest_in(stamped)
+                raise
             finally:
                 memory.sent = None
             if not isinstance(answer, KubeProblem):
