@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -130,7 +131,7 @@ def exiting(name: str, status: int, *, code: str = "") -> Suite:
 
 def test_nothing_more_begins_after_a_failure(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "CORES", 1)
-    done = run_beside_each_other([exiting("first", 0), exiting("second", 3), exiting("third", 0)])
+    done = run_beside_each_other([exiting("first", 0), exiting("second", 3), exiting("third", 0)], Event())
     assert [(ran.suite.name, ran.status) for ran in done] == [("first", 0), ("second", 3)]
     shown = capfd.readouterr().out
     assert "second speaks" in shown
@@ -181,25 +182,33 @@ def test_spare_suites_and_what_they_start_run_only_when_nobody_else_wants_a_core
     assert re.search(r"policy: SCHED_OTHER\n.*\nalone speaks", shown)
 
 
-@pytest.mark.parametrize("failing", ["alone", "spare"])
-def test_after_a_failure_on_either_side_only_the_ground_is_taken_away(
+@pytest.mark.parametrize("failing", ["beside", "alone", "spare"])
+def test_after_a_failure_anywhere_only_the_ground_is_taken_away_where_it_may_be_there(
     failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other side's first suite ends only once the failed one's process was waited for."""
+    """What runs on the rest of the machine is ended; what has it to itself ends by itself."""
     monkeypatch.setattr(running, "CORES", 1)
-    pid_file = str(tmp_path / "pid")
-    first = exiting(failing, 3, code=f"import os, pathlib; pathlib.Path({pid_file!r}).write_text(str(os.getpid()) + ' ')")
-    waits = (
-        f"import pathlib, time\nfile = pathlib.Path({pid_file!r})\n"
-        "while not file.exists() or not file.read_text().endswith(' '): time.sleep(0.01)\n"
-        "while pathlib.Path('/proc', file.read_text().strip()).exists(): time.sleep(0.01)"
-    )
-    other = exiting("other", 0, code=waits)
-    ground = exiting(ALWAYS, 0)
-    never = exiting("never", 0)
-    if failing == "alone":
-        order = Order(beside=(), alone=(first, never, ground), spare=(other, never))
-    else:
-        order = Order(beside=(), alone=(other, never, ground), spare=(first, never))
+    flag = str(tmp_path / "other runs")
+    waits = f"import pathlib, time\nwhile not pathlib.Path({flag!r}).exists(): time.sleep(0.01)"
+    first = exiting(failing, 3, code=waits)
+    ends = "time.sleep(600)" if failing != "spare" else "time.sleep(0.5)"
+    other = exiting("other", 0, code=f"import pathlib, time\npathlib.Path({flag!r}).touch()\n{ends}")
+    ground, never = exiting(ALWAYS, 0), exiting("never", 0)
+    order = {
+        "beside": Order(beside=(first, never), alone=(never, ground), spare=(other, never)),
+        "alone": Order(beside=(), alone=(first, never, ground), spare=(other, never)),
+        "spare": Order(beside=(), alone=(other, never, ground), spare=(first, never)),
+    }[failing]
     ran = {r.suite.name: r.status for r in run_in_order(order)}
-    assert ran == {failing: 3, "other": 0, ALWAYS: 0}
+    assert ran == {
+        "beside": {"beside": 3}, "alone": {"alone": 3, ALWAYS: 0}, "spare": {"spare": 3, "other": 0, ALWAYS: 0},
+    }[failing]  # fmt: skip
+
+
+def test_what_takes_the_rest_of_the_machine_begins_with_the_first(tmp_path: Path) -> None:
+    """Suites that have a cluster wait for it much, two at a time or not."""
+    flag = str(tmp_path / "spare runs")
+    waits = f"import pathlib, time\nwhile not pathlib.Path({flag!r}).exists(): time.sleep(0.01)"
+    spare = exiting("spare", 0, code=f"import pathlib\npathlib.Path({flag!r}).touch()")
+    done = run_in_order(Order(beside=(exiting("beside", 0, code=waits),), alone=(), spare=(spare,)))
+    assert [(ran.suite.name, ran.status) for ran in done] == [("beside", 0), ("spare", 0)]

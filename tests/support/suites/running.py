@@ -1,12 +1,13 @@
 """Runs suites in their order, and keeps of each how it ended, how long it took and what it complained about.
 
-No suite begins once one has failed, but for the one that takes the ground away.
+No suite begins once one has failed, but for the one that takes the ground away, and what runs on the rest of the machine is told to end.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import threading
@@ -37,7 +38,8 @@ def start(suite: Suite, output: IO[bytes] | None = None, *, is_idle: bool = Fals
     """
     paths = os.pathsep.join(str(REPOSITORY / each) for each in ("operator", "tests"))
     environment = {**os.environ, "PYTHONPATH": paths, "E2E_CLUSTER": E2E_CLUSTER}
-    command = ("chrt", "--idle", "0", *suite.command) if is_idle else suite.command
+    # It can be ended as by Ctrl-C, also where a shell in the background has that ignored.
+    command = ("env", "--default-signal=INT", "chrt", "--idle", "0", *suite.command) if is_idle else suite.command
     return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=output)
 
 
@@ -88,9 +90,9 @@ def _complaints(output: IO[bytes], status: int) -> tuple[str, ...]:
     return tuple([line[:200] for line in lines if line.startswith(("E  ", "FAILED ", "ERROR "))] or lines)[-COMPLAINTS:]
 
 
-def run_beside_each_other(suites: Sequence[Suite]) -> list[Ran]:
+def run_beside_each_other(suites: Sequence[Suite], has_failed: threading.Event) -> list[Ran]:
     """Run suites as many at a time as there are cores; begins no more once one has failed."""
-    waiting, has_failed = _queue(suites), threading.Event()
+    waiting = _queue(suites)
     with ThreadPoolExecutor(CORES) as workers:
         lanes = [workers.submit(run_next_ones, waiting, has_failed) for _ in range(CORES)]
         return [ran for lane in lanes for ran in lane.result()]
@@ -101,7 +103,7 @@ def run_next_ones(waiting: SimpleQueue[Suite], has_failed: threading.Event, *, a
 
     Parameters
     ----------
-    are_idle: they take what others leave of the machine.
+    are_idle: they take what others leave of the machine, and do not hold up the word that one has failed.
     """
     done: list[Ran] = []
     while not has_failed.is_set():
@@ -111,7 +113,10 @@ def run_next_ones(waiting: SimpleQueue[Suite], has_failed: threading.Event, *, a
             break
         began_s = time.monotonic()
         with tempfile.TemporaryFile() as output:
-            status = start(suite, output, is_idle=are_idle).wait()
+            process = start(suite, output, is_idle=are_idle)
+            status = _ended(process, has_failed) if are_idle else process.wait()
+            if status is None:
+                break
             seconds = time.monotonic() - began_s
             if status:
                 has_failed.set()
@@ -121,6 +126,16 @@ def run_next_ones(waiting: SimpleQueue[Suite], has_failed: threading.Event, *, a
                 print(flush=True)
             done.append(Ran(suite, status, seconds, _complaints(output, status)))
     return done
+
+
+def _ended(process: subprocess.Popen[bytes], has_failed: threading.Event) -> int | None:
+    """Wait for a process, or end it as Ctrl-C does once something has failed; returns its status, None when it was ended."""
+    while process.poll() is None:
+        if has_failed.wait(0.2):
+            process.send_signal(signal.SIGINT)  # so that a suite takes its brokers with it
+            process.wait()
+            return None
+    return process.returncode
 
 
 def _queue(suites: Sequence[Suite]) -> SimpleQueue[Suite]:
@@ -136,15 +151,15 @@ def _announce(suite: Suite) -> None:
 
 def run_in_order(order: Order) -> list[Ran]:
     """Run suites; begins no more at the first failure, except for what takes the ground away."""
-    done, has_failed = run_beside_each_other(order.beside), threading.Event()
-    if any(ran.status for ran in done):
-        return done
-    waiting = _queue(order.spare)
+    waiting, has_failed = _queue(order.spare), threading.Event()
     with ThreadPoolExecutor(CORES) as workers:
         spare = [workers.submit(run_next_ones, waiting, has_failed, are_idle=True) for _ in range(CORES)]
+        done = run_beside_each_other(order.beside, has_failed)
+        has_ground = False
         for suite in order.alone:
-            if has_failed.is_set() and suite.name != ALWAYS:
+            if has_failed.is_set() and not (suite.name == ALWAYS and has_ground):
                 continue
+            has_ground = True
             ran = run_alone(suite)
             done.append(ran)
             if ran.status:

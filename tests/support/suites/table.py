@@ -1,7 +1,7 @@
 """The suites of `make check`, `make e2e`, `make test` and the like: what runs, in which order, and in what time.
 
 One table says it all. Suites that keep one core busy come first, two at a time; after them each has the machine to itself,
-since most of those measure times or run a cluster. What those leave of it, for they wait much, goes to suites that only
+since most of those measure times or run a cluster. What all of those leave of it, for they wait much, goes to suites that only
 compute: the system runs them when nobody else wants a core. With LONG_DRILLS=1 nothing is left out: `make full`.
 """
 
@@ -34,8 +34,8 @@ class Suite:
     ----------
     budget_s: seconds on two cores, builds cached.
     one_core: keeps one core busy and measures no time, so another one runs beside it; its output follows its end.
-    spare: computes and has no deadline, so it takes what suites that have the machine to themselves leave of it; where there
-        are none, it is as the others are.
+    spare: computes and has no deadline, so it takes what other suites leave of the machine; where none has it to itself, it is as
+        the others are.
     """
 
     name: str
@@ -244,7 +244,7 @@ class Order:
 
     Parameters
     ----------
-    beside: first, as many at a time as there are cores. alone: then, one after the other. spare: meanwhile, when nobody else wants a core.
+    beside: first, as many at a time as there are cores. alone: then, one after the other. spare: all the while, when nobody else wants a core.
     """
 
     beside: tuple[Suite, ...]
