@@ -153,6 +153,25 @@ def test_a_holder_that_cannot_write_over_it_before_it_is_killed_tells_its_succes
     judged(test)
 
 
+def test_what_is_put_back_while_a_holder_that_was_told_to_end_waits_for_its_last_writes_is_no_memory() -> None:
+    """No round runs any more, and the position that it leaves in the Lease has passed what was put back."""
+
+    async def test(world: World) -> None:
+        older = await zombie(world)
+        (holder,) = world.living
+        holder.transport.link.faults.refusals[WRITES_A_STATUS[0]] = [503] * MANY
+        world.users.edit_group(NAMESPACE, GROUP, {"removal": {"maxPercentOfGroup": 71}})
+        await asyncio.sleep(2)
+        world.end_operator(holder)
+        await asyncio.sleep(0.1)
+        assert holder.is_alive
+        put_back(world, older)
+        await world.until(lambda: not holder.is_alive, 2, "it has ended")
+        await nobody_is_removed(world)
+
+    judged(test)
+
+
 @pytest.mark.parametrize("history", [has_history, is_compacted])
 def test_what_is_doubted_stays_so_when_its_finder_is_killed_before_it_has_written(history: Break) -> None:
     def refuse(running: RunningOperator) -> None:

@@ -68,13 +68,14 @@ class Assembly(ABC):
     Attributes
     ----------
     is_active: True while rounds may begin here.
+    has_taken_over: True from then on until the Lease is lost, also when rounds have ended: the Lease tells how far this replica has looked.
     """
 
     def __init__(
         self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
         kafka: KafkaGateway | None = None, journal_sinks: Sequence[Sink] | None = None,
     ) -> None:
-        self.is_active = False
+        self.is_active = self.has_taken_over = False
         self._resumed_timeline = ""
         self.settings = settings
         self.sources = sources = sources or Sources()

@@ -35,9 +35,11 @@ class Parts(Protocol):
     Attributes
     ----------
     is_active: True while rounds may begin here.
+    has_taken_over: True from then on until the Lease is lost, also when rounds have ended.
     """
 
     is_active: bool
+    has_taken_over: bool
     metrics: Metrics
     stores: Stores
     nodes: NodeStore
@@ -92,14 +94,14 @@ class Listener:
         self.look_at_all((neighbours | self._neighbours(key)) - {key})
 
     def _is_put_over(self, key: Key, digest: str) -> bool:
-        """Tell whether the watch shows a history that this replica, while it is active, has not written.
+        """Tell whether the watch shows a history that this replica, once it has taken over, has not written.
 
         Parameters
         ----------
         digest: of the history that was known before.
         """
         memories = self._parts.reconciler.memories
-        if not self._parts.is_active:
+        if not self._parts.has_taken_over:
             return False
         if memories.known(key) is not None and key in self._stores.groups:
             return memories.is_put_over(key)

@@ -49,7 +49,6 @@ class Operator(Assembly):
         super().__init__(settings, transport, sources=sources, kafka=kafka, journal_sinks=journal_sinks)
         self.reached = asyncio.Event()
         """Set once the API server has answered."""
-        self._has_merged = False
         self._looked: tuple[Holding, dict[str, int], frozenset[Key]] | None = None
         """Under which holding of the Lease rounds ran last, and how far StaticGroups were looked at when it was lost."""
         self._term: asyncio.Task[None] | None = None
@@ -122,7 +121,7 @@ class Operator(Assembly):
         -----
         When the process ends, rounds are cut off first, and then the Lease is released with the last position.
         """
-        found = self.pods.continuity() if self._has_merged else None
+        found = self.pods.continuity() if self.has_taken_over else None
         if found is None:
             return None
         groups, doubted = self.look_back.stored()
@@ -137,7 +136,7 @@ class Operator(Assembly):
         log.warning("lease lost, standing by", extra={"identity": self.settings.identity})
         if self.is_active and (held := self.lease.holding) is not None:
             self._looked = held, *self.look_back.stored()
-        self.is_active = self._has_merged = False
+        self.is_active = self.has_taken_over = False
         if self._term is not None:
             self._term.cancel()
 
@@ -186,7 +185,7 @@ class Operator(Assembly):
         self.queue, self.connection_queue = self._queues()
         self.queue.start()
         self.connection_queue.start()
-        self.is_active = self._has_merged = True
+        self.is_active = self.has_taken_over = True
         self.listener.look_at_everything()
 
     def _looked_since(self, stored: Continuity | None) -> Continuity | None:

@@ -214,6 +214,12 @@ SHELL = (
         ("                    await self._wind_down()\n", "                    pass\n"),
     ),
     mutant(
+        "history that was put back after the last round believed",
+        "runtime/listener.py",
+        PUT_BACK,
+        ("if not self._parts.has_taken_over:", "if not self._parts.is_active:"),
+    ),
+    mutant(
         "write that was cut off not waited for",
         "runtime/memory/memories.py",
         FALSE_DOUBTS,
@@ -428,6 +434,6 @@ SHELL = (
         "Lease overwritten before its continuity was read",
         "runtime/operator.py",
         PROCESS,
-        ("        self.is_active = self._has_merged = False\n", "        self.is_active = False\n"),
+        ("        self.is_active = self.has_taken_over = False\n", "        self.is_active = False\n"),
     ),
 )
