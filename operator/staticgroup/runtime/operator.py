@@ -103,7 +103,7 @@ class Operator(Assembly):
                 if self._term is not None:
                     self._term.cancel()
                     await asyncio.wait([self._term])
-                while not self.reconciler.memories.are_seen():  # noqa: ASYNC110 - stores have no event, and this is over in milliseconds
+                while self.has_taken_over and not self.reconciler.memories.are_seen():  # noqa: ASYNC110 - over in milliseconds
                     await asyncio.sleep(WIND_DOWN_S / 100)
 
     def _may_write(self) -> bool:
