@@ -299,6 +299,7 @@ def test_a_run_in_the_log_that_cannot_be_read_is_named(spark: Any, tmp_path: Pat
     assert "is no run" in said
 
 
+@pytest.mark.long  # four runs; a run that cannot be read is named in make test
 def test_a_truncated_file_of_a_table_is_named(spark: Any, tmp_path: Path, capsys: Any) -> None:
     """A data file and a commit that end in their middle, as a full disk leaves them."""
     journal = tmp_path / "journal"

@@ -115,7 +115,7 @@ def test_the_size_of_the_runs_does_not_matter(spark: Any, tmp_path: Path) -> Non
         assert content(pieces, state, table) == content(once, whole, table)
 
 
-@pytest.mark.long  # late facts cross days in make test
+@pytest.mark.long  # a run for each of several days
 def test_a_later_run_closes_outages_of_days_that_are_past(spark: Any, tmp_path: Path) -> None:
     """An outage belongs to the day on which it began; its row is made again for as long as it is open."""
     journal, lake = tmp_path / "journal", Lake(spark, tmp_path / "lake")
@@ -209,6 +209,7 @@ def test_a_window_that_ended_early_leaves_nothing_out_of_the_next_one(spark: Any
     assert found == [{"returned": 1}, {"returned": 4}, {"returned": 1, "open": 1}, {"returned": 4}]
 
 
+@pytest.mark.long  # three runs; make test has one, and one that is done again, in test_cli
 def test_a_fact_that_is_too_late_is_counted_and_a_backfill_applies_it(spark: Any, tmp_path: Path) -> None:
     journal, lake = tmp_path / "journal", Lake(spark, tmp_path / "lake")
     source, path = JournalFiles(journal), journal / "journal-a-00000000.jsonl"

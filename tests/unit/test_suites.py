@@ -188,10 +188,14 @@ def test_after_a_failure_anywhere_only_the_ground_is_taken_away_where_it_may_be_
 ) -> None:
     """What runs on the rest of the machine is ended; what has it to itself ends by itself."""
     monkeypatch.setattr(running, "CORES", 1)
-    flag = str(tmp_path / "other runs")
-    waits = f"import pathlib, time\nwhile not pathlib.Path({flag!r}).exists(): time.sleep(0.01)"
-    first = exiting(failing, 3, code=waits)
-    ends = "time.sleep(600)" if failing != "spare" else "time.sleep(0.5)"
+    flag, pid_file = str(tmp_path / "other runs"), str(tmp_path / "pid")
+    waits = f"import os, pathlib, time\nwhile not pathlib.Path({flag!r}).exists(): time.sleep(0.01)"
+    first = exiting(failing, 3, code=f"{waits}\npathlib.Path({pid_file!r}).write_text(str(os.getpid()) + ' ')")
+    ends = "time.sleep(600)" if failing != "spare" else (
+        f"file = pathlib.Path({pid_file!r})\n"
+        "while not file.exists() or not file.read_text().endswith(' '): time.sleep(0.01)\n"
+        "while pathlib.Path('/proc', file.read_text().strip()).exists(): time.sleep(0.01)"
+    )  # fmt: skip
     other = exiting("other", 0, code=f"import pathlib, time\npathlib.Path({flag!r}).touch()\n{ends}")
     ground, never = exiting(ALWAYS, 0), exiting("never", 0)
     order = {

@@ -26,7 +26,7 @@ from fleet_learner.sources.topic import EARLIEST, LATEST, TopicReader, ranges, r
 from staticgroup.api.journal import CoverageBeat, read
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
-from support.long_drills import are_drills_long, by_length
+from support.long_drills import by_length
 from support.scene.figures import record
 from support.scene.play import CONNECTION, Play
 from support.scene.stage import REPOSITORY, Stage
@@ -34,7 +34,7 @@ from support.scene.witnesses import ProcessTable, live_removals
 from support.waiting import until
 from support.workload.process import Program
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
 PROTOCOLS = ("classic", "consumer")
 SESSION_S = 60
@@ -205,8 +205,11 @@ def audited(lived: Lived, tmp_path_factory: pytest.TempPathFactory) -> Audited:
         assert status == 0, said
         return said, {group["group_id"]: group for group in json.loads(file.read_text())["groups"]}
 
-    text, found = audit("steady", f"--from={steady}")
-    return Audited(root=root, text=text, steady=found, whole=audit("whole")[1] if are_drills_long() else {})
+    with ThreadPoolExecutor(2) as threads:
+        from_steady = threads.submit(audit, "steady", f"--from={steady}")
+        from_the_first = threads.submit(audit, "whole")
+        (text, found), (_, whole) = from_steady.result(), from_the_first.result()
+    return Audited(root=root, text=text, steady=found, whole=whole)
 
 
 def fleet_learner(*arguments: str) -> tuple[int, str]:
@@ -259,7 +262,6 @@ def close_together(game: Play, since_ms: int) -> int:
     )
 
 
-@pytest.mark.long  # another job of Spark, for the beginning alone
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_formation_is_told_too(lived: Lived, audited: Audited, protocol: str) -> None:
     found = audited.whole[lived.games[protocol].name]["rebalances"]
