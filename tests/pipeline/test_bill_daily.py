@@ -143,6 +143,10 @@ class Kept:
     log: Log
 
 
+in_spark = pytest.mark.long
+"""Days of a bill in Spark; `make test` holds standstills against a plain loop."""
+
+
 @pytest.fixture(scope="module")
 def kept(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     """Read three days in one run."""
@@ -157,7 +161,7 @@ def summed(into: Lake) -> dict[str, dict[str, Any]]:
     return {row["group_id"]: row.asDict() for row in window.summed(slices).collect()}
 
 
-@pytest.mark.long  # days of a bill in Spark; what one run bills is held against a plain loop in make test
+@in_spark
 def test_every_standstill_is_known(kept: Kept) -> None:
     stood = kept.lake.published(STANDSTILLS, kept.lake.runs.latest()).where("is_interrupted").collect()
     assert {row["group_id"] for row in stood} == {"busy"}
@@ -165,7 +169,7 @@ def test_every_standstill_is_known(kept: Kept) -> None:
     assert all(abs(row["standstill_ms"] - STOOD_MS) <= EVERY_MS for row in stood)
 
 
-@pytest.mark.long  # days of a bill in Spark; what one run bills is held against a plain loop in make test
+@in_spark
 def test_slices_add_up(kept: Kept) -> None:
     bills = summed(kept.lake)
     assert bills["busy"]["rebalances"] == REBALANCES
@@ -193,7 +197,7 @@ def test_days_come_to_what_all_at_once_comes_to(spark: Any, tmp_path: Path) -> N
     assert summed(by_day)["gone"]["commits"] == DAY_MS // EVERY_MS
 
 
-@pytest.mark.long  # days of a bill in Spark; what one run bills is held against a plain loop in make test
+@in_spark
 def test_a_price_is_measured_once_ten_rebalances_were(kept: Kept) -> None:
     assert window.prices(kept.journal, ["kafka-1"], since_ms=T0_MS + 2 * DAY_MS, until_ms=END_MS) == {}
     (price,) = window.prices(kept.journal, ["kafka-1", "never-read"], since_ms=T0_MS, until_ms=END_MS).values()
@@ -201,7 +205,7 @@ def test_a_price_is_measured_once_ten_rebalances_were(kept: Kept) -> None:
     assert price.lower_seconds <= STOOD_MS / 1000 <= price.upper_seconds
 
 
-@pytest.mark.long  # days of a bill in Spark; what one run bills is held against a plain loop in make test
+@in_spark
 def test_what_lies_behind_the_end_of_a_window_is_not_known_yet(kept: Kept) -> None:
     """An end in the past asks what was known then."""
     end_ms = T0_MS + DAY_MS
@@ -213,12 +217,12 @@ def test_what_lies_behind_the_end_of_a_window_is_not_known_yet(kept: Kept) -> No
     assert told["busy"]["covered_to_ms"] <= end_ms
 
 
-@pytest.mark.long  # days of a bill in Spark; what one run bills is held against a plain loop in make test
+@in_spark
 def test_nothing_new_is_no_run(kept: Kept) -> None:
     assert run(kept.lake, kept.log, END_MS) == kept.lake.runs.latest()
 
 
-@pytest.mark.long  # days of a bill in Spark; what one run bills is held against a plain loop in make test
+@in_spark
 def test_another_log_under_the_same_name_is_refused_and_keeps_what_is_known(kept: Kept) -> None:
     before = kept.lake.runs.latest()
     other, shorter = lived(), lived()
@@ -231,7 +235,7 @@ def test_another_log_under_the_same_name_is_refused_and_keeps_what_is_known(kept
     assert kept.lake.runs.unfinished() is None
 
 
-@pytest.mark.long  # days of a bill in Spark; what one run bills is held against a plain loop in make test
+@in_spark
 def test_an_erased_group_is_gone_from_the_bill_and_the_others_stay(kept: Kept) -> None:
     subject = Subject(group=("kafka-1", "busy"))
     gone = erase_bill(kept.lake, [("kafka-1", "busy"), ("kafka-2", "calm")], subject)

@@ -134,6 +134,10 @@ class World:
         return [row.asDict() for row in frame.where(f"group_id = '{group_id}'").collect()]
 
 
+in_worlds = pytest.mark.long
+"""A world is several runs; `make test` asks for facts one by one."""
+
+
 @pytest.fixture(scope="module")
 def healthy(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> World:
     world = World(spark, tmp_path_factory.mktemp("healthy"))
@@ -155,7 +159,7 @@ def named(world: World, table: schemas.Table, group_id: str, cluster: str = "kaf
     return [row for row in world.rows(table) if (row["kafka_cluster_id"], row["group_id"]) == (cluster, group_id)]
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 @pytest.mark.parametrize("group_id", ["orders", "billing"])
 def test_healthy_groups_are_recommended_and_counted_as_without_any_fault(
     healthy: World, faulty: World, group_id: str
@@ -172,7 +176,7 @@ def test_healthy_groups_are_recommended_and_counted_as_without_any_fault(
     assert sorted(days, key=lambda d: d["day_ms"]) == sorted(faulty_days, key=lambda d: d["day_ms"])
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> None:
     assert faulty.state is not None
     assert faulty.state.counts["window_end_ms"] == AS_OF_MS
@@ -182,7 +186,7 @@ def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> 
     assert all(row["down_ms"] < AS_OF_MS for row in far)
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -> None:
     assert faulty.facts is not None
     days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
@@ -191,19 +195,19 @@ def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -
     assert len(named(faulty, schemas.GROUP_DAY, "shares")) == DAYS, "counted all the same"
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 def test_groups_of_brokers_that_were_never_reached_are_nobody_elses(faulty: World) -> None:
     clusters = {row["kafka_cluster_id"] for row in faulty.rows(schemas.RECOMMENDATION) if row["group_id"] == "orders"}
     assert clusters == {"kafka-1", "?k8s-7/shop/orders", "?k8s-8/shop/orders"}
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 def test_a_rebalance_that_two_clusters_told_counts_once(healthy: World, faulty: World) -> None:
     counts = [sum(d["rebalances"] for d in named(world, schemas.GROUP_DAY, "orders")) for world in (healthy, faulty)]
     assert counts[0] == counts[1] > 0
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 def test_a_dead_journal_leaves_what_nobody_saw_blind_and_uncovered(faulty: World) -> None:
     ends = {row["end_kind"] for row in faulty.outages("silent") if row["down_ms"] > BEGIN_MS + 3 * DAY_MS - 600_000}
     assert ends == {"blind"}
@@ -212,7 +216,7 @@ def test_a_dead_journal_leaves_what_nobody_saw_blind_and_uncovered(faulty: World
     assert covered[BEGIN_MS + 5 * DAY_MS] == 0
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 def test_an_operator_whose_namespaces_change_goes_on_telling_of_the_same_group(faulty: World) -> None:
     covered = {d["day_ms"]: d["covered_ms"] for d in named(faulty, schemas.GROUP_DAY, "narrowed")}
     assert [covered[BEGIN_MS + day * DAY_MS] for day in (1, 2, 5, 6)] == [DAY_MS] * 4
@@ -220,14 +224,14 @@ def test_an_operator_whose_namespaces_change_goes_on_telling_of_the_same_group(f
     assert {row["end_kind"] for row in faulty.outages("narrowed")} == {"returned"}
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 def test_silence_without_beats_is_not_watched(faulty: World) -> None:
     (row,) = named(faulty, schemas.RECOMMENDATION, "unwatched")
     assert (row["coverage"], row["goal_ms"]) == (0.0, None)
     assert "LowCoverage" in row["reason_codes"]
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
     assert faulty.state is not None
     assert faulty.state.counts["late_rows"] == 0
@@ -236,7 +240,7 @@ def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
     assert {row["end_kind"] for row in found} == {"returned"}
 
 
-@pytest.mark.long  # worlds of several runs each; make test asks for facts one by one
+@in_worlds
 def test_totals_that_cannot_be_are_named(spark: Any, faulty: World) -> None:
     assert faulty.facts is not None
     days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)

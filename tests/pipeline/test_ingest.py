@@ -166,7 +166,7 @@ def over_midnight() -> dict[str, tuple[list[str], list[str], int]]:
     }  # fmt: skip
 
 
-@pytest.mark.long  # later, shuffled and early runs are in make test
+@pytest.mark.long  # the absences of the definition are in make test, in one run
 @pytest.mark.parametrize("name", over_midnight())
 def test_the_midnight_from_which_days_are_made_again_cuts_no_outage_in_two(
     spark: Any, tmp_path: Path, name: str
@@ -232,7 +232,7 @@ def test_a_fact_that_is_too_late_is_counted_and_a_backfill_applies_it(spark: Any
     assert kinds(lake, third) == {"returned": 4}
 
 
-@pytest.mark.long  # test_faults reads both, and the demo a topic
+@pytest.mark.long  # test_cli reads files, and test_kafka_source a topic
 def test_a_topic_and_files_are_one_journal(spark: Any, topics: Topics, tmp_path: Path) -> None:
     """A record that came by both ways counts once; a record without a value has a fate, too."""
     lines = history(groups=2)

@@ -27,6 +27,10 @@ from pipeline.timelines import T0_MS
 DAY_MS = 86_400_000
 
 
+of_many_runs = pytest.mark.long
+"""A table of three runs; `make test` has one of a run that is done again, in test_cli."""
+
+
 @pytest.fixture(scope="module")
 def grown(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Published]]:
     """Return a lake after three runs, and what each published."""
@@ -49,7 +53,7 @@ def parquet_files(lake: Lake, table: schemas.Table) -> set[str]:
     return {path.name for path in folder_of(lake, table).rglob("*.parquet") if "_delta_log" not in path.parts}
 
 
-@pytest.mark.long  # a table of many runs
+@of_many_runs
 def test_another_engine_reads_the_same_rows(grown: tuple[Lake, list[Published]]) -> None:
     """delta-rs and polars: neither is Spark's, and neither knows of us."""
     lake, states = grown
@@ -65,7 +69,7 @@ def test_another_engine_reads_the_same_rows(grown: tuple[Lake, list[Published]])
     assert dict(ends) == {"returned": 12, "removed": 2, "open": 2}
 
 
-@pytest.mark.long  # a table of many runs
+@of_many_runs
 def test_the_protocol_is_the_first_one(grown: tuple[Lake, list[Published]]) -> None:
     """No feature that a reader must know: deletion vectors, column mapping and the like."""
     lake, states = grown
@@ -74,7 +78,7 @@ def test_the_protocol_is_the_first_one(grown: tuple[Lake, list[Published]]) -> N
             assert DeltaTable(folder_of(lake, table)).protocol().min_reader_version == 1, table.name
 
 
-@pytest.mark.long  # a table of many runs
+@of_many_runs
 def test_a_log_names_no_group(grown: tuple[Lake, list[Published]]) -> None:
     """Statistics of names would outlast the rows: the log is kept for longer than they may be."""
     lake, _ = grown
@@ -83,7 +87,7 @@ def test_a_log_names_no_group(grown: tuple[Lake, list[Published]]) -> None:
             assert b"g0" not in path.read_bytes().replace(b'"logg0', b""), path
 
 
-@pytest.mark.long  # a table of many runs
+@of_many_runs
 def test_a_run_and_its_days_can_be_told_apart(grown: tuple[Lake, list[Published]]) -> None:
     lake, states = grown
     events = schemas.MEMBER_EVENTS
@@ -153,7 +157,7 @@ def test_a_write_at_the_same_moment_is_a_conflict(spark: Any, tmp_path: Path) ->
     assert [row["end_ms"] for row in lake.read(table, other.version).collect()] == [4]
 
 
-@pytest.mark.long  # a table of many runs
+@of_many_runs
 def test_upkeep_changes_files_and_no_rows_and_keeps_what_kept_runs_need(grown: tuple[Lake, list[Published]]) -> None:
     lake, states = grown
     before = {table.name: content(lake, states[-1], table) for table in TABLES}

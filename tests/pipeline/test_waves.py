@@ -112,6 +112,10 @@ def by_group(advised: list[Advised]) -> dict[str, Advised]:
     return {each.record.group_id: each for each in advised}
 
 
+after_runs = pytest.mark.long
+"""Two runs and what was learned; `make test` compares Spark with the plain function."""
+
+
 @pytest.fixture(scope="module")
 def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Advised], list[Advised]]:
     """Return a lake after two runs: the group of the first wave took what the first run recommended."""
@@ -151,7 +155,7 @@ def canary(journal: Lake, number: int) -> Row:
     return dict(row.asDict())
 
 
-@pytest.mark.long  # two learned worlds; the plain function is compared with Spark in make test
+@after_runs
 def test_the_first_run_releases_the_first_wave_and_the_second_the_next(spark: Any, ran: Any) -> None:
     journal, first, second = ran
     assert {name: each.record.released for name, each in by_group(first).items()} == {FIRST: True, SECOND: False}
@@ -167,7 +171,7 @@ def test_the_first_run_releases_the_first_wave_and_the_second_the_next(spark: An
     assert two["control_evictions"] == two["control_evictions_promised"] > two["treated_evictions"]
 
 
-@pytest.mark.long  # two learned worlds; the plain function is compared with Spark in make test
+@after_runs
 def test_the_second_run_knows_the_group_from_the_journal_and_from_the_first(ran: Any) -> None:
     """22 days before the second run the first timeout is out of the window: only the first run still knows of it."""
     _, first, second = ran
@@ -200,7 +204,7 @@ def test_a_run_that_is_done_again_from_its_plan_comes_to_the_same_rows(spark: An
         assert content(facts, 1) == expected
 
 
-@pytest.mark.long  # two learned worlds; the plain function is compared with Spark in make test
+@after_runs
 def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any, ran: Any) -> None:
     """A report of them is written from what they say, whatever the canary would be now."""
     journal, first, second = ran
@@ -218,7 +222,7 @@ def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any,
         assert recommendations(tables, own, TERMS, standing, fleet=days) == expected, "its waves are those of the whole fleet"
 
 
-@pytest.mark.long  # two learned worlds; the plain function is compared with Spark in make test
+@after_runs
 def test_groups_that_are_recommended_for_in_many_tasks_get_what_one_process_gives_them(spark: Any, ran: Any) -> None:
     """To the last digit: classes are made of sums of their groups, and no draw depends on where a group lies."""
     journal, _, advised = ran

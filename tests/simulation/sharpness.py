@@ -125,7 +125,7 @@ BROKEN: tuple[Broken, ...] = (
         "the deletion of a Node counts whatever its lifecycle",
         "S1",
         "node_is_deleted_after_its_pod",
-        (33,),
+        (401,),
         "core/evidence/nodes.py",
         ("        return self.lifecycle is not NodeLifecycle.UNTRUSTED\n", "        return True\n"),
     ),

@@ -18,6 +18,7 @@ from ..engine.loop import run as run_simulation
 from ..kafka.requests import AppliedLeave
 from ..kubernetes.objects import PODS, is_true, uid_of
 from ..oracles.promises import Violation
+from ..world.rest import violations_at_rest
 from ..world.world import GROUP, NAMESPACE, RESTART_PAUSE_S, WORKLOAD, World, WorldSettings
 
 SESSION_S = 30
@@ -209,7 +210,7 @@ class _Run:
         await asyncio.sleep(SETTLE_S)
         leaves = world.leaves_sent
         await asyncio.sleep(QUIET_S)
-        world.violations += world.rest(since_leaves=leaves)
+        world.violations += violations_at_rest(world, since_leaves=leaves)
 
     async def _story(self, world: World) -> None:
         for name in ("operator-a", "operator-b")[: self.scenario.operators]:

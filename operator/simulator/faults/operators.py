@@ -16,6 +16,15 @@ def operator_crashes(world: World, rng: Random, operator: RunningOperator) -> He
     return lambda: world.restart_operator(operator.name)
 
 
+@operator_fault(weight=2.0, lasts_s=(0, 0), is_beside=True)
+def operator_is_told_to_end(world: World, rng: Random, operator: RunningOperator) -> None:
+    """Its Deployment rolls, or its node is drained; half of the time right after somebody has given it something to write."""
+    team = rng.choice(world.teams)
+    if rng.random() < 0.5:
+        attempt(lambda: world.users.edit_group(team.namespace, team.name, {"removal": {"maxPercentOfGroup": rng.randint(1, 100)}}))
+    world.loop.world_call_later(rng.uniform(0, 0.3), world.end_operator, operator)
+
+
 @operator_fault(lasts_s=(3, 45))
 def operator_freezes(world: World, rng: Random, operator: RunningOperator) -> Heal:
     """An operator stands still, perhaps beyond its Lease, and goes on as if nothing had been."""

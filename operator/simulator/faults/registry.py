@@ -58,7 +58,7 @@ def fault(
 
 
 def operator_fault(
-    *, weight: float = 1.0, lasts_s: tuple[float, float] = (5.0, 60.0)
+    *, weight: float = 1.0, lasts_s: tuple[float, float] = (5.0, 60.0), is_beside: bool = False
 ) -> Callable[[BeginOfOne], Begin]:
     """Register a function of one drawn operator as the fault of its name; nothing happens while none lives."""
 
@@ -68,7 +68,7 @@ def operator_fault(
             operator = draw_operator(world, rng)
             return None if operator is None else begin(world, rng, operator)
 
-        return fault(weight=weight, lasts_s=lasts_s)(begin_if_any)
+        return fault(weight=weight, lasts_s=lasts_s, is_beside=is_beside)(begin_if_any)
 
     return register
 

@@ -22,7 +22,12 @@ from .transport import ModelTransport
 
 @dataclass(slots=True)
 class RunningOperator:
-    """One operator process, and what connects it to the world."""
+    """One operator process, and what connects it to the world.
+
+    Attributes
+    ----------
+    main: what it runs, and what ends when it is told to end; None before it is started.
+    """
 
     name: str
     process: Process

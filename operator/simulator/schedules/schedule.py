@@ -16,6 +16,7 @@ from ..engine.loop import run as run_simulation
 from ..faults import FAULTS, Fault, carry_out
 from ..kubernetes.objects import EVENTS
 from ..oracles.promises import Violation
+from ..world.rest import violations_at_rest
 from ..world.world import World
 from .drawing import ChangeKind, draw_world
 from .installation import Town
@@ -112,7 +113,7 @@ class _Schedule:
         await asyncio.sleep(SETTLE_S + 2 * session_s)
         leaves = world.leaves_sent
         await asyncio.sleep(QUIET_S)
-        world.violations += world.rest(since_leaves=leaves)
+        world.violations += violations_at_rest(world, since_leaves=leaves)
 
 
 def draw_faults(rng: Random, start_s: float) -> list[tuple[float, Fault]]:
@@ -133,7 +134,7 @@ def draw_faults(rng: Random, start_s: float) -> list[tuple[float, Fault]]:
 
 
 def _beside(rng: Random, start_s: float) -> list[tuple[float, Fault]]:
-    """Draw what happens beside all that to machines in some of the schedules, early enough for something to come of it."""
+    """Draw what happens beside all that in some of the schedules, early enough for something to come of it."""
     faults = sorted((f for f in FAULTS.values() if f.is_beside), key=lambda f: f.kind)
     count = rng.choice((1, 2)) if rng.random() < BESIDE_SHARE else 0
     drawn = rng.choices(faults, [f.weight for f in faults], k=count)

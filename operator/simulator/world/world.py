@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import prometheus_client
-
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import Request
-from coordinator_model.consumer.group import ConsumerGroup
 from staticgroup.runtime.journal import MemorySink
 
 from ..clients.partition_meter import GroupMeter, PartitionMeter
@@ -30,7 +28,6 @@ from ..kafka.requests import AppliedLeave
 from ..kubernetes.cluster import Kubernetes
 from ..kubernetes.controllers.failure_recovery import FailureRecovery
 from ..kubernetes.objects import (
-    EVENTS,
     KAFKA_CONNECTIONS,
     LEASES,
     NAMESPACES,
@@ -48,13 +45,10 @@ from ..oracles.issued_ids import Issue
 from ..oracles.promises import (
     Effect,
     Leave,
-    Rest,
     Safety,
     SentRelease,
     StatusHistory,
     Violation,
-    judge_rest,
-    secrets_shown,
 )
 from . import teams
 from .settings import WorldSettings, plain_team, program
@@ -64,6 +58,7 @@ __all__ = ["GROUP", "NAMESPACE", "SYSTEM", "TOPIC", "WORKLOAD", "RunningOperator
 
 SYSTEM = "ops"
 CANARY = "s3cr3t-canary"
+"""Stands for a secret; nothing shows it."""
 RESTART_PAUSE_S = 2.0
 """The operator's own Deployment starts a new container about so long after the last one ended."""
 
@@ -150,7 +145,7 @@ class World:
         return own + tuple(f"team-{n}" for n in range(self.settings.watched - len(own)))
 
     def _create_connection(self, namespace: str) -> None:
-        data = {"username": "b3BlcmF0b3I=", "password": "czNjcjN0LWNhbmFyeQ=="}
+        data = {"username": "b3BlcmF0b3I=", "password": b64encode(CANARY.encode()).decode()}
         self.server.create(SECRETS, {"metadata": {"namespace": namespace, "name": "kafka-user"}, "data": data})
         self.server.create(KAFKA_CONNECTIONS, teams.kafka_connection(namespace))
 
@@ -388,50 +383,6 @@ class World:
             if self.loop.time() > end_s:
                 raise AssertionError(f"{what}: not within {deadline_s:.0f} virtual seconds")
             await asyncio.sleep(step_s)
-
-    def rest(self, *, since_leaves: int) -> list[Violation]:
-        """Judge liveness now; `since_leaves` is how many LeaveGroups had been sent when the rest began."""
-        running = Counter(i for p in self.processes.running() for i in self.ids_of(p))
-        given_up = {i for p in self.processes.running() if self.programs.has_given_up(p) for i in self.ids_of(p)}
-        desired = self.truth.desired_ids(GROUP)
-        rest = Rest(
-            at_s=self.loop.time(),
-            members=self.members(),
-            desired=desired,
-            running=frozenset(i for i, n in running.items() if n == 1 and i in desired and i not in given_up),
-            zombies=frozenset(i for i in running if i not in desired),
-            leaves_at_rest=self.leaves_sent - since_leaves,
-            endless=self._endless(),
-        )
-        found = judge_rest(rest, lambda i: self.truth.owner_of(GROUP, i) is not None)
-        shown = {
-            "trace": self.trace.text(),
-            "status": str([self.status_of(team) for team in self.teams]),
-            "events": str(self.server.list(EVENTS)),
-            "logs": "\n".join(self.log_lines),
-        } | {
-            f"metrics of {o.name}": prometheus_client.generate_latest(o.operator.metrics.registry).decode()
-            for o in self.living
-        }
-        return found + [Violation("S13", self.loop.time(), place) for place in secrets_shown(CANARY, shown)]
-
-    def _endless(self) -> frozenset[str]:
-        """Return ids of KIP-848 members that have no session timer and are held by an operator that says so.
-
-        Notes
-        -----
-        Kafka cancels a member's timers when it makes the records of its removal (GroupMetadataManager.cancelTimers). When
-        the log then refuses the records, the member is back without them, and stays until it is heard again or removed,
-        or the coordinator changes. A restored StaticGroup may meanwhile have lost the proof for its removal.
-        """
-        coordinator, members = self.kafka.coordinator(GROUP), self.members()
-        if not isinstance(coordinator.groups.get(GROUP), ConsumerGroup):
-            return frozenset()
-        told = {e.get("instanceId") for t in self.teams for e in self.status_of(t).get("exceptions") or []}
-        timers = coordinator.timers
-        return frozenset(
-            i for i, m in members.items() if i in told and timers.deadline_ms(("consumer-session", GROUP, m)) is None
-        )
 
     def ids_of(self, process: ContainerProcess) -> list[str]:
         """Return the ids of a process' members, as its environment and its program make them."""
