@@ -19,7 +19,7 @@ from ..core.releases import Release
 from ..kafka.gateway import KafkaGateway
 from ..kafka.login.credentials import ConnectionSettings
 from .connections import Connections
-from .memory.memories import Memory
+from .memory.memory import Memory
 from .narrator import Narrator
 from .stores import Stores
 from .work_queue import Key

@@ -30,7 +30,7 @@ from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.connections import Connections
 from .memory.histories import Histories, Settled
 from .memory.ledgers import Ledgers
-from .memory.memories import Memory
+from .memory.memory import Memory
 from .memory.rest import Picture
 from .recommendations import Recommendations
 from .rivals import Rivals

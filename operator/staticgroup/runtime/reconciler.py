@@ -34,7 +34,8 @@ from .executor import Executor
 from .journal import Journal, RoundReport
 from .memory.histories import Histories
 from .memory.ledgers import Ledgers, remembered
-from .memory.memories import Memories, Memory
+from .memory.memories import Memories
+from .memory.memory import Memory
 from .memory.rest import Picture, Seen, seen
 from .metrics import Metrics
 from .narrator import Narrator

@@ -202,7 +202,7 @@ REMEMBERED = tuple(
         ),
         (
             "status write whose answer was lost believed not to have happened",
-            ("memory.is_unsure, memory.sent = True, stamped", "memory.sent = stamped"),
+            ("memory.is_unsure, memory.sent = True, status", "memory.sent = status"),
         ),
     )
 )

@@ -137,7 +137,7 @@ SHELL = (
     ),
     mutant(
         "round rests while a doubt is about to lie behind",
-        "runtime/memory/memories.py",
+        "runtime/memory/memory.py",
         ("tests/simulation/test_faults.py",),
         (" or self.premise.is_coming", ""),
     ),
@@ -199,7 +199,7 @@ SHELL = (
         "doubt ended by the answer to a write of before",
         "runtime/memory/memories.py",
         DOUBTS,
-        ("                if not self.is_overwritten(key):  # the answer may come", "                if True:  # the answer may come"),
+        ("        if not self.is_overwritten(key):  # the answer may come", "        if True:  # the answer may come"),
     ),
     mutant(
         "doubt of a first read kept from who comes next",
@@ -223,7 +223,7 @@ SHELL = (
         "write that was cut off not waited for",
         "runtime/memory/memories.py",
         FALSE_DOUBTS,
-        ("                memory.unanswered = _digest_in(stamped)\n                raise\n", "                raise\n"),
+        ("            memory.unanswered = _digest_in(status)\n            raise\n", "            raise\n"),
     ),
     mutant(
         "those who were doubted first left out of the Lease for others",
@@ -245,7 +245,7 @@ SHELL = (
     ),
     mutant(
         "round rests for ever",
-        "runtime/memory/memories.py",
+        "runtime/memory/memory.py",
         REST,
         (" and now_s < self.seen.until_s", ""),
     ),

@@ -10,7 +10,7 @@ from staticgroup.api import names
 from staticgroup.core.evidence.words import Word
 from staticgroup.core.snapshot import History
 from staticgroup.core.status.memory import ledger_from
-from staticgroup.runtime.memory.memories import Memory
+from staticgroup.runtime.memory.memory import Memory
 from unit.core.builders import pod_version
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, guards, static_group

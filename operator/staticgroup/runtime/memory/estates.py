@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from ...core.snapshot import History, SeatMemory
 from ...kube.pods.store import PodStore
-
-if TYPE_CHECKING:
-    from .memories import Memory
+from .memory import Memory
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,8 @@ from ...kube.pods.store import PodStore
 from ..rivals import Rivals
 from ..stores import Stores
 from ..work_queue import Key
-from .memories import Memories, Memory
+from .memories import Memories
+from .memory import Memory
 from .scopes import SCOPE, Carried, Scopes, Sight
 
 FORGET_AFTER_S: Final = 60.0
