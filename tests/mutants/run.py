@@ -31,20 +31,23 @@ from support.long_drills import VARIABLE  # noqa: E402
 
 AT_ONCE = 2
 TIMEOUT_S = 240
+"""Of the tests of one mutant."""
+UNCHANGED_TIMEOUT_S = 1_800
+"""Of all tests, without any mutant."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
-def tested(operator: Path, tests: Sequence[str]) -> tuple[int, str]:
+def tested(operator: Path, tests: Sequence[str], timeout_s: float) -> tuple[int, str]:
     """Run tests against one copy of `operator/`; returns pytest's exit status and its output."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
     command += ["-p", "mutants.loaded", "--timeout=60", "-o", f"pythonpath={operator} {REPOSITORY / 'tests'}", *tests]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "tests"), "MUTATED_OPERATOR": str(operator), VARIABLE: "1"}
     try:
         done = subprocess.run(
-            command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
         )
     except subprocess.TimeoutExpired:
-        return -1, f"did not end within {TIMEOUT_S} s"
+        return -1, f"did not end within {timeout_s:.0f} s"
     return done.returncode, done.stdout + done.stderr
 
 
@@ -56,7 +59,7 @@ def judged(mutant: Mutant, room: Path) -> Verdict:
     shutil.copytree(REPOSITORY / "operator", operator)
     try:
         mutant.apply(operator)
-        status, output = tested(operator, mutant.tests)
+        status, output = tested(operator, mutant.tests, TIMEOUT_S)
     except MutantNotApplicable as error:
         return Verdict(name=mutant.name, fate=Fate.BROKEN, by=str(error), took_s=0.0)
     finally:
@@ -74,11 +77,13 @@ def judged(mutant: Mutant, room: Path) -> Verdict:
 def tested_mutants(chosen: Sequence[Mutant]) -> list[Verdict] | None:
     """Judge mutants of the catalog by tests; None when the tests fail without any mutant."""
     everything = sorted({test for mutant in chosen for test in mutant.tests})
-    status, output = tested(REPOSITORY / "operator", everything)
-    if status != 0:
-        print(output, "The tests fail without any mutant; a kill would prove nothing.", sep="\n")
-        return None
     with tempfile.TemporaryDirectory(prefix="mutants-") as room, ThreadPoolExecutor(AT_ONCE) as workers:
+        parts = [part for n in range(AT_ONCE) if (part := everything[n::AT_ONCE])]
+        for status, output in workers.map(lambda part: tested(REPOSITORY / "operator", part, UNCHANGED_TIMEOUT_S), parts):
+            if status != 0:
+                print(output, "The tests fail without any mutant; a kill would prove nothing.", sep="\n")
+                return None
+        print(f"{len(everything)} places of tests pass without any mutant", flush=True)
         return [printed(verdict) for verdict in workers.map(lambda mutant: judged(mutant, Path(room)), chosen)]
 
 
