@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from simulation.test_put_back import judged, present
+from simulation.test_put_back_in_flight import WAYS, answered_late, edit, end
 from simulator.faults.control_plane import api_server_is_away
-from simulator.faults.memory import WRITES_A_STATUS
+from simulator.faults.memory import MANY, WRITES_A_STATUS, write_status
 from simulator.kubernetes.objects import STATIC_GROUPS
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD
 from simulator.world.world import World
+from staticgroup.kube.translate.owners import is_put_back
 
 
 def blind(world: World) -> list[Any]:
@@ -186,6 +188,49 @@ def test_own_write_that_is_first_listed_with_a_spec_that_cannot_be_read_makes_no
         group = present(world)
         world.server.update(STATIC_GROUPS, group | {"spec": group["spec"] | {"protocol": "Classic"}})
         await asyncio.sleep(60)
+        assert blind(world) == []
+
+    judged(test)
+
+
+@pytest.mark.parametrize("prunes", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_own_write_whose_news_came_before_its_answer_makes_nobody_doubt(way: str, prunes: bool) -> None:
+    """A CustomResourceDefinition of an earlier release prunes a part of each status that is no history."""
+
+    async def test(world: World) -> None:
+        apply = world.server.apply_status
+
+        def pruned(resource: str, namespace: str, name: str, body: Any) -> Any:
+            status = {k: v for k, v in body["status"].items() if k != "members"}
+            return apply(resource, namespace, name, body | {"status": status})
+
+        if prunes:
+            world.server.apply_status = pruned  # type: ignore[method-assign]
+        await asyncio.sleep(60)
+        (running,) = world.living
+        is_taken = answered_late(running, 8.0)
+        edit(world)
+        await world.until(is_taken, 60, "it has written")
+        await asyncio.sleep(4)
+        end(world, running, way)
+        await asyncio.sleep(90)
+        assert blind(world) == []
+
+    judged(test)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_edit_of_a_status_that_leaves_its_history_makes_nobody_doubt(way: str) -> None:
+    async def test(world: World) -> None:
+        await asyncio.sleep(60)
+        (running,) = world.living
+        running.transport.link.faults.refusals[WRITES_A_STATUS[0]] = [503] * MANY
+        write_status(world, world.status | {"conditions": []})
+        assert not is_put_back(present(world))
+        await asyncio.sleep(5)
+        end(world, running, way)
+        await asyncio.sleep(90)
         assert blind(world) == []
 
     judged(test)

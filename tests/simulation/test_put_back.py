@@ -172,6 +172,18 @@ def test_what_is_put_back_while_a_holder_that_was_told_to_end_waits_for_its_last
     judged(test)
 
 
+def test_what_is_put_back_when_rounds_have_ended_is_doubted_as_long_as_the_lease_is_held() -> None:
+    async def test(world: World) -> None:
+        older = await zombie(world)
+        (holder,) = world.living
+        holder.operator.is_active = False
+        put_back(world, older)
+        await asyncio.sleep(1)
+        assert holder.operator.look_back.stored().doubted == {(NAMESPACE, GROUP)}
+
+    judged(test)
+
+
 @pytest.mark.parametrize("history", [has_history, is_compacted])
 def test_what_is_doubted_stays_so_when_its_finder_is_killed_before_it_has_written(history: Break) -> None:
     def refuse(running: RunningOperator) -> None:

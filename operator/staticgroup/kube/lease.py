@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 _OTHER_VERSION: Final = (KubeProblemKind.CONFLICT, KubeProblemKind.NOT_FOUND)
 """What a write answers when the Lease is no longer as it was."""
+RELEASE_PAUSES_S: Final = (0.0, 0.1, 0.4, 0.8)
+"""Waits before each try to give the Lease up; another replica looks each second, and waits no longer than its duration anyway."""
 CONTINUITY_ANNOTATION: Final = "staticgroup.io/watch-position"
 RESTORED_ANNOTATION: Final = "staticgroup.io/restored"
 """A person's word that etcd was restored (`staticgroup restored` writes it): a new value ends every history."""
@@ -322,21 +324,42 @@ class ActiveLease:
         return body
 
     async def release(self) -> bool:
-        """Give the Lease up so that the next replica need not wait; True when it was ours and is free now."""
+        """Give the Lease up so that the next replica need not wait; True when it was ours and is free now.
+
+        Notes
+        -----
+        It is tried again as long as it is ours: an API server refuses a call when it is busy, and a renewal that was under way may
+        land in between. After its duration there is nothing to give up.
+        """
         if self._renewed_s is None:
             return False
         self._renewed_s = None
-        raw = await self._read()
-        if not isinstance(raw, dict) or self._holding_in(raw) != self._holding:
+        try:
+            async with asyncio.timeout(self._settings.lease_duration_s):
+                for pause_s in RELEASE_PAUSES_S:
+                    await self._sleep(pause_s)
+                    is_free = await self._released()
+                    if is_free is not None:
+                        return is_free
+        except TimeoutError:
+            _log.warning("the Lease could not be given up")
+        finally:
             self._lose()
+        return False
+
+    async def _released(self) -> bool | None:
+        """Try to give the Lease up once; None when another try makes sense."""
+        raw = await self._read()
+        if isinstance(raw, KubeProblem):
+            return None
+        if raw is None or self._holding_in(raw) != self._holding:
             return False
         body = self._body(raw)
-        self._lose()
         body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
         answer = await self._transport.call(
             "update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body
         )
-        return not isinstance(answer, KubeProblem)
+        return None if isinstance(answer, KubeProblem) else True
 
 
 def is_older(read: str, seen: str) -> bool:

@@ -86,26 +86,12 @@ class Listener:
                 self._forget_group(key)  # the end of its predecessor went unseen
             memories, (_, digest) = self._parts.reconciler.memories, self._stores.histories.get(key, (0, ""))
             is_due = self._stores.put_group(key, raw)
-            if self._is_put_over(key, digest):
-                self._stores.doubted.add(key)
+            if self._parts.has_taken_over:
+                memories.hear(key, digest)
             if not is_due and not memories.is_overwritten(key) and not memories.is_disowned(key):
                 return
             self.look_at(key, at_once=True)
         self.look_at_all((neighbours | self._neighbours(key)) - {key})
-
-    def _is_put_over(self, key: Key, digest: str) -> bool:
-        """Tell whether the watch shows a history that this replica, once it has taken over, has not written.
-
-        Parameters
-        ----------
-        digest: of the history that was known before.
-        """
-        memories = self._parts.reconciler.memories
-        if not self._parts.has_taken_over:
-            return False
-        if memories.known(key) is not None and key in self._stores.groups:
-            return memories.is_put_over(key)
-        return (told := self._stores.histories.get(key, (0, digest))[1]) != digest and not memories.has_written(key, told)
 
     def _neighbours(self, key: Key) -> frozenset[Key]:
         """Return the StaticGroups on the workload of a StaticGroup."""

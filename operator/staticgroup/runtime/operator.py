@@ -22,8 +22,8 @@ from ..kube.problem import KubeProblem
 from ..kube.transport import Transport
 from .assembly import Assembly, Sources
 from .journal import Sink
+from .memory.put_back import Looked
 from .process.settings import Settings
-from .work_queue import Key
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Operator(Assembly):
         super().__init__(settings, transport, sources=sources, kafka=kafka, journal_sinks=journal_sinks)
         self.reached = asyncio.Event()
         """Set once the API server has answered."""
-        self._looked: tuple[Holding, dict[str, int], frozenset[Key]] | None = None
+        self._looked: tuple[Holding, Looked] | None = None
         """Under which holding of the Lease rounds ran last, and how far StaticGroups were looked at when it was lost."""
         self._term: asyncio.Task[None] | None = None
         self._one_term = asyncio.Lock()
@@ -124,8 +124,7 @@ class Operator(Assembly):
         found = self.pods.continuity() if self.has_taken_over else None
         if found is None:
             return None
-        groups, doubted = self.look_back.stored()
-        return replace(found, groups=groups, doubted=doubted)
+        return replace(found, **self.look_back.stored()._asdict())
 
     def _lease_acquired(self, tasks: asyncio.TaskGroup) -> None:
         log.info("lease acquired", extra={"identity": self.settings.identity})
@@ -134,8 +133,8 @@ class Operator(Assembly):
     def _lease_lost(self) -> None:
         """Stand by: from here on nothing is written, and what is under way is cut off."""
         log.warning("lease lost, standing by", extra={"identity": self.settings.identity})
-        if self.is_active and (held := self.lease.holding) is not None:
-            self._looked = held, *self.look_back.stored()
+        if self.has_taken_over and (held := self.lease.holding) is not None:
+            self._looked = held, self.look_back.stored()
         self.is_active = self.has_taken_over = False
         if self._term is not None:
             self._term.cancel()
@@ -197,7 +196,7 @@ class Operator(Assembly):
         """
         if stored is None or self._looked is None or self._looked[0] != self.lease.holding:
             return stored
-        return replace(stored, groups=self._looked[1], doubted=self._looked[2])
+        return replace(stored, **self._looked[1]._asdict())
 
     def _outage_ended(self) -> None:
         """Look at everything at once when the API server is back: what waits for its next try need not."""

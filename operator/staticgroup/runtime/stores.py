@@ -53,6 +53,9 @@ class Stores:
     disowned: StaticGroups with a history in the status that the API server does not note as the operator's own.
     histories: of each StaticGroup whose status tells a history, the resourceVersion of the object and the digest of the history.
     doubted: StaticGroups whose history somebody may have put back, until the operator has written over it.
+    told_version: the resourceVersion of the StaticGroup that was told of last; 0 before the first.
+    unsettled: of each StaticGroup to which a status was sent without an answer until now, `told_version` before that and when it
+        was, monotonic seconds.
     cluster_connections_problem: why ClusterKafkaConnections cannot be read; empty while they can.
     """
 
@@ -62,6 +65,8 @@ class Stores:
     disowned: set[Key] = field(default_factory=set)
     histories: dict[Key, tuple[int, str]] = field(default_factory=dict)
     doubted: set[Key] = field(default_factory=set)
+    told_version: int = 0
+    unsettled: dict[Key, tuple[int, float]] = field(default_factory=dict)
     connections: dict[Key, Connection] = field(default_factory=dict)
     invalid_connections: dict[Key, str] = field(default_factory=dict)
     connection_uids: dict[Key, str] = field(default_factory=dict)
@@ -121,8 +126,9 @@ class Stores:
 
     def _note_history(self, key: Key, body: dict[str, Any]) -> None:
         """Take note of the history in a status, also of a StaticGroup that cannot be read."""
+        self.told_version = number_of(body["metadata"].get("resourceVersion"))
         if digest := digest_of(body):
-            self.histories[key] = number_of(body["metadata"].get("resourceVersion")), digest
+            self.histories[key] = self.told_version, digest
         else:
             self.histories.pop(key, None)
 
@@ -146,6 +152,7 @@ class Stores:
         self._drop_group(key)
         self.histories.pop(key, None)
         self.doubted.discard(key)
+        self.unsettled.pop(key, None)
         return True
 
     def _drop_group(self, key: Key) -> None:

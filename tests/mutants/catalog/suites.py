@@ -70,6 +70,7 @@ ODD = (
 )
 PUT_BACK = ("tests/simulation/test_put_back.py",)
 FALSE_DOUBTS = ("tests/simulation/test_false_doubts.py",)
+IN_FLIGHT = ("tests/simulation/test_put_back_in_flight.py",)
 DOUBTS = ("tests/simulation/test_doubts_kept.py",)
 BY_HAND = ("tests/unit/runtime/test_ids_by_hand.py",)
 BLIND_SINCE = ("tests/unit/core/test_continuity.py",)

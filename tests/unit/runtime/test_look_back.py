@@ -72,10 +72,12 @@ class Told:
     def put(self, *args: Any, **more: Any) -> int:
         return int(self.server.put(group(*args, **more), RESOURCE)["metadata"]["resourceVersion"])
 
-    async def doubted(self, since: dict[str, int], *, earlier: frozenset[Key] = frozenset()) -> set[Key]:
+    async def doubted(
+        self, since: dict[str, int], *, earlier: frozenset[Key] = frozenset(), unsettled: dict[Key, int] | None = None
+    ) -> set[Key]:
         """Look at all that there is, as whoever takes the Lease over."""
         await asyncio.gather(*(s.refresh() for s in self.streams))
-        await self.look_back.begin(replace(STORED, groups=since, doubted=earlier))
+        await self.look_back.begin(replace(STORED, groups=since, doubted=earlier, unsettled=unsettled or {}))
         return self.stores.doubted
 
     @property
@@ -217,7 +219,7 @@ async def test_position_stays_behind_when_there_are_more_doubts_than_are_listed(
             told.stores.doubted.add(("shop", f"g{n:03}"))
         last = told.put("d3")
         await told.streams[0].refresh()
-        positions, listed = told.look_back.stored()
+        positions, listed, _ = told.look_back.stored()
         assert (positions, len(listed)) == ({"": since}, DOUBTED_MAX)
         told.stores.doubted.pop()
         assert told.look_back.stored()[0][""] >= last
@@ -234,7 +236,7 @@ async def test_who_was_doubted_before_the_position_stays_listed_when_there_are_m
         if not is_taken_over:
             assert told.look_back.stored()[1] == earlier
         told.stores.doubted |= {("shop", f"a{n:03}") for n in range(10)}
-        positions, listed = told.look_back.stored()
+        positions, listed, _ = told.look_back.stored()
         assert (positions, len(listed)) == ({"": since}, DOUBTED_MAX)
         assert earlier <= listed
 
@@ -259,3 +261,110 @@ async def test_no_answer_in_between_is_no_sign_that_the_events_are_gone() -> Non
         await told.streams[0].refresh()
         told.server.failing["watch", RESOURCE] = [410, *[503] * 20, 410, 410]
         assert await told.doubted({"": since}) == set()
+
+
+async def put_in(told: Told, scopes: tuple[str, ...]) -> dict[str, int]:
+    """Put one StaticGroup into each namespace, and edit it; return how far these were looked at before the edit."""
+    since = {s: told.put("d2", namespace=s) for s in scopes}
+    for scope in scopes:
+        told.put("d2", namespace=scope, labels={"seen-by": "argo"})
+    for stream in told.streams:
+        await stream.refresh()
+    return since
+
+
+async def test_what_cannot_be_looked_at_in_several_namespaces_is_waited_for_no_longer_than_in_one() -> None:
+    scopes = tuple(f"n{i}" for i in range(5))
+    async with telling(*scopes) as told:
+        since = await put_in(told, scopes)
+        told.server.failing["watch", RESOURCE] = [403] * 100_000
+        assert await told.doubted(since) == {(s, "orders") for s in scopes}
+        assert told.now_s <= put_back.WAIT_FOR_S + len(scopes)
+
+
+async def test_what_is_gone_in_several_namespaces_is_asked_for_no_longer_than_in_one() -> None:
+    scopes = tuple(f"n{i}" for i in range(5))
+    async with telling(*scopes) as told:
+        since = await put_in(told, scopes)
+        told.server.compact()
+        assert await told.doubted(since) == {(s, "orders") for s in scopes}
+        assert told.now_s <= put_back.ASK_FOR_S + len(scopes)
+
+
+async def test_edits_in_two_namespaces_that_cannot_be_looked_at_do_not_hold_a_take_over_up_for_ever() -> None:
+    """Somebody edits one object or the other every four minutes, and each would be waited for anew."""
+    scopes = ("shop", "bills")
+    async with telling(*scopes) as told:
+        since = await put_in(told, scopes)
+        told.server.failing["watch", RESOURCE] = [403] * 100_000
+        sleep, edits = told.look_back._sleep, list[int]()
+
+        async def edited(delay_s: float) -> None:
+            await sleep(delay_s)
+            if int(told.now_s) // 240 > len(edits):
+                edits.append(1)
+                await put_in(told, scopes)
+            assert told.now_s < 2 * put_back.WAIT_FOR_S, "nobody removes anything, and no status says why"
+
+        told.look_back._sleep = edited
+        assert await told.doubted(since) == {(s, "orders") for s in scopes}
+
+
+async def test_status_that_is_sent_and_not_answered_is_behind_and_holds_nobody_else_back() -> None:
+    async with telling("shop", "bills") as told:
+        since = {s: told.put("d1", namespace=s) for s in ("shop", "bills")}
+        await asyncio.gather(*(s.refresh() for s in told.streams))
+        assert await told.doubted(since) == set()
+        assert told.look_back.stored().unsettled == {}
+        told.stores.unsettled[ORDERS] = (told.stores.told_version, told.now_s)
+        newest = {s: told.put("d1", namespace=s, labels={"seen-by": "argo"}) for s in since}
+        await asyncio.gather(*(s.refresh() for s in told.streams))
+        looked = told.look_back.stored()
+        assert all(looked.groups[s] >= newest[s] for s in newest)
+        assert since["shop"] <= looked.unsettled[ORDERS] < newest["shop"]
+        assert told.look_back.stored().unsettled == looked.unsettled, "it waits for the same answer"
+        told.stores.unsettled[ORDERS] = (told.stores.told_version, told.now_s + 1)
+        assert told.look_back.stored().unsettled[ORDERS] >= newest["shop"], "another one was sent"
+        del told.stores.unsettled[ORDERS]
+        assert told.look_back.stored().unsettled == {}
+
+
+async def test_what_is_sent_comes_after_the_position_that_was_stored_before() -> None:
+    """A watch that begins anew tells of each object in the version that it has, and bookmarks tell of no object."""
+    async with telling() as told:
+        since = told.put("d1")
+        last = told.put("d1", name="bills")
+        await told.streams[0].refresh()
+        assert await told.doubted({"": since}) == set()
+        assert told.look_back.stored().groups == {"": last}
+        told.stores.unsettled[ORDERS] = (since, told.now_s)
+        assert told.look_back.stored().unsettled == {ORDERS: last}
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_what_is_put_back_over_what_was_not_answered_is_doubted_and_nothing_else(is_gone: bool) -> None:
+    async with telling() as told:
+        since = told.put("d1")
+        told.put("d1", name="bills")
+        told.put("d2")
+        told.put("d1", manager="velero")
+        told.put("d1", labels={"seen-by": "argo"})
+        last = told.put("d1", name="bills", labels={"seen-by": "argo"})
+        if is_gone:
+            told.server.compact()
+        unsettled = {ORDERS: since, ("shop", "gone"): since}
+        assert await told.doubted({"": last}) == set()
+        assert await told.doubted({"": last}, unsettled=unsettled) == {ORDERS}
+        assert await told.doubted({"": last}, unsettled={("shop", "bills"): last}) == set()
+
+
+async def test_status_whose_answer_has_not_come_for_long_makes_its_staticgroup_doubted() -> None:
+    async with telling() as told:
+        since = told.put("d1")
+        assert await told.doubted({"": since}) == set()
+        told.stores.unsettled[ORDERS] = (since, told.now_s)
+        told.now_s += put_back.SETTLED_WITHIN_S - 1
+        assert told.look_back.stored().doubted == frozenset()
+        told.now_s += 1
+        assert told.look_back.stored() == ({"": since}, {ORDERS}, {})
+        assert told.stores.unsettled == {}

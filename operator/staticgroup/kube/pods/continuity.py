@@ -40,6 +40,7 @@ class Continuity:
     groups: position of the StaticGroups of each scope, which the etcd of pods may not have: whose history was put back until
         then is in `doubted`, or was written over. Empty where an earlier release wrote it.
     doubted: StaticGroups, by namespace and name, whose status may tell the history of another time.
+    unsettled: of StaticGroups whose status may have been written over unseen, a position that all of it comes after.
     """
 
     epoch: str
@@ -51,6 +52,7 @@ class Continuity:
     restored: str = ""
     groups: Mapping[str, int] = field(default_factory=dict)
     doubted: frozenset[tuple[str, str]] = frozenset()
+    unsettled: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def floor(self, scope: str, position: int) -> int:
         """Return the lowest of a position of a scope and of those behind it there; 0 when there is none."""
@@ -67,6 +69,8 @@ class Continuity:
             raw["staticGroups"] = dict(self.groups)
         if self.doubted:
             raw["doubted"] = sorted(map(list, self.doubted))
+        if self.unsettled:
+            raw["unsettled"] = [[*key, position] for key, position in sorted(self.unsettled.items())]
         if self.behind:
             raw["reached"] = dict(positions)
             raw["behind"] = [[*workload, position] for workload, position in sorted(self.behind.items())]
@@ -83,6 +87,7 @@ class Continuity:
             epoch, timeline, restored = raw["epoch"], raw.get("timeline", ""), raw.get("restored", "")
             groups = _positions(raw.get("staticGroups", {}))
             doubted = frozenset((str(namespace), str(name)) for namespace, name in raw.get("doubted", ()))
+            unsettled = {(str(namespace), str(name)): int(position) for namespace, name, position in raw.get("unsettled", ())}
             at_s = float(raw.get("at", 0.0))
             at_s = at_s if math.isfinite(at_s) else 0.0
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
@@ -92,11 +97,11 @@ class Continuity:
         if not isinstance(timeline, str) or not isinstance(restored, str):
             return None
         positions, behind = _reached(raw, floors)
-        if any(position <= 0 for position in (*positions.values(), *groups.values())):
+        if any(position <= 0 for position in (*positions.values(), *groups.values(), *unsettled.values())):
             return None
         return cls(
             epoch=epoch, resource_versions=positions, behind=behind, since=_since(raw.get("since")), timeline=timeline,
-            at_s=at_s, restored=restored, groups=groups, doubted=doubted,
+            at_s=at_s, restored=restored, groups=groups, doubted=doubted, unsettled=unsettled,
         )
 
 

@@ -28,7 +28,7 @@ from ..metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key
 from .estates import Estates
-from .memory import Memory
+from .memory import Memory, digest_in
 from .pace import EDITS_PACE_S, Pace, can_wait, tells_of_edits
 from .refusals import refused
 
@@ -140,19 +140,34 @@ class Memories:
         _share(memory, group.status)
         return False
 
-    def is_put_over(self, key: Key) -> bool:
-        """Tell whether the watch shows a newer status than this process knows that tells another history than what it has sent."""
-        memory, group = self._by_key.get(key), self.stores.groups.get(key)
-        if not self.is_overwritten(key) or memory is None or group is None:
-            return False
-        return not memory.unanswered or _digest_in(group.status) != memory.unanswered
+    def hear(self, key: Key, before: str) -> None:
+        """Doubt the history that the watch shows now unless this process wrote it last.
 
-    def has_written(self, key: Key, digest: str) -> bool:
-        """Tell whether the history with a digest is the last that this process has written or sent."""
-        memory = self._by_key.get(key)
-        if memory is None or not digest:
-            return False
-        return digest in (memory.unanswered, _digest_in(memory.sent), "" if memory.is_theirs else _digest_in(memory.shown))
+        Parameters
+        ----------
+        before: digest of the history that the watch showed before.
+
+        Notes
+        -----
+        The watch tells of writes in their order: what was written before the one that is under way, and is shown after it, was put
+        back. Where the watch has begun anew in between nobody can tell before the answer (`_take_answer`); until it or the news
+        comes the Lease does not pass over it (`Stores.unsettled`).
+        """
+        memory, told = self._by_key.get(key), self.stores.histories.get(key, (0, ""))[1]
+        if memory is None:
+            if told != before:
+                self.stores.doubted.add(key)
+            return
+        if not _is_newer(str(self.stores.told_version), memory.resource_version):
+            return
+        last = digest_in(memory.sent) or memory.unanswered
+        sent = {memory.unanswered, last} - {""}
+        if told in sent:
+            if told == last:
+                self.stores.unsettled.pop(key, None)  # whatever comes now comes after it
+            return
+        if told != memory.written_digest or before in sent:
+            self.stores.doubted.add(key)
 
     def are_seen(self) -> bool:
         """Tell whether the watch has shown whatever this process has written, and what it has sent without an answer."""
@@ -183,18 +198,19 @@ class Memories:
             self.pods.went_back(f"StaticGroup {'/'.join(key)} was read in an older version than before (etcd restored?)")
         memory.resource_version = read.metadata.resource_version
         if read.status == memory.shown:
-            memory.is_unsure = memory.is_theirs
+            memory.is_unsure = memory.is_theirs or bool(memory.unanswered)
             return True
         if await self._is_outranked(key, read.status):
             del self._by_key[key]  # nobody inherits what somebody else has gone on from
             self.pace.forget(key)
+            self.stores.unsettled.pop(key, None)
             return False
         if not memory.is_unsure:  # else it may well be our own, whose acknowledgement got lost
             log.warning("the status was overwritten and is repaired", extra={"key": "/".join(key)})
         self.pods.merge(ledger_from(key[0], read.status, memory.uid, timeline=self.pods.timeline))
         theirs = history_from(read.status, memory.uid).continuity
         memory.history = replace(memory.history, continuity=with_spans_of(memory.history.continuity, theirs))
-        if not memory.unanswered or _digest_in(read.status) != memory.unanswered:
+        if digest_in(read.status) not in (memory.unanswered, memory.written_digest) or not digest_in(read.status):
             self.stores.doubted.add(key)  # for whoever comes before ours is written
         memory.shown, memory.is_unsure, memory.is_theirs = read.status, True, True  # so that ours is written, whatever it says
         return False
@@ -235,12 +251,11 @@ class Memories:
             stamped = status.model_copy(update={"writer": self.holding()})
             answer = await self._send(key, memory, stamped)
             if not isinstance(answer, KubeProblem):
-                self._take_answer(key, memory, stamped, answer)
-                return True
+                return self._take_answer(key, memory, stamped, answer)
             if answer.kind is not KubeProblemKind.CONFLICT:
-                memory.unanswered = _digest_in(stamped)
-                self._not_written(key, memory, answer, was_unsure=was_unsure)
+                self._not_written(key, memory, stamped, answer, was_unsure=was_unsure)
                 return False
+            self._settle(key, memory)
             await asyncio.sleep(pause_s)
             body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
             if body is None or isinstance(body, KubeProblem) or body["metadata"]["uid"] != memory.uid:
@@ -254,29 +269,39 @@ class Memories:
         """Send a status for the object as this process knows it; one whose answer is not waited for may have been taken."""
         memory.tried_at_s = self.monotonic_s()
         memory.is_unsure, memory.sent = True, status
+        self.stores.unsettled.setdefault(key, (self.stores.told_version, memory.tried_at_s))
         try:
             return await self.kube.apply_status(
                 names.STATIC_GROUP_PLURAL, *key, memory.uid, status.to_wire(), resource_version=memory.resource_version
             )
         except asyncio.CancelledError:
-            memory.unanswered = _digest_in(status)
+            memory.unanswered = digest_in(status)
             raise
         finally:
             memory.sent = None
 
-    def _take_answer(self, key: Key, memory: Memory, sent: StaticGroupStatus, answer: dict[str, Any]) -> None:
-        """Remember a status that was taken, as the API server has it now."""
+    def _take_answer(self, key: Key, memory: Memory, sent: StaticGroupStatus, answer: dict[str, Any]) -> bool:
+        """Remember a status that was taken, as the API server had it then; False where the watch shows already what was put over it."""
         written = StaticGroup.from_wire(answer)
         memory.status, memory.shown, memory.is_unsure = sent, _one_of(sent, written.status), False
         memory.is_theirs, memory.unanswered = False, ""
         memory.is_owner = has_history(answer) and not is_put_back(answer)
         memory.resource_version = written.metadata.resource_version
-        if not self.is_overwritten(key):  # the answer may come later than the news of what was put over it
-            self.stores.doubted.discard(key)
+        told_version, told = self.stores.histories.get(key, (0, ""))
+        # The answer may come later than the news of what was put over it.
+        is_put_over = _is_newer(str(told_version), memory.resource_version) and told != digest_in(sent)
+        (self.stores.doubted.add if is_put_over else self.stores.doubted.discard)(key)
+        self._settle(key, memory)
         self.metrics.status_writes.inc()
         if memory.refusal is not None:
             log.info("the status is taken again", extra={"key": "/".join(key)})
             memory.refusal = None
+        return not is_put_over
+
+    def _settle(self, key: Key, memory: Memory) -> None:
+        """Let the Lease go on where nothing that was sent can have been taken without an answer."""
+        if not memory.unanswered:
+            self.stores.unsettled.pop(key, None)
 
     def _is_held_up(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
         """Tell whether it is not time yet to write a status: its refusal or the turns of all statuses say when."""
@@ -292,15 +317,17 @@ class Memories:
             memory.turn_s = self.pace.turn(key, now_s)
         return memory.turn_s > now_s
 
-    def _not_written(self, key: Key, memory: Memory, answer: KubeProblem, *, was_unsure: bool) -> None:
+    def _not_written(self, key: Key, memory: Memory, sent: StaticGroupStatus, answer: KubeProblem, *, was_unsure: bool) -> None:
         """Remember why a status was not taken; a refusal, unlike no answer, means that nothing changed there."""
         refusal = refused(answer, memory.refusal, self.monotonic_s())
         if refusal is None:
+            memory.unanswered = digest_in(sent)
             log.warning("status not written", extra={"key": "/".join(key), "problem": answer.message})
             return
         if memory.refusal is None or memory.refusal.problem.kind is not answer.kind:
             log.error("the status is refused", extra={"key": "/".join(key), "problem": refusal.text})
         memory.refusal, memory.is_unsure = refusal, was_unsure
+        self._settle(key, memory)
         self.metrics.status_refused.labels(answer.kind.value).inc()
 
     def forget(self, key: Key) -> None:
@@ -308,11 +335,14 @@ class Memories:
         memory = self._by_key.pop(key, None)
         if memory is not None:
             self.estates.leave(key[0], memory)
+        if self.stores.unsettled.pop(key, None) is not None and key in self.stores.group_uids:
+            self.stores.doubted.add(key)
         self.pace.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so every status is read again."""
         self._by_key.clear()
+        self.stores.unsettled.clear()
         self.estates.forget_all()
 
 
@@ -325,11 +355,6 @@ def _share(memory: Memory, status: StaticGroupStatus | None) -> None:
 def _one_of(known: StaticGroupStatus | None, other: StaticGroupStatus | None) -> StaticGroupStatus | None:
     """Return the one that is kept already where both are equal, because each costs several KiB, and the other one where they are not."""
     return known if known == other else other
-
-
-def _digest_in(status: StaticGroupStatus | None) -> str:
-    """Return the digest of the history in a status; "" where it tells none."""
-    return status.continuity.digest or "" if status is not None and status.continuity is not None else ""
 
 
 def _is_newer(seen: str, known: str) -> bool:

@@ -26,7 +26,7 @@ class Memory:
     ----------
     spec: as of the last round; None before the first.
     sent: the status whose write is under way; None while none is.
-    unanswered: digest of the history in the last status that was sent and may have been taken without an answer; "" for none.
+    unanswered: digest of the history in the last status that may have been taken, though no answer came; "" for none.
     status: as this process wrote it last, or first read it.
     shown: the status that the API server has, as it was last read from there; it may lack what an older CRD prunes.
     resource_version: of the object with that status.
@@ -100,6 +100,11 @@ class Memory:
         return self.seen if self.seen is not None and now_s < self.seen.until_s and not self.is_unsure else None
 
     @property
+    def written_digest(self) -> str:
+        """Digest of the history in the status that this process knows to be its own; "" where somebody has put another one over it."""
+        return "" if self.is_theirs else digest_in(self.shown)
+
+    @property
     def grows_old(self) -> bool:
         """True while something is remembered that is forgotten when it is old enough, or a doubt that is taken back then."""
         return bool(self.needless_since_s or self.history.templates) or self.premise.is_coming
@@ -109,3 +114,8 @@ class Memory:
         if self.refusal is not None and self.refusal.is_waiting(now_s):
             return self.refusal.retry_at_s
         return self.turn_s if self.turn_s > now_s else None
+
+
+def digest_in(status: StaticGroupStatus | None) -> str:
+    """Return the digest of the history in a status; "" where it tells none."""
+    return status.continuity.digest or "" if status is not None and status.continuity is not None else ""

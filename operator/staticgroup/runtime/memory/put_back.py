@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, Final, NamedTuple
 
 from ...kube.object_stream import ObjectStream, number_of
 from ...kube.pods.continuity import Continuity
@@ -37,8 +37,19 @@ ASK_FOR_S: Final = 10.0
 """Behind one address there may be several API servers, and one that was not restarted has the events that another one lacks."""
 WAIT_FOR_S: Final = 300.0
 """Nothing is removed meanwhile, and no status can say why. After that nobody can tell either, as after a 410."""
+SETTLED_WITHIN_S: Final = 120.0
+"""So long the Lease says that a status was sent and is not answered: an API server gives each request up after one minute, and forgets
+what it told after five. After that its StaticGroup is doubted."""
 DOUBTED_MAX: Final = 200
 """More are not listed with the Lease; the position stays behind them instead."""
+
+
+class Looked(NamedTuple):
+    """How far StaticGroups were looked at: `Continuity.groups`, `doubted` and `unsettled`."""
+
+    groups: Mapping[str, int]
+    doubted: frozenset[Key]
+    unsettled: Mapping[Key, int]
 
 
 class LookBack:
@@ -61,16 +72,40 @@ class LookBack:
         self._sleep = sleep
         self._positions: dict[str, int] = {}
         self._listed: frozenset[Key] = frozenset()
+        self._unsettled: dict[Key, tuple[int, float]] = {}
+        """The position that all of it comes after, and when the status was sent."""
 
-    def stored(self) -> tuple[dict[str, int], frozenset[Key]]:
-        """Return what the Lease may say: a position for each scope, and which StaticGroups are doubted."""
-        doubted = self._stores.doubted
-        if len(doubted) <= DOUBTED_MAX:
+    def stored(self) -> Looked:
+        """Go on as far as the watches have told, and return what the Lease may say."""
+        unsettled, doubted = self._follow_unsettled(), self._stores.doubted
+        if len(doubted) + len(unsettled) <= DOUBTED_MAX:
             self._positions = {s.scope: s.position for s in self._streams if s.position}
             self._listed = frozenset(doubted)
         # Those of before the position stay listed: nothing that is told again from there shows them.
         earlier = sorted(doubted & self._listed)
-        return self._positions, frozenset((*earlier, *sorted(doubted - self._listed))[:DOUBTED_MAX])
+        listed = frozenset((*earlier, *sorted(doubted - self._listed))[:DOUBTED_MAX])
+        return Looked(self._positions, listed, dict(sorted(unsettled.items())[:DOUBTED_MAX]))
+
+    def _follow_unsettled(self) -> dict[Key, int]:
+        """Return what is sent and not answered, each with a position before it; doubt what has waited for too long.
+
+        Notes
+        -----
+        If a watch that began anew shows what was there before, then either the status was not taken, or somebody has put that back.
+        Behind its own position it holds nobody else back. What was stored last was stored before it was sent.
+        """
+        known, self._unsettled = self._unsettled, {}
+        before = {s.scope: min(self._positions.get(s.scope, 0), s.position) for s in self._streams}
+        for key, (told_version, since_s) in tuple(self._stores.unsettled.items()):
+            if self._clock_s() - since_s >= SETTLED_WITHIN_S:
+                del self._stores.unsettled[key]
+                self._stores.doubted.add(key)
+                continue
+            found = known.get(key)
+            if found is None or found[1] != since_s:
+                found = max(told_version, before.get("", before.get(key[0], 0)), 1), since_s
+            self._unsettled[key] = found
+        return {key: position for key, (position, _) in self._unsettled.items()}
 
     async def begin(self, stored: Continuity | None) -> None:
         """Find which histories were put back since the last holder of the Lease looked, asking until that is known.
@@ -88,12 +123,24 @@ class LookBack:
         self._listed = frozenset(self._stores.doubted)
         self._positions = {s.scope: known.get(s.scope, known.get("", s.position)) for s in self._streams}
         reached = {scope: position for scope, position in self._positions.items() if scope in known or "" in known}
+        ends_s = self._clock_s() + WAIT_FOR_S
+        await self._reach_unsettled(stored.unsettled if stored is not None else {}, ends_s)
         # What came in while another scope was asked about is looked at as well, up to the moment at which rounds begin.
         while late := [scope for scope, newest in self._newest().items() if newest > reached.get(scope, newest)]:
-            for scope in late:
-                reached[scope] = await self._reach(scope, reached[scope])
+            found = await asyncio.gather(*(self._reach(scope, reached[scope], ends_s) for scope in late))
+            reached |= dict(zip(late, found, strict=True))
         if self._stores.doubted:
             log.warning("histories in statuses may have been put back", extra={"count": len(self._stores.doubted)})
+
+    async def _reach_unsettled(self, unsettled: Mapping[Key, int], ends_s: float) -> None:
+        """Look at the events of StaticGroups that stayed behind the position, as far as anything was written to them since."""
+        histories, by_scope = self._stores.histories, dict[str, dict[Key, int]]()
+        for key, position in unsettled.items():
+            if histories.get(key, (0, ""))[0] > position:
+                by_scope.setdefault("" if "" in self._positions else key[0], {})[key] = position
+        await asyncio.gather(
+            *(self._reach(scope, min(of.values()), ends_s, only=of.keys()) for scope, of in by_scope.items())
+        )
 
     def _newer(self, scope: str, position: int) -> set[Key]:
         """Return the StaticGroups of a scope that tell a history and were written after a position."""
@@ -108,26 +155,34 @@ class LookBack:
             newest[scope] = max(version, newest.get(scope, 0))
         return newest
 
-    async def _reach(self, scope: str, position: int) -> int:
-        """Look at every event after a position, up to the newest object of a scope, and return how far that is."""
-        replay, began_s, gone_since_s, told = _Replay(position), self._clock_s(), None, ""
+    async def _reach(self, scope: str, position: int, ends_s: float, *, only: Set[Key] | None = None) -> int:
+        """Look at every event after a position, up to the newest object of a scope, and return how far that is.
+
+        Parameters
+        ----------
+        ends_s: when what cannot be looked at is waited for no more, monotonic seconds. only: whose events matter; None for all.
+        """
+        replay, gone_since_s, told = _Replay(position), None, ""
         while True:
             try:
                 problem = await self._watch(scope, replay)
             except CONNECTION_ERRORS:
                 problem = "no answer"
             if problem is None:
-                self._stores.doubted |= replay.put_back.keys()
+                self._doubt(replay.put_back.keys(), only)
                 return replay.position
             now_s = self._clock_s()
             gone_since_s = None if problem != KubeProblemKind.GONE else now_s if gone_since_s is None else gone_since_s
-            if now_s - began_s >= WAIT_FOR_S or (gone_since_s is not None and now_s - gone_since_s >= ASK_FOR_S):
-                self._stores.doubted |= replay.put_back.keys() | self._newer(scope, replay.position)
+            if now_s >= ends_s or (gone_since_s is not None and now_s - gone_since_s >= ASK_FOR_S):
+                self._doubt(replay.put_back.keys() | self._newer(scope, replay.position), only)
                 return self._newest().get(scope, replay.position)
             if problem != told:
                 told = problem
                 log.warning("waiting for what was written to StaticGroups meanwhile", extra={"scope": scope, "problem": problem})
             await self._sleep(ASK_EVERY_S)
+
+    def _doubt(self, found: Set[Key], only: Set[Key] | None) -> None:
+        self._stores.doubted |= found if only is None else found & only
 
     async def _watch(self, scope: str, replay: _Replay) -> str | None:
         """Have events told again; return why they end too early, or None when they do not."""

@@ -44,7 +44,7 @@ def test_scope_of_one_namespace_goes_on_from_below_its_own_workloads() -> None:
 
 
 def test_staticgroups_have_a_position_of_their_own_and_the_doubted_among_them_names() -> None:
-    stored = Continuity(epoch="e1", resource_versions={"": 42}, groups={"": 7}, doubted=frozenset({("shop", "orders"), ("bills", "bill")}))
+    stored = Continuity(epoch="e1", resource_versions={"": 42}, groups={"": 7}, doubted=frozenset({("shop", "orders"), ("bills", "bill")}), unsettled={("shop", "orders"): 5})
     assert Continuity.from_json(stored.to_json()) == stored
     assert as_an_earlier_release_reads(stored.to_json()) == ("e1", {"": 42})
     assert json.loads(stored.to_json())["doubted"] == [["bills", "bill"], ["shop", "orders"]]
@@ -52,7 +52,7 @@ def test_staticgroups_have_a_position_of_their_own_and_the_doubted_among_them_na
 
 @pytest.mark.parametrize(
     "extra",
-    [{"doubted": [["shop"]]}, {"doubted": 7}, {"doubted": None}, {"staticGroups": {"": 0}}, {"staticGroups": {"": "x"}}, {"staticGroups": [7]}],
+    [{"unsettled": [["shop", "orders"]]}, {"unsettled": [["shop", "orders", 0]]}, {"doubted": [["shop"]]}, {"doubted": 7}, {"doubted": None}, {"staticGroups": {"": 0}}, {"staticGroups": {"": "x"}}, {"staticGroups": [7]}],
 )
 def test_doubts_that_cannot_be_read_end_every_history(extra: dict[str, Any]) -> None:
     assert Continuity.from_json(json.dumps({"epoch": "e1", "resourceVersions": {"": 17}} | extra)) is None

@@ -1,0 +1,233 @@
+"""An older status is put back, with its owners, while the answer to a status write is on its way to an operator that ends then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from simulation.test_put_back import judged, nobody_is_removed, present, put_back, zombie
+from simulator.faults.memory import MANY, WRITES_A_STATUS
+from simulator.kubernetes.objects import STATIC_GROUPS, Json
+from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD
+from simulator.world.world import RunningOperator, World
+from staticgroup.runtime.memory.put_back import SETTLED_WITHIN_S
+
+KEY = (NAMESPACE, GROUP)
+WAYS = ("killed", "told to end")
+Taken = Callable[[], bool]
+
+
+def answered_late(running: RunningOperator, late_s: float) -> Taken:
+    """Hold the answer to the next status write back that is taken; returns a question whether there was one."""
+    deliver, taken = running.transport._reach_client, list[str]()
+
+    def late(request: Any, answer: Any) -> None:
+        if (request.verb, request.label) == WRITES_A_STATUS[0] and not taken and isinstance(answer, dict):
+            taken.append(request.label)
+            running.transport.link.loop.world_call_later(late_s, deliver, request, answer)
+        else:
+            deliver(request, answer)
+
+    running.transport._reach_client = late  # type: ignore[method-assign]
+    return lambda: bool(taken)
+
+
+def edit(world: World) -> None:
+    """Change what the status tells of, and nothing of its history."""
+    world.users.edit_group(NAMESPACE, GROUP, {"removal": {"maxPercentOfGroup": 71}})
+
+
+async def answer(world: World, running: RunningOperator) -> None:
+    memory = running.operator.reconciler.memories.known(KEY)
+    assert memory is not None
+    await world.until(lambda: memory.sent is None, 20, "it is answered")
+
+
+def end(world: World, running: RunningOperator, way: str) -> None:
+    if way == "killed":
+        world.crash_operator(running)
+        world.restart_operator(running.name)
+    else:
+        world.end_operator(running)
+
+
+async def unwritten_zombie(world: World) -> Json:
+    """Leave a process of seat 2 whose death nobody has proven and which no status tells of, because none was taken since; return that one."""
+    (running,) = world.living
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    await world.until(world.is_settled, 60, "seat 2 is empty")
+    for name in world.kubernetes.nodes:
+        world.users.cordon(name)
+    # A pod that runs nowhere: nothing that was removed is remembered of a seat that is wanted again.
+    world.users.scale(NAMESPACE, WORKLOAD, 3)
+    await asyncio.sleep(30)
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    await asyncio.sleep(30)
+    for name in world.kubernetes.nodes:
+        world.users.cordon(name, unschedulable=False)
+    older = present(world)
+    running.transport.link.faults.refusals[WRITES_A_STATUS[0]] = [403] * MANY  # so that it is known that none was taken
+    world.users.scale(NAMESPACE, WORKLOAD, 3)
+    await world.until(lambda: len(world.members()) == 3, 60, "seat 2 has another pod")
+    await asyncio.sleep(20)
+    node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-2")
+    assert node is not None
+    node.cut()
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    await asyncio.sleep(5)
+    world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2", grace_s=0)
+    await asyncio.sleep(70)
+    assert present(world)["status"] == older["status"]
+    return older
+
+
+async def taken_at_last(world: World, running: RunningOperator, late_s: float) -> None:
+    is_taken = answered_late(running, late_s)
+    running.transport.link.faults.refusals.pop(WRITES_A_STATUS[0])
+    await world.until(is_taken, 120, "it is written at last")
+    assert "DeathNotProven" in str(world.status)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_last_status_put_back_while_an_answer_is_on_its_way_is_no_memory(way: str, is_answered: bool) -> None:
+    async def test(world: World) -> None:
+        older = await unwritten_zombie(world)
+        (running,) = world.living
+        await taken_at_last(world, running, 6.0 if is_answered else 60.0)
+        await asyncio.sleep(1)
+        put_back(world, older)
+        if is_answered:
+            await answer(world, running)
+        else:
+            await asyncio.sleep(4)  # the Lease is renewed twice
+        await asyncio.sleep(0.1 if way == "told to end" else 1.5)
+        end(world, running, way)
+        await nobody_is_removed(world)
+
+    judged(test)
+
+
+def test_the_last_status_put_back_over_one_that_nobody_has_seen_is_no_memory() -> None:
+    """The watch shows neither what was written nor who put the other one back, as when it begins anew; the answer never comes."""
+
+    async def test(world: World) -> None:
+        older = await unwritten_zombie(world)
+        (running,) = world.living
+        link = running.transport.link
+
+        def blind_from_here(verb: str, label: str) -> None:
+            if (verb, label) == WRITES_A_STATUS[0]:
+                link.faults.dropped_events = MANY
+
+        link.on_request.append(blind_from_here)
+        await taken_at_last(world, running, 60.0)
+        put_back(world, older)
+        await asyncio.sleep(1)
+        link.on_request.remove(blind_from_here)
+        link.faults.dropped_events = 0
+        group = present(world)
+        world.server.update(STATIC_GROUPS, group | {"metadata": group["metadata"] | {"labels": {"seen-by": "argo"}}})
+        await asyncio.sleep(4)  # the Lease is renewed twice
+        end(world, running, "killed")
+        await nobody_is_removed(world)
+
+    judged(test)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_put_back_with_an_unreadable_spec_while_an_answer_is_on_its_way_is_no_memory(way: str) -> None:
+    async def test(world: World) -> None:
+        older = await zombie(world)
+        (running,) = world.living
+        is_taken = answered_late(running, 3.0)
+        edit(world)
+        await world.until(is_taken, 60, "it has written")
+        await asyncio.sleep(0.5)
+        world.server._defaulted = lambda resource, obj: obj  # type: ignore[method-assign]  # a CRD of another version
+        put_back(world, older | {"spec": older["spec"] | {"protocol": "Nonsense"}})
+        await asyncio.sleep(1)
+        assert KEY in running.operator.stores.doubted
+        await answer(world, running)
+        await asyncio.sleep(0.1 if way == "told to end" else 3)
+        end(world, running, way)
+        await asyncio.sleep(30)
+        group = present(world)
+        world.server.update(STATIC_GROUPS, group | {"spec": group["spec"] | {"protocol": "Classic"}})
+        await nobody_is_removed(world)
+
+    judged(test)
+
+
+def test_writes_that_are_lost_for_long_make_their_staticgroup_doubted_until_one_is_taken() -> None:
+    """After five minutes an API server has forgotten what was written meanwhile."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(60)
+        (running,) = world.living
+        stores, link, looked = running.operator.stores, running.transport.link, running.operator.look_back
+
+        def lose(verb: str, label: str) -> None:
+            if (verb, label) == WRITES_A_STATUS[0]:
+                link.faults.lost_requests = 1
+
+        link.on_request.append(lose)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        memory = running.operator.reconciler.memories.known(KEY)
+        assert memory is not None
+        await world.until(lambda: memory.unanswered not in ("", memory.written_digest), 60, "it has sent another history")
+        await asyncio.sleep(SETTLED_WITHIN_S / 3)
+        assert (looked.stored().unsettled.keys(), looked.stored().doubted) == ({KEY}, set())
+        await asyncio.sleep(SETTLED_WITHIN_S)
+        assert looked.stored().doubted == {KEY}
+        link.on_request.remove(lose)
+        await asyncio.sleep(60)
+        assert looked.stored()[1:] == (frozenset(), {})
+        assert stores.unsettled == {}
+
+    judged(test)
+
+
+def test_a_status_whose_answer_never_came_is_written_again_also_when_there_is_no_news() -> None:
+    """Only an answer settles what was sent, and what it told of may be over."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(60)
+        (running,) = world.living
+        stores, memory = running.operator.stores, running.operator.reconciler.memories.known(KEY)
+        assert memory is not None
+        memory.unanswered, memory.is_unsure = "of a moment ago", True
+        stores.unsettled[KEY] = stores.told_version, world.loop.time()
+        await asyncio.sleep(45)
+        assert (memory.unanswered, memory.is_unsure, stores.unsettled) == ("", False, {})
+
+    judged(test)
+
+
+def test_a_write_that_is_lost_before_the_spec_becomes_unreadable_makes_somebody_doubt() -> None:
+    """Nothing is written then that would be answered, and what was remembered of the StaticGroup is dropped."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(60)
+        (running,) = world.living
+        stores, link = running.operator.stores, running.transport.link
+
+        def lose(verb: str, label: str) -> None:
+            if (verb, label) == WRITES_A_STATUS[0]:
+                link.faults.lost_requests = 1
+
+        link.on_request.append(lose)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        memory = running.operator.reconciler.memories.known(KEY)
+        assert memory is not None
+        await world.until(lambda: memory.unanswered not in ("", memory.written_digest), 60, "it has sent another history")
+        world.server._defaulted = lambda resource, obj: obj  # type: ignore[method-assign]  # a CRD of another version
+        group = present(world)
+        world.server.update(STATIC_GROUPS, group | {"spec": group["spec"] | {"protocol": "Nonsense"}})
+        await asyncio.sleep(30)
+        assert (stores.unsettled, stores.doubted) == ({}, {KEY})
+
+    judged(test)
