@@ -135,7 +135,8 @@ staticgroup plan -f orders.json
 
 def cell(text: str) -> str:
     """Make a text safe for one cell of a Markdown table."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    parts = " ".join(text.split()).replace("|", "\\|").split("`")
+    return "`".join(part if n % 2 else part.replace("<", "&lt;") for n, part in enumerate(parts))  # code is shown as it is
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

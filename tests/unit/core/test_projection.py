@@ -15,6 +15,7 @@ from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, Le
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, Snapshot
+from staticgroup.core.status.exceptions import MESSAGE_MAX
 from staticgroup.core.status.projection import project
 
 from .builders import NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec
@@ -98,6 +99,15 @@ def test_most_urgent_exceptions_come_first_so_that_the_bound_cuts_the_harmless_o
     kinds = [e.kind.value for e in projected(world, ledger=(incarnation(state=SUSPECT),)).exceptions]
     assert kinds[:3] == ["Missing", "Held", "Suspect"]
     assert set(kinds[3:]) == {"Foreign"}
+
+
+@given(words=st.integers(1, 60))
+def test_sentence_that_is_too_long_for_the_status_ends_with_a_whole_word_and_says_that_more_was_there(words: int) -> None:
+    owed = " ".join(["evidence.askRuntime"] * words)
+    (row,) = projected(HELD, ledger=(incarnation(state=SUSPECT, refusal="vanished", owed=owed),)).exceptions[-1:]
+    assert len(row.message) <= MESSAGE_MAX
+    assert row.message.count("evidence.askRuntime") == row.message.count("evidence.")
+    assert ("…" in row.message) is (row.message.count("evidence.askRuntime") < words)
 
 
 def test_unreadable_group_keeps_the_last_counts_and_protocol() -> None:

@@ -165,7 +165,7 @@ class Recommended(ApiModel):
     uncapped_ms: TimeoutMs = Field(description="What would be recommended without any bound, in milliseconds.")
     source: RecommendationSource = Field(
         RecommendationSource.STRUCTURAL,
-        description="Structural: estimated from the pod template. Fleet: from the restarts that the fleet learner saw.",
+        description="Structural: chosen by this operator, from measured absences or from the pod template. Fleet: from the restarts that the fleet learner saw.",
     )
     valid_until: Timestamp | None = Field(
         None,

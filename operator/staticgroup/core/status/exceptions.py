@@ -32,7 +32,7 @@ def exceptions_of(
 def _row(finding: Finding, since: datetime) -> api.MemberException:
     subject, sentence = finding.subject, finding.sentence
     remedy = finding.text[len(sentence) :]  # what to do is not what is cut off
-    text = sentence[: max(0, MESSAGE_MAX - len(remedy))] + remedy
+    text = _cut(sentence, max(0, MESSAGE_MAX - len(remedy))) + remedy
     return api.MemberException(
         kind=api.ExceptionKind(finding.kind),
         instance_id=subject.instance_id[:INSTANCE_ID_MAX] if subject.instance_id else None,
@@ -42,3 +42,8 @@ def _row(finding: Finding, since: datetime) -> api.MemberException:
         message=text[:MESSAGE_MAX],
         since=since,
     )
+
+
+def _cut(text: str, length: int) -> str:
+    """Return a text, or as many of its first words as there is room for, and a sign that there were more."""
+    return text if len(text) <= length else text[: max(0, length - 1)].rpartition(" ")[0] + "…"[:length]
