@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 
 from ..api.resources.status import Writer
 from ..core.status.memory import ledger_from
@@ -124,7 +123,7 @@ class Operator(Assembly):
         found = self.pods.continuity() if self.has_taken_over else None
         if found is None:
             return None
-        return replace(found, **self.look_back.stored()._asdict())
+        return self.look_back.stored().told_in(found)
 
     def _lease_acquired(self, tasks: asyncio.TaskGroup) -> None:
         log.info("lease acquired", extra={"identity": self.settings.identity})
@@ -196,7 +195,7 @@ class Operator(Assembly):
         """
         if stored is None or self._looked is None or self._looked[0] != self.lease.holding:
             return stored
-        return replace(stored, **self._looked[1]._asdict())
+        return self._looked[1].told_in(stored)
 
     def _outage_ended(self) -> None:
         """Look at everything at once when the API server is back: what waits for its next try need not."""

@@ -182,7 +182,7 @@ SHELL = (
         "doubt about a history ends with the process that had it",
         "runtime/operator.py",
         PUT_BACK,
-        ("replace(found, **self.look_back.stored()._asdict())", "replace(found, **self.look_back.stored()._replace(doubted=frozenset())._asdict())"),
+        ("self.look_back.stored().told_in(found)", "self.look_back.stored()._replace(doubted=frozenset()).told_in(found)"),
     ),
     mutant(
         "history that was put back before the first round believed",

@@ -13,6 +13,7 @@ from ...api.resources import status as api
 from ..findings import Finding
 
 MESSAGE_MAX = 300
+WORD_MAX = 40
 INSTANCE_ID_MAX = 249
 POD_NAME_MAX = 253
 
@@ -45,5 +46,9 @@ def _row(finding: Finding, since: datetime) -> api.MemberException:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return a text, or as many of its first words as there is room for, and a sign that there were more."""
-    return text if len(text) <= length else text[: max(0, length - 1)].rpartition(" ")[0] + "…"[:length]
+    """Return a text, or what of it there is room for and a sign that there was more; words stay whole, but for very long ones."""
+    if len(text) <= length:
+        return text
+    kept = text[: max(0, length - 1)]
+    words = kept.rpartition(" ")[0]
+    return (words if len(kept) - len(words) <= WORD_MAX else kept) + "…"[:length]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from ...kube.object_stream import ObjectStream, number_of
@@ -50,6 +51,10 @@ class Looked(NamedTuple):
     groups: Mapping[str, int]
     doubted: frozenset[Key]
     unsettled: Mapping[Key, int]
+
+    def told_in(self, continuity: Continuity) -> Continuity:
+        """Return a continuity that tells this of StaticGroups."""
+        return replace(continuity, groups=self.groups, doubted=self.doubted, unsettled=self.unsettled)
 
 
 class LookBack:
