@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simulation.test_put_back import judged, present
+from simulation.test_put_back import broken_promises, present
 from simulation.test_put_back_in_flight import WAYS, answered_late, edit, end
 from simulator.faults.control_plane import api_server_is_away
 from simulator.faults.memory import MANY, WRITES_A_STATUS, write_status
@@ -54,7 +54,7 @@ def test_an_api_server_that_restarts_right_after_a_status_write_makes_nobody_dou
         await world.until(world.is_settled, 120, "the departed members are gone")
         assert "MemoryLost" not in str(blind(world))
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 @pytest.mark.parametrize("moment", ["taken", "answered"])
@@ -87,7 +87,7 @@ def test_an_operator_that_is_told_to_end_right_after_a_status_write_leaves_word_
         await world.until(world.is_settled, 120, "the departed members are gone")
         assert "MemoryLost" not in str(blind(world))
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 def test_a_write_whose_answer_was_lost_makes_no_successor_doubt() -> None:
@@ -115,7 +115,7 @@ def test_a_write_whose_answer_was_lost_makes_no_successor_doubt() -> None:
         await asyncio.sleep(30)
         assert blind(world) == []
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 def test_a_standby_that_takes_over_when_the_api_server_restarts_makes_nobody_doubt() -> None:
@@ -146,7 +146,7 @@ def test_a_standby_that_takes_over_when_the_api_server_restarts_makes_nobody_dou
         await asyncio.sleep(90)
         assert "MemoryLost" not in str(blind(world))
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 def test_own_write_that_is_first_listed_with_a_spec_that_cannot_be_read_makes_nobody_doubt() -> None:
@@ -190,7 +190,7 @@ def test_own_write_that_is_first_listed_with_a_spec_that_cannot_be_read_makes_no
         await asyncio.sleep(60)
         assert blind(world) == []
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 @pytest.mark.parametrize("prunes", [False, True])
@@ -217,7 +217,7 @@ def test_own_write_whose_news_came_before_its_answer_makes_nobody_doubt(way: str
         await asyncio.sleep(90)
         assert blind(world) == []
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -233,4 +233,4 @@ def test_an_edit_of_a_status_that_leaves_its_history_makes_nobody_doubt(way: str
         await asyncio.sleep(90)
         assert blind(world) == []
 
-    judged(test)
+    assert broken_promises(test) == []

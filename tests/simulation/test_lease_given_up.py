@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulation.test_put_back import judged
+from simulation.test_put_back import broken_promises
 from simulator.faults.memory import MANY, WRITES_A_STATUS
 from simulator.kubernetes.objects import LEASES
 from simulator.world.teams import GROUP, NAMESPACE
@@ -49,7 +49,7 @@ def test_a_holder_that_is_told_to_end_within_a_renewal_gives_the_lease_up_all_th
         await world.until(lambda: other.operator.is_active, 60, "the other one acts")
         assert world.loop.time() - told[0] <= BUDGET_S
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 @pytest.mark.parametrize("verb", ["get", "update"])
@@ -64,7 +64,7 @@ def test_a_holder_whose_release_is_refused_once_gives_the_lease_up_all_the_same(
         await world.until(lambda: other.operator.is_active, 60, "the other one acts")
         assert world.loop.time() - began_s <= BUDGET_S
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 def test_an_operator_that_is_told_to_end_ends_within_its_grace_period_whatever_the_api_server_does() -> None:
@@ -92,4 +92,4 @@ def test_an_operator_that_is_told_to_end_ends_within_its_grace_period_whatever_t
         await world.until(lambda: ended, 60, "it has ended")
         assert ended[0] - began_s < GRACE_S / 2
 
-    judged(test)
+    assert broken_promises(test) == []

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simulation.test_put_back import judged, nobody_is_removed, present, put_back, zombie
-from simulator.faults.memory import MANY, WRITES_A_STATUS
+from simulation.test_put_back import broken_promises, empty_seat, lose_pod, nobody_is_removed, present, put_back, zombie
+from simulator.faults.memory import MANY, WRITES_A_STATUS, write_status
 from simulator.kubernetes.objects import STATIC_GROUPS, Json
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD
 from simulator.world.world import RunningOperator, World
@@ -57,28 +57,12 @@ def end(world: World, running: RunningOperator, way: str) -> None:
 async def unwritten_zombie(world: World) -> Json:
     """Leave a process of seat 2 whose death nobody has proven and which no status tells of, because none was taken since; return that one."""
     (running,) = world.living
-    world.users.scale(NAMESPACE, WORKLOAD, 2)
-    await world.until(world.is_settled, 60, "seat 2 is empty")
-    for name in world.kubernetes.nodes:
-        world.users.cordon(name)
-    # A pod that runs nowhere: nothing that was removed is remembered of a seat that is wanted again.
-    world.users.scale(NAMESPACE, WORKLOAD, 3)
-    await asyncio.sleep(30)
-    world.users.scale(NAMESPACE, WORKLOAD, 2)
-    await asyncio.sleep(30)
-    for name in world.kubernetes.nodes:
-        world.users.cordon(name, unschedulable=False)
-    older = present(world)
+    older = await empty_seat(world)
     running.transport.link.faults.refusals[WRITES_A_STATUS[0]] = [403] * MANY  # so that it is known that none was taken
     world.users.scale(NAMESPACE, WORKLOAD, 3)
     await world.until(lambda: len(world.members()) == 3, 60, "seat 2 has another pod")
     await asyncio.sleep(20)
-    node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-2")
-    assert node is not None
-    node.cut()
-    world.users.scale(NAMESPACE, WORKLOAD, 2)
-    await asyncio.sleep(5)
-    world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2", grace_s=0)
+    await lose_pod(world)
     await asyncio.sleep(70)
     assert present(world)["status"] == older["status"]
     return older
@@ -89,6 +73,22 @@ async def taken_at_last(world: World, running: RunningOperator, late_s: float) -
     running.transport.link.faults.refusals.pop(WRITES_A_STATUS[0])
     await world.until(is_taken, 120, "it is written at last")
     assert "DeathNotProven" in str(world.status)
+
+
+async def sent_in_vain(world: World, running: RunningOperator) -> Callable[[], None]:
+    """Have a status with another history sent, and each that is sent from here on lost; returns what lets them arrive again."""
+    link = running.transport.link
+
+    def lose(verb: str, label: str) -> None:
+        if (verb, label) == WRITES_A_STATUS[0]:
+            link.faults.lost_requests = 1
+
+    link.on_request.append(lose)
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    memory = running.operator.reconciler.memories.known(KEY)
+    assert memory is not None
+    await world.until(lambda: memory.unanswered not in ("", memory.written_digest), 60, "it has sent another history")
+    return lambda: link.on_request.remove(lose)
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
@@ -108,7 +108,7 @@ def test_the_last_status_put_back_while_an_answer_is_on_its_way_is_no_memory(way
         end(world, running, way)
         await nobody_is_removed(world)
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 def test_the_last_status_put_back_over_one_that_nobody_has_seen_is_no_memory() -> None:
@@ -135,7 +135,7 @@ def test_the_last_status_put_back_over_one_that_nobody_has_seen_is_no_memory() -
         end(world, running, "killed")
         await nobody_is_removed(world)
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -159,7 +159,7 @@ def test_what_is_put_back_with_an_unreadable_spec_while_an_answer_is_on_its_way_
         world.server.update(STATIC_GROUPS, group | {"spec": group["spec"] | {"protocol": "Classic"}})
         await nobody_is_removed(world)
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 def test_writes_that_are_lost_for_long_make_their_staticgroup_doubted_until_one_is_taken() -> None:
@@ -168,27 +168,18 @@ def test_writes_that_are_lost_for_long_make_their_staticgroup_doubted_until_one_
     async def test(world: World) -> None:
         await asyncio.sleep(60)
         (running,) = world.living
-        stores, link, looked = running.operator.stores, running.transport.link, running.operator.look_back
-
-        def lose(verb: str, label: str) -> None:
-            if (verb, label) == WRITES_A_STATUS[0]:
-                link.faults.lost_requests = 1
-
-        link.on_request.append(lose)
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        memory = running.operator.reconciler.memories.known(KEY)
-        assert memory is not None
-        await world.until(lambda: memory.unanswered not in ("", memory.written_digest), 60, "it has sent another history")
+        stores, looked = running.operator.stores, running.operator.look_back
+        writes_arrive = await sent_in_vain(world, running)
         await asyncio.sleep(SETTLED_WITHIN_S / 3)
         assert (looked.stored().unsettled.keys(), looked.stored().doubted) == ({KEY}, set())
         await asyncio.sleep(SETTLED_WITHIN_S)
         assert looked.stored().doubted == {KEY}
-        link.on_request.remove(lose)
+        writes_arrive()
         await asyncio.sleep(60)
         assert looked.stored()[1:] == (frozenset(), {})
         assert stores.unsettled == {}
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 def test_a_status_whose_answer_never_came_is_written_again_also_when_there_is_no_news() -> None:
@@ -204,7 +195,7 @@ def test_a_status_whose_answer_never_came_is_written_again_also_when_there_is_no
         await asyncio.sleep(45)
         assert (memory.unanswered, memory.is_unsure, stores.unsettled) == ("", False, {})
 
-    judged(test)
+    assert broken_promises(test) == []
 
 
 def test_a_write_that_is_lost_before_the_spec_becomes_unreadable_makes_somebody_doubt() -> None:
@@ -213,21 +204,45 @@ def test_a_write_that_is_lost_before_the_spec_becomes_unreadable_makes_somebody_
     async def test(world: World) -> None:
         await asyncio.sleep(60)
         (running,) = world.living
-        stores, link = running.operator.stores, running.transport.link
-
-        def lose(verb: str, label: str) -> None:
-            if (verb, label) == WRITES_A_STATUS[0]:
-                link.faults.lost_requests = 1
-
-        link.on_request.append(lose)
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        memory = running.operator.reconciler.memories.known(KEY)
-        assert memory is not None
-        await world.until(lambda: memory.unanswered not in ("", memory.written_digest), 60, "it has sent another history")
+        stores = running.operator.stores
+        await sent_in_vain(world, running)
         world.server._defaulted = lambda resource, obj: obj  # type: ignore[method-assign]  # a CRD of another version
         group = present(world)
         world.server.update(STATIC_GROUPS, group | {"spec": group["spec"] | {"protocol": "Nonsense"}})
         await asyncio.sleep(30)
         assert (stores.unsettled, stores.doubted) == ({}, {KEY})
 
-    judged(test)
+    assert broken_promises(test) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_status_that_is_emptied_while_an_answer_is_on_its_way_is_no_innocence(way: str) -> None:
+    async def test(world: World) -> None:
+        await zombie(world)
+        (running,) = world.living
+        is_taken = answered_late(running, 3.0)
+        edit(world)
+        await world.until(is_taken, 60, "it has written")
+        await asyncio.sleep(0.5)
+        write_status(world, {})
+        await answer(world, running)
+        end(world, running, way)
+        await asyncio.sleep(240)
+        assert world.leader() is not None
+        assert len(world.members()) == 3
+
+    assert broken_promises(test) == []
+
+
+def test_a_staticgroup_that_is_deleted_while_an_answer_is_on_its_way_is_waited_for_no_more() -> None:
+    async def test(world: World) -> None:
+        await asyncio.sleep(60)
+        (running,) = world.living
+        is_taken = answered_late(running, 3.0)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(is_taken, 60, "it has written")
+        world.users.delete_group(NAMESPACE, GROUP)
+        await asyncio.sleep(30)
+        assert running.operator.look_back.stored()[1:] == (frozenset(), {})
+
+    assert broken_promises(test) == []

@@ -19,6 +19,7 @@ from .names import NAMES
 from .next_pods import EXPERIENCE, IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .nodes import NODES
 from .people import WORDS_OF_PEOPLE
+from .put_back import PUT_BACK_HISTORIES
 from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .scopes import SCOPES
@@ -49,6 +50,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *REMEMBERED,
     *EDGES,
     *SHELL,
+    *PUT_BACK_HISTORIES,
     *NAMES,
     *WORDS_OF_PEOPLE,
     *TEMPLATES,

@@ -42,7 +42,8 @@ class Settings:
     lease_name: name of the coordination.k8s.io/Lease, which also keeps the position of the pod watch.
     policy_name: name of the MutatingAdmissionPolicy that injects for this installation.
     webhook_name: name of its MutatingWebhookConfiguration.
-    lease_duration_s, lease_renew_deadline_s, lease_retry_s: a holder that does not renew for the first is replaced, acts no more after the second, and is looked for each third; in this order, the longest first.
+    lease_duration_s, lease_renew_deadline_s, lease_retry_s: a holder that does not renew for the first is replaced, acts no more after
+        the second, and is looked for each third; in this order, the longest first.
     concurrency: rounds at once, 1-256; those that have waited longer than a second for an answer do not count, one
         namespace gets half of it and one KafkaConnection a quarter.
     round_deadline_s: how long one round may take before it is given up and tried again later, 75-600 s: longer than any
