@@ -81,8 +81,10 @@ def rejoin_after_restore(ground: Ground, cases: list[Case], copy: Path, *, opera
     before = {uid for c in cases for uid in c.gone_uids}
     restored_ms = now_ms()
     restore(cluster, copy)
-    ground.node.process("kubelet").stop(grace_s=0)  # one that has seen a uid end starts it never again, but a new one does
-    repair(ground.node)
+    # One that has seen a uid end starts it never again, but a new one does; the operator's pods are on the other node.
+    for node in (ground.node, *(() if operator_runs else (cluster.node("control-plane"),))):
+        node.process("kubelet").stop(grace_s=0)
+        repair(node)
     ground.active(since_ms=restored_ms)
     for case in cases:
         uid = case.uids[1]

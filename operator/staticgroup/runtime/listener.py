@@ -22,6 +22,7 @@ from .connections import Connections
 from .connections.reporter import ConnectionReporter
 from .journal import Journal
 from .metrics import Metrics
+from .nodes.evidence import NodeEvidence
 from .reconciler import Reconciler
 from .stores import Stores, uid_of
 from .work_queue import Key, WorkQueue
@@ -47,6 +48,7 @@ class Parts(Protocol):
     connections: Connections
     journal: Journal | None
     reconciler: Reconciler
+    node_evidence: NodeEvidence
     connection_reporter: ConnectionReporter
     queue: WorkQueue
     connection_queue: WorkQueue
@@ -175,6 +177,7 @@ class Listener:
     def node_changed(self, node_name: str) -> None:
         """Take the news that facts of a node are others now."""
         self._parts.pods.node_changed(node_name)
+        self._parts.node_evidence.hurry(node_name)
 
     def _is_managed(self, namespace: str, pod_name: str) -> bool:
         return bool(self._stores.groups_of_workload(namespace, _workload_of(pod_name)))

@@ -147,6 +147,13 @@ class Ground:
             self._heralded_s = time.monotonic()
             self.api.create(herald(namespace, self.node, f"herald-{now_ms()}"))
 
+    def first_start_ms(self, cases: Sequence[Case], since_ms: int) -> int:
+        """Return when the node started the first container of a drill since a time, by what its kubelet says, in whole seconds."""
+        pods = [p for c in cases for p in self.api.items("Pod", c.name) if p["spec"].get("nodeName") == self.node.name]
+        states = [each for p in pods for c in p["status"].get("containerStatuses", []) for each in c["state"].values()]
+        times_ms = [int(datetime.fromisoformat(s["startedAt"]).timestamp() * 1000) for s in states if s.get("startedAt")]
+        return min(at_ms for at_ms in times_ms if at_ms >= since_ms - 1000)
+
     def judge(self, cases: Sequence[Case]) -> None:
         """Assert what holds of every drill: nobody alive was removed, and no session ran out meanwhile."""
         for case in cases:

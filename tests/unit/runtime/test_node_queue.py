@@ -200,3 +200,19 @@ def test_a_turn_is_given_back_only_to_somebody() -> None:
         assert turns.next(asked, float(at_s)) == ["n1"]
         turns.looked("n1", float(at_s), is_steady=False)
     assert list(turns.before(asked)) == []
+
+
+def test_a_node_with_news_is_scouted_at_every_tick_for_a_minute() -> None:
+    """As one that is Ready again: a wait of 20 s on top of grace and margin would be nobody's but ours."""
+    turns = queue.LookQueue()
+    asked: dict[str, float | None] = {"n1": None, "n2": None}
+    looked: dict[str, list[int]] = {"n1": [], "n2": []}
+    for at_s in range(0, 150, 5):
+        if at_s == 25:
+            turns.hurry("n1", 23.0)
+            turns.hurry("n3", 23.0)  # owes nothing, and is not looked at
+        for name in turns.next(asked, float(at_s)):
+            looked[name].append(at_s)
+            turns.looked(name, float(at_s), is_steady=False)
+    assert looked["n1"] == [0, 20, *range(25, 85, 5), 100, 120, 140]
+    assert looked["n2"] == list(range(0, 150, 20))

@@ -74,6 +74,24 @@ def test_a_frozen_kubelet_that_goes_on_reaps_and_the_member_is_removed(restarts:
     simulate(main)
 
 
+@pytest.mark.parametrize("offset_s", [0, 5, 10, 15])
+def test_a_node_that_is_ready_again_is_looked_at_soon(offset_s: int) -> None:
+    """Grace and margin, and on top of them a tick before and after, and a renewal of its Lease; no wait for a node that was away."""
+
+    async def main() -> None:
+        world = PlainWorld()
+        world.start_operator(trust_kubelet=True)
+        node, _ = await lost(world, Kubelet.freeze_kubelet)
+        later_pods(world)
+        await asyncio.sleep(60 + offset_s)
+        node.thaw_kubelet()
+        thawed_s = world.loop.time()
+        await world.until(lambda: world.left)
+        assert 90 < world.loop.time() - thawed_s < 90 + 5 + 5 + 10
+
+    simulate(main)
+
+
 def test_a_machine_that_was_booted_again_proves_the_same() -> None:
     async def main() -> None:
         world = PlainWorld()

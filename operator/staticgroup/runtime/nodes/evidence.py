@@ -110,6 +110,10 @@ class NodeEvidence:
         self._beginnings += 1
         self.records.forget()
 
+    def hurry(self, name: str) -> None:
+        """Take the news that a node has changed: what it owes may come soon."""
+        self._queue.hurry(name, self.monotonic_s())
+
     async def begin(self) -> None:
         """Have what is remembered of nodes read before the first end is believed, waiting for the API server if need be.
 
