@@ -167,13 +167,7 @@ def test_install_upgrade_test_uninstall_and_install_again(cluster: Cluster, helm
     assert "would violate PodSecurity" not in installed.stderr
     assert_is_ready(cluster)
 
-    group = {
-        "apiVersion": "staticgroup.io/v1alpha1",
-        "kind": "StaticGroup",
-        "metadata": {"name": "orders", "namespace": "team-a"},
-        "spec": {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"},
-    }
-    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(group))
+    put_group(cluster)
 
     upgraded = helm.install("staticgroup", SYSTEM, "--set=operator.logLevel=DEBUG")
     assert upgraded.returncode == 0, upgraded.stderr
@@ -210,10 +204,52 @@ def test_rights_in_all_namespaces_are_exactly_the_table(cluster: Cluster, helm: 
 def test_rights_in_some_namespaces_are_exactly_the_table(cluster: Cluster, helm: Helm) -> None:
     installed = helm.install("staticgroup", SYSTEM, "--set=watchNamespaces={team-a}")
     assert installed.returncode == 0, installed.stderr
-    once = table(NODES_RIGHT, once_per_cluster(POLICY_OF_NAMESPACED))
+    once = table(NODES_RIGHT, once_per_cluster(POLICY_OF_NAMESPACED), "* | core | namespaces | team-a | get")
     assert rights_of_operator(cluster, "team-a") == without_spaces(once | table(in_namespaces("*")))
     assert rights_of_operator(cluster, "team-b") == without_spaces(once)
     assert rights_of_operator(cluster, SYSTEM) == without_spaces(once | table(OWN_RIGHTS))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("namespaces")
+def test_a_served_namespace_that_is_deleted_holds_no_other_one_back(cluster: Cluster, helm: Helm) -> None:
+    """Its Role goes with it, so what was watched there is refused from then on; a process that begins leaves it out."""
+    assert helm.install("staticgroup", SYSTEM, "--set=watchNamespaces={team-a,team-b}").returncode == 0
+    put_group(cluster)
+    await_reconciled(cluster)
+    cluster.kubectl("delete", "namespace", "team-b", "--timeout=120s")
+
+    def are_restarted() -> bool:
+        pods = objects(cluster, "pods", "-n", SYSTEM, "-l", "app.kubernetes.io/component=operator")
+        containers = [c for pod in pods for c in pod["status"]["containerStatuses"]]
+        return all(c["restartCount"] == 1 and c["ready"] and c["lastState"]["terminated"]["exitCode"] == 0 for c in containers)
+
+    until(are_restarted, deadline_s=180, what="both replicas to serve what there is", poll_s=1.0)
+    cluster.kubectl("patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":1}}}')
+    await_reconciled(cluster)
+    cluster.kubectl("rollout", "restart", "deployment/staticgroup-operator", "-n", SYSTEM)
+    assert_is_ready(cluster)
+    cluster.kubectl("patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":2}}}')
+    await_reconciled(cluster)
+
+
+def put_group(cluster: Cluster) -> None:
+    """Create a StaticGroup in team-a, whose workload and connection there are not."""
+    spec = {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
+    metadata = {"name": "orders", "namespace": "team-a"}
+    group = {"apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup", "metadata": metadata, "spec": spec}
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(group))
+
+
+def await_reconciled(cluster: Cluster) -> None:
+    """Wait until the status tells of the StaticGroup as it is."""
+
+    def is_told() -> bool:
+        (group,) = objects(cluster, "ksg", "-n", "team-a")
+        conditions = group.get("status", {}).get("conditions", [])
+        return any(c["type"] == "Ready" and c["observedGeneration"] == group["metadata"]["generation"] for c in conditions)
+
+    until(is_told, deadline_s=90, what="the status to tell of the newest generation", poll_s=0.5)
 
 
 @pytest.mark.usefixtures("namespaces")

@@ -37,7 +37,7 @@ NODES = f"""
     staticgroup-system | core                | configmaps | {CHUNKS} | get update
 """
 ONCE_PER_CLUSTER = """
-    * | core                         | namespaces                | kube-system | get
+    * | core                         | namespaces                | kube-system{served} | get
     * | staticgroup.io               | watchgapconfirmations     |             | get list
     * | admissionregistration.k8s.io | mutatingadmissionpolicies | {policy}    | get
     * | admissionregistration.k8s.io | mutatingwebhookconfigurations | {policy} | get
@@ -86,8 +86,8 @@ def in_namespaces(*names: str, secrets: str = "") -> str:
     return "".join(IN_SERVED_NAMESPACES.format(where=name, secrets=secrets) for name in names)
 
 
-def once_per_cluster(policy: str = "staticgroup-inject") -> str:
-    return ONCE_PER_CLUSTER.format(policy=policy)
+def once_per_cluster(policy: str = "staticgroup-inject", *served: str) -> str:
+    return ONCE_PER_CLUSTER.format(policy=policy, served="".join(f" {name}" for name in served))
 
 
 POLICY_OF_NAMESPACED = "staticgroup-inject-staticgroup-system-staticgroup"
@@ -98,7 +98,8 @@ def test_release_for_all_namespaces_has_exactly_these_rights() -> None:
 
 
 def test_release_for_some_namespaces_has_exactly_these_rights() -> None:
-    expected = table(in_namespaces("team-a", "team-b"), NODES, once_per_cluster(POLICY_OF_NAMESPACED), LEASE)
+    once = once_per_cluster(POLICY_OF_NAMESPACED, "team-a", "team-b")
+    expected = table(in_namespaces("team-a", "team-b"), NODES, once, LEASE)
     assert granted(render("namespaced")) == expected
 
 
@@ -124,7 +125,7 @@ def test_chunks_of_what_is_remembered_of_nodes_are_those_of_the_operator() -> No
 
 def test_least_rights_are_without_nodes_and_for_named_secrets_only() -> None:
     tenant = in_namespaces("team-a", secrets="kafka-credentials kafka-ca")
-    assert granted(render("namespaced-least-rights")) == table(tenant, once_per_cluster(POLICY_OF_NAMESPACED), LEASE)
+    assert granted(render("namespaced-least-rights")) == table(tenant, once_per_cluster(POLICY_OF_NAMESPACED, "team-a"), LEASE)
 
 
 def test_nothing_is_granted_when_somebody_else_does() -> None:

@@ -41,10 +41,10 @@
   verbs: [get]
 {{ end -}}
 {{ end -}}
-# Its uid names the cluster: issued ids are scoped by it.
+# The uid of the first names the cluster: issued ids are scoped by it. Whether one is gone is asked of those that are served.
 - apiGroups: [""]
   resources: [namespaces]
-  resourceNames: [kube-system]
+  resourceNames: [kube-system{{ range .Values.watchNamespaces }}, {{ . | quote }}{{ end }}]
   verbs: [get]
 # A gap of the pod watch is one for all namespaces, and so is a person's word about it.
 - apiGroups: [staticgroup.io]

@@ -10,12 +10,14 @@ import asyncio
 import logging
 import os
 import signal
+from collections.abc import Awaitable
+from dataclasses import replace
 from typing import Any
 
 import kopf
 
 from ..operator import Operator
-from . import heap, kube_client, logs
+from . import heap, kube_client, logs, namespaces
 from .handlers import register
 from .health import HealthServer
 from .settings import Settings
@@ -28,10 +30,12 @@ async def run(settings: Settings) -> int:
 
     Returns
     -------
-    Exit status: 0 after SIGTERM or SIGINT, 1 when a part failed.
+    Exit status: 0 after SIGTERM or SIGINT, or when there are other namespaces to serve; 1 when a part failed.
     """
     # StaticGroups, KafkaConnections, StatefulSets and pods of each namespace, and the nodes.
     transport = await kube_client.connected()
+    wanted = settings.watch_namespaces
+    settings = replace(settings, watch_namespaces=await namespaces.there(transport, wanted))
     operator = Operator(settings, transport)
     logs.configure(settings.log_level, settings.log_format, operator.connections.secret_texts)
     health = HealthServer(
@@ -50,6 +54,9 @@ async def run(settings: Settings) -> int:
         asyncio.create_task(_run_kopf(operator, stop), name="kopf"),
         asyncio.create_task(heap.follow_growth(), name="heap"),
     ]
+    if wanted:
+        others = namespaces.until_others(transport, wanted, settings.watch_namespaces)
+        parts.append(asyncio.create_task(_stop_after(others, stop), name="namespaces"))
     try:
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         return _status_of(done, stop)
@@ -62,6 +69,11 @@ async def run(settings: Settings) -> int:
         await transport.close()
 
 
+async def _stop_after(what: Awaitable[None], stop: asyncio.Event) -> None:
+    await what
+    stop.set()
+
+
 def _stop_on_signals(stop: asyncio.Event) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
@@ -72,13 +84,13 @@ async def _run_kopf(operator: Operator, stop: asyncio.Event) -> None:
     await operator.reached.wait()
     registry = kopf.OperatorRegistry()
     register(registry)
-    namespaces = list(operator.settings.watch_namespaces)
+    served = list(operator.settings.watch_namespaces)
     is_ready, is_over = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(
         kopf.operator(
             registry=registry,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
+            clusterwide=not served,
+            namespaces=served,
             stop_flag=is_over,
             ready_flag=is_ready,
             # Given, because the default asks for a user name, which the image's user does not have.
