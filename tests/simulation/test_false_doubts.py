@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 
-from simulation.test_put_back import broken_promises, present
-from simulation.test_put_back_in_flight import WAYS, answered_late, edit, end
+from simulation.test_put_back import broken_promises, present, put_back
+from simulation.test_put_back_in_flight import KEY, WAYS, answered_late, edit, end
 from simulator.faults.control_plane import api_server_is_away
 from simulator.faults.memory import MANY, WRITES_A_STATUS, write_status
 from simulator.kubernetes.objects import STATIC_GROUPS
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD
 from simulator.world.world import World
 from staticgroup.kube.translate.owners import is_put_back
+from staticgroup.kube.transport import CALL_TIMEOUT_S
+from staticgroup.runtime.memory.memory import digest_in
+
+TAKEN_AFTER_S = 2 * CALL_TIMEOUT_S
+"""An API server gives a request up after a minute."""
 
 
 def blind(world: World) -> list[Any]:
@@ -231,6 +236,70 @@ def test_an_edit_of_a_status_that_leaves_its_history_makes_nobody_doubt(way: str
         await asyncio.sleep(5)
         end(world, running, way)
         await asyncio.sleep(90)
+        assert blind(world) == []
+
+    assert broken_promises(test) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_write_that_is_taken_after_its_successor_was_refused_makes_nobody_doubt(way: str) -> None:
+    """The API server is slow: its client gives the first write up before it is taken, and the next ones are refused."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(60)
+        (running,) = world.living
+        link, slow = running.transport.link, list[str]()
+        memory = running.operator.reconciler.memories.known(KEY)
+        assert memory is not None
+        reach = running.transport._reach_server
+
+        def reached(request: Any) -> None:
+            if (request.verb, request.label) == WRITES_A_STATUS[0] and not slow and digest_in(memory.sent) != memory.written_digest:
+                slow.append(digest_in(memory.sent))
+                link.faults.refusals[WRITES_A_STATUS[0]] = [503] * MANY
+                running.transport._give_up(request)
+                world.loop.world_call_later(TAKEN_AFTER_S, taken, request)
+            else:
+                reach(request)
+
+        def taken(request: Any) -> None:
+            refusals = link.faults.refusals.pop(WRITES_A_STATUS[0])
+            reach(request)
+            link.faults.refusals[WRITES_A_STATUS[0]] = refusals
+            assert world.status["continuity"]["digest"] == slow[0]
+
+        running.transport._reach_server = reached  # type: ignore[method-assign]
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(lambda: slow, 60, "it sends another history")
+        world.users.scale(NAMESPACE, WORKLOAD, 1)
+        await world.until(lambda: memory.unanswered not in ("", slow[0]), TAKEN_AFTER_S, "it sends a third one")
+        await asyncio.sleep(TAKEN_AFTER_S)
+        end(world, running, way)
+        await asyncio.sleep(90)
+        assert blind(world) == []
+
+    assert broken_promises(test) == []
+
+
+def test_a_status_that_is_put_back_and_put_right_again_makes_nobody_doubt_for_ever() -> None:
+    """What is in the API server is what the operator wrote last, so nothing would be written, and no status tells of a doubt."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(30)
+        older = present(world)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(world.is_settled, 60, "the departed member is gone")
+        await asyncio.sleep(1200)
+        (running,) = world.living
+        newer = present(world)
+        assert older["status"]["continuity"]["digest"] != newer["status"]["continuity"]["digest"]
+        put_back(world, older)
+        put_back(world, newer)
+        await asyncio.sleep(1200)
+        assert world.status["continuity"]["digest"] == newer["status"]["continuity"]["digest"]
+        world.crash_operator(running)
+        world.restart_operator(running.name)
+        await asyncio.sleep(60)
         assert blind(world) == []
 
     assert broken_promises(test) == []

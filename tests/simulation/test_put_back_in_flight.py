@@ -10,10 +10,10 @@ import pytest
 
 from simulation.test_put_back import broken_promises, empty_seat, lose_pod, nobody_is_removed, present, put_back, zombie
 from simulator.faults.memory import MANY, WRITES_A_STATUS, write_status
-from simulator.kubernetes.objects import STATIC_GROUPS, Json
+from simulator.kubernetes.objects import LEASES, STATIC_GROUPS, Json
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD
 from simulator.world.world import RunningOperator, World
-from staticgroup.runtime.memory.put_back import SETTLED_WITHIN_S
+from staticgroup.runtime.memory.put_back import DOUBTED_MAX, SETTLED_WITHIN_S
 
 KEY = (NAMESPACE, GROUP)
 WAYS = ("killed", "told to end")
@@ -244,5 +244,75 @@ def test_a_staticgroup_that_is_deleted_while_an_answer_is_on_its_way_is_waited_f
         world.users.delete_group(NAMESPACE, GROUP)
         await asyncio.sleep(30)
         assert running.operator.look_back.stored()[1:] == (frozenset(), {})
+
+    assert broken_promises(test) == []
+
+
+@pytest.mark.parametrize("others", [0, DOUBTED_MAX])
+def test_a_status_that_others_crowd_out_of_the_lease_is_no_memory(others: int) -> None:
+    """More statuses are on their way than the Lease lists, and one of them was sent before the position that it tells."""
+
+    async def test(world: World) -> None:
+        older = await unwritten_zombie(world)
+        (running,) = world.living
+        link, stores = running.transport.link, running.operator.stores
+
+        def blind_from_here(verb: str, label: str) -> None:
+            if (verb, label) == WRITES_A_STATUS[0]:
+                link.faults.dropped_events = MANY
+
+        link.on_request.append(blind_from_here)
+        await taken_at_last(world, running, 60.0)
+        put_back(world, older)
+        await asyncio.sleep(1)
+        link.on_request.remove(blind_from_here)
+        link.faults.dropped_events = 0
+        group = present(world)
+        world.server.update(STATIC_GROUPS, group | {"metadata": group["metadata"] | {"labels": {"seen-by": "argo"}}})
+        await asyncio.sleep(4)  # the Lease is renewed twice, and its position passes what was put back
+        assert KEY in running.operator.look_back.stored().unsettled
+        now_s = world.loop.time()
+        stores.unsettled |= {("a-namespace", f"group-{n}"): (stores.told_version, now_s) for n in range(others)}
+        await asyncio.sleep(4)
+        end(world, running, "killed")
+        await nobody_is_removed(world)
+
+    assert broken_promises(test) == []
+
+
+def of_a_later_holding(older: Json) -> Json:
+    """Whoever may write a status can put any number there; so it is, too, after an older Lease was put back."""
+    writer = older["status"]["writer"]
+    return older | {"status": older["status"] | {"writer": writer | {"leaseTransitions": writer["leaseTransitions"] + 10}}}
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_round_that_is_cut_while_it_takes_in_what_was_put_back_leaves_its_doubt(is_cut: bool) -> None:
+    async def test(world: World) -> None:
+        older = of_a_later_holding(await zombie(world))
+        (running,) = world.living
+        link, met = running.transport.link, list[str]()
+
+        def hook(verb: str, label: str) -> None:
+            if (verb, label) == WRITES_A_STATUS[0] and not met:
+                met.append("writes")
+                link.faults.watch_delay_s = 0.2  # the news come later than the answers
+                put_back(world, older)
+            elif (verb, label) == ("get", STATIC_GROUPS) and met == ["writes"]:
+                met.append("reads")
+            elif (verb, label) == ("get", LEASES) and met == ["writes", "reads"]:
+                met.append("asks")
+                link.faults.refusals[WRITES_A_STATUS[0]] = [503] * MANY
+                if is_cut:
+                    world.loop.world_call_later(0.0, world.end_operator, running)
+
+        link.on_request.append(hook)
+        edit(world)
+        await world.until(lambda: "asks" in met, 60, "it asks whose holding that is")
+        if not is_cut:
+            await asyncio.sleep(8)
+            world.crash_operator(running)
+            world.restart_operator(running.name)
+        await nobody_is_removed(world)
 
     assert broken_promises(test) == []

@@ -125,6 +125,8 @@ class ActiveLease:
         self._written: Json | None = None
         self._transitions_seen = -1
         self._version_seen = ""
+        self.told: Continuity | None = None
+        """What the Lease said last of this timeline, also when it says nothing any more."""
 
     def holds(self) -> bool:
         """True while this replica may act; ends by itself when renewals stay without success."""
@@ -149,11 +151,9 @@ class ActiveLease:
         while isinstance(raw := await self._read(), KubeProblem):
             _log.warning("waiting for the Lease to be readable", extra={"problem": raw.message})
             await self._sleep(self._settings.retry_period_s)
-        self._note_version(raw)
-        text = _annotations(raw).get(CONTINUITY_ANNOTATION)
-        stored = Continuity.from_json(text) if isinstance(text, str) else None
-        self.restored = str(_annotations(raw).get(RESTORED_ANNOTATION) or "")
-        return None if stored is not None and self.restored not in ("", stored.restored) else stored
+        self._take_reading(raw)
+        self.restored = _restored_in(raw)
+        return self.told if _continuity_in(raw) is not None else None
 
     async def run(self, *, on_acquired: Callable[[], None], on_lost: Callable[[], None]) -> None:
         """Try to hold the Lease until cancelled, then release it.
@@ -166,6 +166,9 @@ class ActiveLease:
         held = False
         try:
             while True:
+                if held and self._holding is None and self._settings.is_election_enabled:
+                    held = False  # a round has found that somebody else had it (`confirm`)
+                    on_lost()
                 await self.attempt()
                 if self.holds() != held:
                     held = not held
@@ -238,21 +241,23 @@ class ActiveLease:
         return None if isinstance(raw, KubeProblem) and raw.kind is KubeProblemKind.NOT_FOUND else raw
 
     def _observe(self, raw: Json) -> None:
-        self._on_restored(str(_annotations(raw).get(RESTORED_ANNOTATION) or ""))
+        self._on_restored(_restored_in(raw))
         self._transitions_seen = max(self._transitions_seen, _transitions_in(raw))
         resource_version = raw["metadata"]["resourceVersion"]
-        self._note_version(raw)
+        self._take_reading(raw)
         if self._observed is None or self._observed.resource_version != resource_version:
             self._observed = _Observed(raw=raw, resource_version=resource_version, seen_s=self._clock_s())
 
-    def _note_version(self, raw: Json | None) -> None:
-        """Compare a reading with those before, also the one that the pod watch goes on from."""
+    def _take_reading(self, raw: Json | None) -> None:
+        """Compare a reading with those before, also the one that the pod watch goes on from, and keep what it says."""
         version = raw["metadata"]["resourceVersion"] if raw is not None else ""
         if is_older(version, self._version_seen):
             self._on_went_back(
                 f"the Lease was read at resourceVersion {version} after {self._version_seen} (etcd restored?)"
             )
         self._version_seen = version or self._version_seen
+        if (stored := _continuity_in(raw)) is not None:
+            self.told = stored if _restored_in(raw) in ("", stored.restored) else None
 
     async def confirm(self) -> bool:
         """Ask the API server whether this replica's holding is still the present one; it is lost when it is not.
@@ -369,6 +374,15 @@ def is_older(read: str, seen: str) -> bool:
 
 def _annotations(raw: Json | None) -> Json:
     return ((raw or {}).get("metadata") or {}).get("annotations") or {}
+
+
+def _continuity_in(raw: Json | None) -> Continuity | None:
+    text = _annotations(raw).get(CONTINUITY_ANNOTATION)
+    return Continuity.from_json(text) if isinstance(text, str) else None
+
+
+def _restored_in(raw: Json | None) -> str:
+    return str(_annotations(raw).get(RESTORED_ANNOTATION) or "")
 
 
 def _transitions_in(raw: Json) -> int:

@@ -192,7 +192,9 @@ class Operator(Assembly):
         Notes
         -----
         An API server that was away kept the last words from the Lease, and one that has restarted tells nothing of before.
+        A Lease that was deleted, or emptied, ends no watch that goes on: then it is looked back from what it said last.
         """
+        stored = stored if stored is not None else self.lease.told
         if stored is None or self._looked is None or self._looked[0] != self.lease.holding:
             return stored
         return self._looked[1].told_in(stored)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import DOUBTS, FALSE_DOUBTS, IN_FLIGHT, PUT_BACK
+from .suites import DOUBTS, FALSE_DOUBTS, IN_FLIGHT, LEASE_GONE, PUT_BACK
 
 PUT_BACK_HISTORIES = (
     mutant(
@@ -118,13 +118,13 @@ PUT_BACK_HISTORIES = (
         "write that was cut off not waited for",
         "runtime/memory/memories.py",
         FALSE_DOUBTS,
-        ("            memory.unanswered = digest_in(status)\n            raise\n", "            raise\n"),
+        ("            memory.has_sent(status)\n            raise\n", "            raise\n"),
     ),
     mutant(
         "those who were doubted first left out of the Lease for others",
         "runtime/memory/put_back.py",
         ("tests/unit/runtime/test_look_back.py",),
-        ("frozenset((*earlier, *sorted(doubted - self._listed))[:DOUBTED_MAX])", "frozenset(sorted(doubted)[:DOUBTED_MAX])"),
+        ("listed = sorted(doubted, key=first.__getitem__)", "listed = sorted(doubted)"),
     ),
     mutant(
         "status that was put over ours left when the first write fails",
@@ -137,5 +137,50 @@ PUT_BACK_HISTORIES = (
         "runtime/listener.py",
         ("tests/simulation/test_faults.py",),
         (" and not memories.is_disowned(key)", ""),
+    ),
+    mutant(
+        "Lease that tells nothing any more taken for one that never did",
+        "runtime/operator.py",
+        LEASE_GONE,
+        ("stored if stored is not None else self.lease.told", "stored"),
+    ),
+    mutant(
+        "what the Lease said before a restore believed after it",
+        "kube/lease.py",
+        ("tests/unit/kube/test_lease_continuity.py",),
+        ('stored if _restored_in(raw) in ("", stored.restored) else None', "stored"),
+    ),
+    mutant(
+        "holding that a round found lost taken again untold",
+        "kube/lease.py",
+        ("tests/unit/kube/test_lease.py",),
+        ("if held and self._holding is None and", "if False and"),
+    ),
+    mutant(
+        "version known before it is known whose status it has",
+        "runtime/memory/memories.py",
+        IN_FLIGHT,
+        (
+            "        if read.status != memory.shown and await",
+            "        memory.resource_version = read.metadata.resource_version\n        if read.status != memory.shown and await",
+        ),
+    ),
+    mutant(
+        "write before the last one forgotten, though it may be taken late",
+        "runtime/memory/memory.py",
+        FALSE_DOUBTS,
+        ('        if self.unanswered not in ("", digest):\n', "        if False:\n"),
+    ),
+    mutant(
+        "doubt that nothing is written over",
+        "runtime/memory/memories.py",
+        FALSE_DOUBTS,
+        (" and key not in self.stores.doubted and not", " and not"),
+    ),
+    mutant(
+        "status that is not answered left out of the Lease for others",
+        "runtime/memory/put_back.py",
+        IN_FLIGHT,
+        ("sent = sorted(unsettled, key=first.__getitem__)", "sent = sorted(unsettled)"),
     ),
 )

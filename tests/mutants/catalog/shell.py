@@ -9,6 +9,7 @@ from .suites import (
     FAIRNESS,
     KUBE,
     LOGS,
+    NAMESPACES,
     OBJECTS,
     PROCESS,
     PROCESS_NODES,
@@ -336,5 +337,20 @@ SHELL = (
         "runtime/operator.py",
         PROCESS,
         ("        self.is_active = self.has_taken_over = False\n", "        self.is_active = False\n"),
+    ),
+    mutant(
+        "node with news looked at as seldom as any",
+        "runtime/listener.py",
+        ("tests/unit/simulator/test_node_evidence_on_model.py",),
+        ("        self._parts.node_evidence.hurry(node_name)\n", ""),
+    ),
+    *(
+        mutant(name, "runtime/process/namespaces.py", NAMESPACES, change)
+        for name, change in (
+            ("no namespace taken for all", (" or tuple(wanted)", "")),
+            ("one answer that a namespace is gone believed", ("LOOKS: Final = 2", "LOOKS: Final = 1")),
+            ("namespace served again that may not be read", ("    return not isinstance(await transport", "    return True or not isinstance(await transport")),
+            ("no answer taken for a namespace that is gone", (" and answer.kind is KubeProblemKind.NOT_FOUND", "")),
+        )
     ),
 )

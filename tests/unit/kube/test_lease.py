@@ -335,3 +335,29 @@ def test_killed_holder_is_replaced_in_time_by_default() -> None:
     assert (settings.lease_duration_s, settings.lease_renew_deadline_s, settings.lease_retry_s) == (
         times.lease_duration_s, times.renew_deadline_s, times.retry_period_s,
     )  # fmt: skip
+
+
+async def test_holding_that_a_round_finds_lost_is_told_as_lost_before_the_lease_is_acquired_again(
+    server: FakeApiServer, transport: Transport, clock: Clock
+) -> None:
+    """What the other one wrote must be read, also when a round has asked the Lease before the next renewal is due."""
+    wakes: asyncio.Queue[None] = asyncio.Queue()
+
+    async def until_woken(seconds: float) -> None:
+        await wakes.get()
+
+    lease, other = make(transport, clock, "a", sleep=until_woken), make(transport, clock, "b")
+    told: list[str] = []
+    task = asyncio.create_task(lease.run(on_acquired=lambda: told.append("acquired"), on_lost=lambda: told.append("lost")))
+    await eventually(lambda: told == ["acquired"])
+    assert not await other.attempt()
+    clock.now_s += 15.1
+    assert await other.attempt()
+    assert await other.release()
+    assert not await lease.confirm()
+    wakes.put_nowait(None)
+    await eventually(lambda: transitions(lease) == 2 or told[1:])
+    await asyncio.sleep(0.1)
+    assert told[:2] == ["acquired", "lost"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

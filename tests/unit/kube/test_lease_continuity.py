@@ -100,9 +100,13 @@ async def test_continuity_from_before_a_word_about_a_restore_is_not_gone_on_from
     assert other.restored == "now"
     await other.attempt()
     assert told == ["now"]
+    assert other.told is None, "positions of before say nothing of now"
     known = replace(stored, restored="now")
     assert await make(transport, clock, "a", known).attempt()
     assert await other.read_continuity() == known
+    del server.objects[LEASE]
+    assert await other.read_continuity() is None
+    assert other.told == known, "a Lease that is gone takes nothing back"
 
 
 async def test_lease_in_an_older_version_shows_an_api_server_that_went_back(

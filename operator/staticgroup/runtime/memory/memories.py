@@ -161,7 +161,7 @@ class Memories:
         if not _is_newer(str(self.stores.told_version), memory.resource_version):
             return
         last = digest_in(memory.sent) or memory.unanswered
-        sent = {memory.unanswered, last} - {""}
+        sent = memory.sent_digests
         if told in sent:
             if told == last:
                 self.stores.unsettled.pop(key, None)  # whatever comes now comes after it
@@ -188,29 +188,33 @@ class Memories:
         return not is_older and self.monotonic_s() >= memory.tried_at_s + OWNED_AGAIN_S
 
     def is_written(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
-        """Tell whether the API server has a status already, and as the operator's own."""
-        return status == memory.status and not memory.is_unsure and not self.is_disowned(key)
+        """Tell whether the API server has a status already, and as the operator's own; only a write ends a doubt."""
+        return status == memory.status and not memory.is_unsure and key not in self.stores.doubted and not self.is_disowned(key)
 
     async def _catch_up(self, key: Key, memory: Memory, body: dict[str, Any]) -> bool:
         """Take in the object as it is now; returns False when its status is another one than this process knew."""
         read = StaticGroup.from_wire(body)
         if is_older(read.metadata.resource_version, memory.resource_version):
             self.pods.went_back(f"StaticGroup {'/'.join(key)} was read in an older version than before (etcd restored?)")
-        memory.resource_version = read.metadata.resource_version
-        if read.status == memory.shown:
-            memory.is_unsure = memory.is_theirs or bool(memory.unanswered)
-            return True
-        if await self._is_outranked(key, read.status):
+        if read.status != memory.shown and await self._is_outranked(key, read.status):
             del self._by_key[key]  # nobody inherits what somebody else has gone on from
             self.pace.forget(key)
             self.stores.unsettled.pop(key, None)
             return False
+        # No round may be cut from here on: what this version shows is not heard of again.
+        sent = memory.sent_digests
+        if read.metadata.resource_version != memory.resource_version:
+            memory.unanswered_before = ()  # none that was sent over another version will be taken any more
+        memory.resource_version = read.metadata.resource_version
+        if read.status == memory.shown:
+            memory.is_unsure = memory.is_theirs or bool(memory.unanswered)
+            return True
         if not memory.is_unsure:  # else it may well be our own, whose acknowledgement got lost
             log.warning("the status was overwritten and is repaired", extra={"key": "/".join(key)})
         self.pods.merge(ledger_from(key[0], read.status, memory.uid, timeline=self.pods.timeline))
         theirs = history_from(read.status, memory.uid).continuity
         memory.history = replace(memory.history, continuity=with_spans_of(memory.history.continuity, theirs))
-        if digest_in(read.status) not in (memory.unanswered, memory.written_digest) or not digest_in(read.status):
+        if digest_in(read.status) not in (*sent, memory.written_digest) or not digest_in(read.status):
             self.stores.doubted.add(key)  # for whoever comes before ours is written
         memory.shown, memory.is_unsure, memory.is_theirs = read.status, True, True  # so that ours is written, whatever it says
         return False
@@ -275,7 +279,7 @@ class Memories:
                 names.STATIC_GROUP_PLURAL, *key, memory.uid, status.to_wire(), resource_version=memory.resource_version
             )
         except asyncio.CancelledError:
-            memory.unanswered = digest_in(status)
+            memory.has_sent(status)
             raise
         finally:
             memory.sent = None
@@ -284,7 +288,7 @@ class Memories:
         """Remember a status that was taken, as the API server had it then; False where the watch shows already what was put over it."""
         written = StaticGroup.from_wire(answer)
         memory.status, memory.shown, memory.is_unsure = sent, _one_of(sent, written.status), False
-        memory.is_theirs, memory.unanswered = False, ""
+        memory.is_theirs, memory.unanswered, memory.unanswered_before = False, "", ()
         memory.is_owner = has_history(answer) and not is_put_back(answer)
         memory.resource_version = written.metadata.resource_version
         told_version, told = self.stores.histories.get(key, (0, ""))
@@ -321,7 +325,7 @@ class Memories:
         """Remember why a status was not taken; a refusal, unlike no answer, means that nothing changed there."""
         refusal = refused(answer, memory.refusal, self.monotonic_s())
         if refusal is None:
-            memory.unanswered = digest_in(sent)
+            memory.has_sent(sent)
             log.warning("status not written", extra={"key": "/".join(key), "problem": answer.message})
             return
         if memory.refusal is None or memory.refusal.problem.kind is not answer.kind:

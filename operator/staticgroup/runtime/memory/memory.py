@@ -17,6 +17,9 @@ from .scopes import Carried
 CLOCK_SET_S = 1.0
 """A clock that goes on by itself does not differ so much from the monotonic one between two rounds; one that is slewed does not either."""
 
+UNANSWERED_MAX = 16
+"""An API server gives each request up after a minute, and a StaticGroup is written ever more seldom while none is answered."""
+
 
 @dataclass(slots=True)
 class Memory:
@@ -27,6 +30,7 @@ class Memory:
     spec: as of the last round; None before the first.
     sent: the status whose write is under way; None while none is.
     unanswered: digest of the history in the last status that may have been taken, though no answer came; "" for none.
+    unanswered_before: those of the ones before it that were sent over the same version: an API server may take one late.
     status: as this process wrote it last, or first read it.
     shown: the status that the API server has, as it was last read from there; it may lack what an older CRD prunes.
     resource_version: of the object with that status.
@@ -60,6 +64,7 @@ class Memory:
     spec: StaticGroupSpec | None = None
     sent: StaticGroupStatus | None = None
     unanswered: str = ""
+    unanswered_before: tuple[str, ...] = ()
     is_unsure: bool = False
     is_theirs: bool = False
     is_owner: bool = False
@@ -103,6 +108,18 @@ class Memory:
     def written_digest(self) -> str:
         """Digest of the history in the status that this process knows to be its own; "" where somebody has put another one over it."""
         return "" if self.is_theirs else digest_in(self.shown)
+
+    @property
+    def sent_digests(self) -> frozenset[str]:
+        """Digests of all histories that were sent, and may have been taken without an answer until now."""
+        return frozenset({digest_in(self.sent), self.unanswered, *self.unanswered_before} - {""})
+
+    def has_sent(self, status: StaticGroupStatus) -> None:
+        """Note a status that may have been taken, though no answer came."""
+        digest = digest_in(status)
+        if self.unanswered not in ("", digest):
+            self.unanswered_before = (*self.unanswered_before, self.unanswered)[-UNANSWERED_MAX:]
+        self.unanswered = digest
 
     @property
     def grows_old(self) -> bool:

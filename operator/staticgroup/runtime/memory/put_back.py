@@ -85,11 +85,12 @@ class LookBack:
         unsettled, doubted = self._follow_unsettled(), self._stores.doubted
         if len(doubted) + len(unsettled) <= DOUBTED_MAX:
             self._positions = {s.scope: s.position for s in self._streams if s.position}
-            self._listed = frozenset(doubted)
+            self._listed = frozenset((*doubted, *unsettled))
         # Those of before the position stay listed: nothing that is told again from there shows them.
-        earlier = sorted(doubted & self._listed)
-        listed = frozenset((*earlier, *sorted(doubted - self._listed))[:DOUBTED_MAX])
-        return Looked(self._positions, listed, dict(sorted(unsettled.items())[:DOUBTED_MAX]))
+        first = {key: (key not in self._listed, key) for key in (*doubted, *unsettled)}
+        listed = sorted(doubted, key=first.__getitem__)[:DOUBTED_MAX]
+        sent = sorted(unsettled, key=first.__getitem__)[:DOUBTED_MAX]
+        return Looked(self._positions, frozenset(listed), {key: unsettled[key] for key in sent})
 
     def _follow_unsettled(self) -> dict[Key, int]:
         """Return what is sent and not answered, each with a position before it; doubt what has waited for too long.
@@ -117,11 +118,8 @@ class LookBack:
 
         Parameters
         ----------
-        stored: what that one has stored; the stores have every StaticGroup as it was at some moment since.
-
-        Notes
-        -----
-        Where nothing is stored there is no position, and no history goes on anyway.
+        stored: what that one has stored, or this process knows that it said; the stores have every StaticGroup as it was at some
+            moment since. None where nobody knows: then there is no position, and no history goes on anyway.
         """
         known = stored.groups if stored is not None else {}
         self._stores.doubted = {key for key in (stored.doubted if stored is not None else ()) if key in self._stores.group_uids}
