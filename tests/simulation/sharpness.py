@@ -144,6 +144,7 @@ BROKEN: tuple[Broken, ...] = (
         (48,),
         "kube/lease.py",
         ("return self._renewed_s is not None and self._clock_s() - self._renewed_s <", "return True or 0 <"),
+        ("if held and self._holding is None and", "if False and"),
     ),
     _broken(
         "suspension is ignored",
