@@ -231,6 +231,9 @@ def test_a_served_namespace_that_is_deleted_holds_no_other_one_back(cluster: Clu
     assert_is_ready(cluster)
     cluster.kubectl("patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":2}}}')
     await_reconciled(cluster)
+    inquiry = ("exec", "deployment/staticgroup-operator", "-n", SYSTEM, "--", "python", "-m", "staticgroup")
+    assert "team-a/orders" in cluster.kubectl(*inquiry, "explain", "team-a/orders")
+    assert "warn  namespace team-b exists" in cluster.kubectl(*inquiry, "doctor")
 
 
 def put_group(cluster: Cluster) -> None:

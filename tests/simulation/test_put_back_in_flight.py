@@ -111,26 +111,32 @@ def test_the_last_status_put_back_while_an_answer_is_on_its_way_is_no_memory(way
     assert broken_promises(test) == []
 
 
+async def put_back_unseen(world: World) -> RunningOperator:
+    """Put an older status back over one that is not answered, neither shown by a watch, as when it begins anew; who wrote that one."""
+    older = await unwritten_zombie(world)
+    (running,) = world.living
+    link = running.transport.link
+
+    def blind_from_here(verb: str, label: str) -> None:
+        if (verb, label) == WRITES_A_STATUS[0]:
+            link.faults.dropped_events = MANY
+
+    link.on_request.append(blind_from_here)
+    await taken_at_last(world, running, 60.0)
+    put_back(world, older)
+    await asyncio.sleep(1)
+    link.on_request.remove(blind_from_here)
+    link.faults.dropped_events = 0
+    group = present(world)
+    world.server.update(STATIC_GROUPS, group | {"metadata": group["metadata"] | {"labels": {"seen-by": "argo"}}})
+    return running
+
+
 def test_the_last_status_put_back_over_one_that_nobody_has_seen_is_no_memory() -> None:
     """The watch shows neither what was written nor who put the other one back, as when it begins anew; the answer never comes."""
 
     async def test(world: World) -> None:
-        older = await unwritten_zombie(world)
-        (running,) = world.living
-        link = running.transport.link
-
-        def blind_from_here(verb: str, label: str) -> None:
-            if (verb, label) == WRITES_A_STATUS[0]:
-                link.faults.dropped_events = MANY
-
-        link.on_request.append(blind_from_here)
-        await taken_at_last(world, running, 60.0)
-        put_back(world, older)
-        await asyncio.sleep(1)
-        link.on_request.remove(blind_from_here)
-        link.faults.dropped_events = 0
-        group = present(world)
-        world.server.update(STATIC_GROUPS, group | {"metadata": group["metadata"] | {"labels": {"seen-by": "argo"}}})
+        running = await put_back_unseen(world)
         await asyncio.sleep(4)  # the Lease is renewed twice
         end(world, running, "killed")
         await nobody_is_removed(world)
@@ -253,22 +259,8 @@ def test_a_status_that_others_crowd_out_of_the_lease_is_no_memory(others: int) -
     """More statuses are on their way than the Lease lists, and one of them was sent before the position that it tells."""
 
     async def test(world: World) -> None:
-        older = await unwritten_zombie(world)
-        (running,) = world.living
-        link, stores = running.transport.link, running.operator.stores
-
-        def blind_from_here(verb: str, label: str) -> None:
-            if (verb, label) == WRITES_A_STATUS[0]:
-                link.faults.dropped_events = MANY
-
-        link.on_request.append(blind_from_here)
-        await taken_at_last(world, running, 60.0)
-        put_back(world, older)
-        await asyncio.sleep(1)
-        link.on_request.remove(blind_from_here)
-        link.faults.dropped_events = 0
-        group = present(world)
-        world.server.update(STATIC_GROUPS, group | {"metadata": group["metadata"] | {"labels": {"seen-by": "argo"}}})
+        running = await put_back_unseen(world)
+        stores = running.operator.stores
         await asyncio.sleep(4)  # the Lease is renewed twice, and its position passes what was put back
         assert KEY in running.operator.look_back.stored().unsettled
         now_s = world.loop.time()

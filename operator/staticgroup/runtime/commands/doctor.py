@@ -17,10 +17,13 @@ from ...kafka.login.credentials import ConnectionSettings
 from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs
+from ..process.namespaces import serving
 from ..process.settings import Settings
 from ..process.streams import tell_once
 from .broker_calls import lacking as lacking_calls
 from .findings import POLICY_MINOR, Finding, right, rights_in
+
+NO_NAMESPACE = "it is not served; take it out of watchNamespaces, or create it and run `helm upgrade`, which makes the Role in it"
 
 
 async def examine(settings: Settings, namespace: str) -> int:
@@ -31,11 +34,13 @@ async def examine(settings: Settings, namespace: str) -> int:
     0 when nothing fatal is missing, else 1.
     """
     transport = await kube_client.connected()
-    operator = Operator(settings, transport, journal_sinks=())
+    served = await serving(transport, settings)
+    operator = Operator(served, transport, journal_sinks=())
     logs.configure("ERROR", "text", operator.connections.secret_texts)
     fatal = 0
     try:
-        async for finding in findings(operator, namespace):
+        missing = sorted(set(settings.watch_namespaces) - set(served.watch_namespaces))
+        async for finding in findings(operator, namespace, missing):
             print(finding, flush=True)
             fatal += finding.is_fatal and not finding.is_good
     finally:
@@ -45,13 +50,20 @@ async def examine(settings: Settings, namespace: str) -> int:
     return 1 if fatal else 0
 
 
-async def findings(operator: Operator, namespace: str = "") -> AsyncIterator[Finding]:
-    """Yield one finding after the other: API server, rights, injection, then each KafkaConnection and its groups."""
+async def findings(operator: Operator, namespace: str = "", missing: Sequence[str] = ()) -> AsyncIterator[Finding]:
+    """Yield one finding after the other: API server, rights, injection, then each KafkaConnection and its groups.
+
+    Parameters
+    ----------
+    missing: namespaces that the operator is told to serve, and that do not exist.
+    """
     minor = await operator.kube.server_minor()
     if isinstance(minor, KubeProblem):
         yield Finding(check="API server answers", is_good=False, remedy=minor.message)
         return
     yield Finding(check=f"API server answers (1.{minor})", is_good=True)
+    for name in missing:
+        yield Finding(check=f"namespace {name} exists", is_good=False, remedy=NO_NAMESPACE, is_fatal=False)
     namespaces = (namespace,) if namespace else operator.settings.watch_namespaces or ("",)
     async for finding in _rights(operator, namespaces):
         yield finding

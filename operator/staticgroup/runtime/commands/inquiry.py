@@ -17,6 +17,7 @@ from ...core.status.memory import history_from
 from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs
+from ..process.namespaces import serving
 from ..process.settings import Settings, node_rules
 from .explanation import explained, sweeps
 from .snapshot_file import SnapshotFile, write_snapshot_file
@@ -32,7 +33,7 @@ async def explain(settings: Settings, namespace: str, name: str, snapshot_path: 
     0; or 1 when the StaticGroup or the cluster cannot be read.
     """
     transport = await kube_client.connected()
-    operator = Operator(settings, transport, journal_sinks=())
+    operator = Operator(await serving(transport, settings), transport, journal_sinks=())
     logs.configure("WARNING", "text", operator.connections.secret_texts)
     try:
         async with asyncio.timeout(ANCHOR_TIMEOUT_S):

@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ...kube.problem import KubeProblem, KubeProblemKind
 from ...kube.transport import NAMESPACES, PODS, Transport
+from .settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +25,17 @@ LOOKS: Final = 2
 """One answer that a namespace is not there may be that of an API server which is being restored."""
 
 
+async def serving(transport: Transport, settings: Settings) -> Settings:
+    """Return the settings with those of their namespaces that there are."""
+    return replace(settings, watch_namespaces=await there(transport, settings.watch_namespaces))
+
+
 async def there(transport: Transport, wanted: Sequence[str]) -> tuple[str, ...]:
     """Return those of some namespaces of which the API server does not say that they are not there.
 
     Returns
     -------
-    All of them where none is there, because none means all to the parts of the operator.
+    In their order. All of them where none is there, because none means all to the parts of the operator.
     """
     gone = await asyncio.gather(*(_is_gone(transport, name) for name in wanted))
     return tuple(name for name, is_gone in zip(wanted, gone, strict=True) if not is_gone) or tuple(wanted)

@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable
-from dataclasses import replace
 from typing import Any
 
 import kopf
@@ -34,8 +33,7 @@ async def run(settings: Settings) -> int:
     """
     # StaticGroups, KafkaConnections, StatefulSets and pods of each namespace, and the nodes.
     transport = await kube_client.connected()
-    wanted = settings.watch_namespaces
-    settings = replace(settings, watch_namespaces=await namespaces.there(transport, wanted))
+    wanted, settings = settings.watch_namespaces, await namespaces.serving(transport, settings)
     operator = Operator(settings, transport)
     logs.configure(settings.log_level, settings.log_format, operator.connections.secret_texts)
     health = HealthServer(

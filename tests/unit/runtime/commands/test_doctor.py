@@ -35,11 +35,11 @@ def published(*definitions: dict[str, Any]) -> dict[str, Any]:
     return {"components": {"schemas": schemas}}
 
 
-async def found(server: FakeApiServer, **settings: Any) -> dict[str, Finding]:
+async def found(server: FakeApiServer, missing: tuple[str, ...] = (), **settings: Any) -> dict[str, Finding]:
     transport = connect(server.configuration())
     try:
         operator = Operator(Settings(identity="one", namespace="ops", **settings), transport, kafka=FakeKafka())
-        return {f.check: f async for f in findings(operator)}
+        return {f.check: f async for f in findings(operator, missing=missing)}
     finally:
         await transport.close()
 
@@ -52,6 +52,15 @@ async def test_crds_of_this_version_are_good(server: FakeApiServer) -> None:
     checks = await found(server)
     assert checks[CHECK.format("staticgroups")].is_good
     assert checks[CHECK.format("kafkaconnections")].is_good
+
+
+async def test_a_namespace_that_is_gone_is_named_and_not_fatal(server: FakeApiServer) -> None:
+    """The others are served, and their rights are looked at."""
+    checks = await found(server, ("team-b",), watch_namespaces=("team-a",))
+    told = checks["namespace team-b exists"]
+    assert (told.is_good, told.is_fatal) == (False, False)
+    assert "watchNamespaces" in told.remedy
+    assert any("namespace team-a" in check for check in checks)
 
 
 async def test_older_crd_is_found_with_its_fields_and_the_remedy(server: FakeApiServer) -> None:

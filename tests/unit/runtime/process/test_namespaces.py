@@ -9,7 +9,8 @@ import pytest
 
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.kube.transport import NAMESPACES, Resource
-from staticgroup.runtime.process.namespaces import LOOK_EVERY_S, there, until_others
+from staticgroup.runtime.process.namespaces import LOOK_EVERY_S, serving, there, until_others
+from staticgroup.runtime.process.settings import Settings
 
 WANTED = ("team-a", "team-b")
 
@@ -56,7 +57,9 @@ class ApiServer:
 
 
 async def test_what_does_not_exist_is_not_served() -> None:
-    assert await there(ApiServer(existing={"team-b"}), WANTED) == ("team-b",)  # type: ignore[arg-type]
+    settings = Settings(identity="one", namespace="ops", watch_namespaces=WANTED)
+    server = ApiServer(existing={"team-b"})
+    assert (await serving(server, settings)).watch_namespaces == ("team-b",)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("status", [403, 500, 503])
