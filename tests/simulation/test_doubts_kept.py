@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from simulation.test_put_back import (
     active_before_a_round,
     broken_promises,
@@ -14,9 +16,10 @@ from simulation.test_put_back import (
     put_whole,
     zombie,
 )
+from simulator.clients.processes import ContainerProcess
 from simulator.faults.memory import MANY, WRITES_A_STATUS, write_status
-from simulator.kubernetes.objects import LEASES, STATIC_GROUPS
-from simulator.world.teams import GROUP, NAMESPACE
+from simulator.kubernetes.objects import LEASES, PODS, STATIC_GROUPS
+from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD
 from simulator.world.world import SYSTEM, RunningOperator, World
 
 
@@ -93,5 +96,74 @@ def test_doubt_of_a_first_read_is_told_to_the_successor_after_an_upgrade() -> No
         put_whole(world, older)
         world.restart_operator(name)
         await nobody_is_removed(world)
+
+    assert broken_promises(test) == []
+
+
+async def emptied(world: World) -> ContainerProcess:
+    """Empty the status of a group of which nothing is in sight, which the operator doubts, and let it be replaced before it has written.
+
+    Returns
+    -------
+    The process of seat 2 that the emptied status told of; it reaches no broker.
+    """
+    await zombie(world)
+    process = next(p for p in reversed(world.processes.history) if p.pod_name == f"{WORKLOAD}-2" and p.links)
+    for link in process.links:
+        link.is_cut = True
+    world.users.scale(NAMESPACE, WORKLOAD, 0)
+    await world.until(lambda: not world.members(), 120, "nothing is in sight")
+    await asyncio.sleep(60)
+    (holder,) = world.living
+    refuse_writes(holder)
+    write_status(world, {})
+    await asyncio.sleep(8)
+    lease = world.server.get(LEASES, SYSTEM, "staticgroup-operator")
+    assert lease is not None
+    assert GROUP in lease["metadata"]["annotations"]["staticgroup.io/watch-position"]
+    world.crash_operator(holder)
+    world.restart_operator(holder.name)
+    return process
+
+
+def test_doubt_is_heeded_also_where_the_status_tells_nothing() -> None:
+    async def test(world: World) -> None:
+        process = await emptied(world)
+        await asyncio.sleep(60)
+        world.users.scale(NAMESPACE, WORKLOAD, 3)
+        await world.until(lambda: len(world.members()) == 3, 120, "all are back")
+        await asyncio.sleep(30)
+        (running,) = world.living
+        running.process.freeze()  # any reason why the operator is slow for once
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        for link in process.links:
+            link.is_cut = False
+        await world.until(lambda: world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") is None, 60, "its pod is gone")
+
+        def is_back() -> bool:
+            held = world.members().get(world.id_of(2))
+            return held is not None and world.kafka.creator_of(held).owner.pod_uid == process.pod_uid
+
+        await world.until(is_back, 120, "the process that nobody remembers is a member again")
+        running.process.thaw()
+        await asyncio.sleep(60)
+        assert is_back()
+        assert "MemoryLost" in str(world.status["continuity"])
+
+    assert broken_promises(test) == []
+
+
+@pytest.mark.parametrize("spec", [{"suspend": True}, {"identity": {"method": "None"}}, {"mode": "Observe"}], ids=str)
+def test_doubt_of_an_emptied_status_is_remembered_while_nothing_is_done(spec: dict[str, Any]) -> None:
+    """Once a status is written over what was emptied nobody but that status knows of the doubt."""
+
+    async def test(world: World) -> None:
+        await emptied(world)
+        world.users.edit_group(NAMESPACE, GROUP, spec)
+        await world.until(lambda: "conditions" in world.status, 120, "something is told")
+        await asyncio.sleep(60)
+        assert "MemoryLost" in str(world.status.get("continuity"))
+        (running,) = world.living
+        assert not running.operator.stores.doubted
 
     assert broken_promises(test) == []

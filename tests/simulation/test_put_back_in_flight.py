@@ -308,3 +308,46 @@ def test_a_round_that_is_cut_while_it_takes_in_what_was_put_back_leaves_its_doub
         await nobody_is_removed(world)
 
     assert broken_promises(test) == []
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_lease_that_cannot_be_asked_whose_holding_a_status_tells_of_takes_no_doubt_along(is_answered: bool, is_asked: bool) -> None:
+    """What this replica knew is forgotten then, and no more: the status may be an old one that names a later holding."""
+
+    async def test(world: World) -> None:
+        older = of_a_later_holding(await unwritten_zombie(world))
+        (running,) = world.living
+        link, met = running.transport.link, list[str]()
+
+        def meet(verb: str, label: str) -> None:
+            if (verb, label) == WRITES_A_STATUS[0] and not met:
+                met.append("writes")
+                link.faults.lost_answers = 0 if is_answered else 1
+                link.faults.watch_delay_s = 120.0
+            elif (verb, label) == WRITES_A_STATUS[1] and met == ["writes"]:
+                met.append("meets another status")
+                link.faults.refusals["get", LEASES] = [503] * (0 if is_asked else MANY)
+                link.faults.refusals[WRITES_A_STATUS[0]] = [503] * MANY
+
+        link.on_request.append(meet)
+        link.faults.refusals.pop(WRITES_A_STATUS[0])
+        await world.until(lambda: "DeathNotProven" in str(world.status), 120, "it is written at last")
+        await asyncio.sleep(1)
+        put_back(world, older)
+        if is_answered:
+            memory = running.operator.reconciler.memories.known(KEY)
+            assert memory is not None
+            memory.is_unsure = True  # so that there is a write, whatever it is about
+            running.operator.queue.add(KEY)
+        await world.until(lambda: len(met) == 2, 60, "it meets the other status")
+        await asyncio.sleep(1)
+        link.faults.watch_delay_s = 0.0
+        link.break_watches()
+        await asyncio.sleep(1)
+        link.faults.refusals.pop(("get", LEASES), None)
+        await asyncio.sleep(4)  # the Lease is renewed twice, and its position passes what was put back
+        end(world, running, "killed")
+        await nobody_is_removed(world)
+
+    assert broken_promises(test) == []

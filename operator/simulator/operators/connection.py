@@ -116,12 +116,17 @@ class Connection:
     Parameters
     ----------
     on_arrival: told when something arrived, the end included.
+
+    Attributes
+    ----------
+    lag_s: further delay of what it is sent, as where one TCP connection of several is silent for a while.
     """
 
     def __init__(self, link: Link, on_arrival: Callable[[], None]) -> None:
         self.arrived: deque[Json] = deque()
         self.is_broken = False
         self.has_ended = False
+        self.lag_s = 0.0
         self._link = link
         self._on_arrival = on_arrival
         self._in_flight: deque[Json | None] = deque()
@@ -151,6 +156,11 @@ class Connection:
         if bookmarks:
             self._schedule_bookmark()
 
+    @property
+    def follows(self) -> tuple[str, str]:
+        """Resource and namespace; two empty words before the request has reached the server."""
+        return (self._subscription.resource, self._subscription.namespace) if self._subscription is not None else ("", "")
+
     def _send(self, event: Json) -> None:
         faults = self._link.faults
         if faults.dropped_events > 0 and event["type"] != "BOOKMARK":
@@ -162,7 +172,7 @@ class Connection:
     def _put(self, item: Json | None) -> None:
         link = self._link
         now_s = link.loop.time()
-        self._last_s = max(self._last_s, now_s + link.one_way_s() + link.faults.watch_delay_s)
+        self._last_s = max(self._last_s, now_s + link.one_way_s() + link.faults.watch_delay_s + self.lag_s)
         self._in_flight.append(item)
         link.loop.world_call_later(self._last_s - now_s, self._arrive)
 

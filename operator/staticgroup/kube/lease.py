@@ -192,7 +192,7 @@ class ActiveLease:
         return self.holds()
 
     async def _attempt(self, begun_s: float) -> None:
-        written, self._written = self._written, None
+        written, self._written, before = self._written, None, self._holding
         if written is not None and self._holding is not None:
             answer = await self._put(written)
             if not isinstance(answer, KubeProblem):
@@ -202,7 +202,7 @@ class ActiveLease:
         raw = await self._read()
         if isinstance(raw, KubeProblem):
             return
-        if self._is_overtaken(raw):
+        if self._is_overtaken(raw) or self._holding != before:  # also where a round has found so meanwhile (`confirm`)
             # Told as lost before a later attempt acquires it: what the other holder wrote is to be read again.
             self._lose()
             return

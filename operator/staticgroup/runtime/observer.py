@@ -141,9 +141,12 @@ class Observer:
             group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=elsewhere
         )
         editable = self.histories.editable(namespace, spec.workload_ref.name, self.ledgers.living_elsewhere(memory))
+        is_doubted = (namespace, group.metadata.name) in self.stores.doubted
         continuity = await self.histories.checkpoint(
-            group, spec, memory.history, memory.settled, memory.premise, editable=editable
+            group, spec, memory.history, memory.settled, memory.premise, editable=editable, is_doubted=is_doubted
         )
+        if is_doubted and memory.history.continuity is None:  # remembered also while no ids are issued
+            memory.history = replace(memory.history, continuity=continuity)
         created_at = group.metadata.creation_timestamp
         seen = Snapshot(
             namespace=namespace,
@@ -245,6 +248,7 @@ class Observer:
         by_name = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
         versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
+        unfollowed = await self.pods.unfollowed() if passed else ""
         settled = settled_workload(workload)
         if passed and settled is not None and epoch == self.pods.epoch:
             memory.settled = Settled(epoch=epoch, workload=settled)
@@ -259,6 +263,7 @@ class Observer:
                 objects=tuple((n, read.version.uid) for n, read in found if read.version is not None),
                 resource_version=max(read.resource_version for _, read in found),
                 barrier_passed=passed,
+                unfollowed=unfollowed,
             )
         return workload, fresh
 

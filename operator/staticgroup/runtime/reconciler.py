@@ -351,12 +351,13 @@ class Reconciler:
         spec = self._effective(group.spec)
         before = memory.status or StaticGroupStatus()
         conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
-        if memory.history.injected is not None:
+        is_doubted = key in self.stores.doubted
+        if memory.history.injected is not None or is_doubted:
             memory.history = self.histories.looked(
                 group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=None
             )
             carried = await self.histories.checkpoint(
-                group, spec, memory.history, memory.settled, memory.premise, words=False
+                group, spec, memory.history, memory.settled, memory.premise, words=False, is_doubted=is_doubted
             )
             memory.history = replace(memory.history, continuity=carried or memory.history.continuity)
         known = self.ledgers.known(group, spec, memory, self.histories.words())

@@ -141,9 +141,8 @@ class Stores:
         late from a replica that was paused.
         """
         digest = digest_of(body)
-        if not digest:
-            return False
-        return is_put_back(body) or key in self.doubted or self.histories.get(key, (0, ""))[1] != digest
+        is_odd = bool(digest) and (is_put_back(body) or self.histories.get(key, (0, ""))[1] != digest)
+        return is_odd or key in self.doubted  # also where it was emptied since
 
     def drop_group(self, key: Key, uid: str) -> bool:
         """Forget a StaticGroup; False, and nothing is forgotten, when another one has its name by now."""

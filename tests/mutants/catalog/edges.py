@@ -193,13 +193,13 @@ EDGES = (
         "barrier passes over a gap",
         "kube/pods/store.py",
         STORE,
-        ("        return passed and self.epoch == epoch\n", "        return passed\n"),
+        ("        return all(passed) and self.epoch == epoch\n", "        return all(passed)\n"),
     ),
     mutant(
         "barrier without a bookmark passes",
         "kube/pods/store.py",
         STORE,
-        ("        return passed and self.epoch == epoch\n", "        return self.epoch == epoch\n"),
+        ("        return all(passed) and self.epoch == epoch\n", "        return self.epoch == epoch\n"),
     ),
     mutant(
         "instance-only leave encoded",

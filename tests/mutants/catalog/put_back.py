@@ -157,6 +157,36 @@ PUT_BACK_HISTORIES = (
         ("if held and self._holding is None and", "if False and"),
     ),
     mutant(
+        "holding that a round found lost during a renewal taken again untold",
+        "kube/lease.py",
+        ("tests/unit/kube/test_lease.py",),
+        (" or self._holding != before:", ":"),
+    ),
+    mutant(
+        "doubt of what was forgotten for a later holder forgotten with it",
+        "runtime/memory/memories.py",
+        IN_FLIGHT,
+        ("            self.stores.doubted.add(key)\n            return False\n        # No round", "            return False\n        # No round"),
+    ),
+    mutant(
+        "emptied status that is doubted taken for innocence",
+        "runtime/stores.py",
+        DOUBTS,
+        ("        return is_odd or key in self.doubted", "        return is_odd or (bool(digest) and key in self.doubted)"),
+    ),
+    mutant(
+        "doubt forgotten while no ids are issued",
+        "runtime/observer.py",
+        DOUBTS,
+        ("        if is_doubted and memory.history.continuity is None:", "        if False:"),
+    ),
+    mutant(
+        "doubt forgotten while a StaticGroup is suspended",
+        "runtime/reconciler.py",
+        DOUBTS,
+        (" is not None or is_doubted:", " is not None:"),
+    ),
+    mutant(
         "version known before it is known whose status it has",
         "runtime/memory/memories.py",
         IN_FLIGHT,

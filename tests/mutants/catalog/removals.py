@@ -46,7 +46,7 @@ GUARDS = (
         "member of a pod that nothing ends said to leave soon",
         "core/guards.py",
         SENTENCES,
-        ("5.0, is_lasting=True)", "5.0)"),
+        ("c.chain.sentence, remedy, 5.0, is_lasting=True)", "c.chain.sentence, remedy, 5.0)"),
     ),
     mutant(
         "budget dropped",

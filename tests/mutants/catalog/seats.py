@@ -76,7 +76,7 @@ SEATS = tuple(
         (
             "runtime/memory/histories.py",
             "history that the status does not tell taken for innocence",
-            ("return first if history.injected is None else self._forgotten(group, spec, first)", "return first"),
+            ("return first if history.injected is None and not is_doubted else self._forgotten(group, spec, first)", "return first"),
         ),
         (
             "runtime/memory/histories.py",

@@ -361,3 +361,52 @@ async def test_holding_that_a_round_finds_lost_is_told_as_lost_before_the_lease_
     assert told[:2] == ["acquired", "lost"]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+class Slow:
+    """A transport whose next renewal is on its way until it is let go."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.is_holding = False
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+
+    async def call(self, verb: str, *rest: Any, **named: Any) -> Any:
+        if verb == "update" and self.is_holding:
+            self.is_holding = False
+            self.begun.set()
+            await self.go.wait()
+        return await self._transport.call(verb, *rest, **named)
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+async def test_holding_that_a_round_finds_lost_during_a_renewal_is_told_as_lost_too(
+    transport: Transport, clock: Clock, is_asked: bool
+) -> None:
+    """The one who had it meanwhile has given it up by the time the renewal is refused, so the Lease is free."""
+    wakes: asyncio.Queue[None] = asyncio.Queue()
+
+    async def until_woken(seconds: float) -> None:
+        await wakes.get()
+
+    slow, told = Slow(transport), list[str]()
+    lease, other = make(slow, clock, "a", sleep=until_woken), make(transport, clock, "b")  # type: ignore[arg-type]
+    task = asyncio.create_task(lease.run(on_acquired=lambda: told.append("acquired"), on_lost=lambda: told.append("lost")))
+    await eventually(lambda: told == ["acquired"])
+    assert not await other.attempt()
+    clock.now_s += 15.1
+    assert await other.attempt()
+    slow.is_holding = True
+    wakes.put_nowait(None)
+    await slow.begun.wait()
+    if is_asked:
+        assert not await lease.confirm()
+    assert await other.release()
+    slow.go.set()
+    for _ in range(3):
+        wakes.put_nowait(None)
+    await eventually(lambda: transitions(lease) == 2)
+    await eventually(lambda: len(told) >= 3)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert told[:3] == ["acquired", "lost", "acquired"]

@@ -20,6 +20,7 @@ from ...core.evidence.certificate import Certificate
 from ...core.evidence.chain import Incarnation
 from ...core.evidence.pod import PodVersion
 from ...core.evidence.words import Word
+from ..namespaces import is_gone
 from ..problem import KubeProblem
 from ..translate import MalformedObject, pod_version
 from ..transport import Transport
@@ -43,6 +44,7 @@ class PodStore:
     Parameters
     ----------
     scopes: namespaces to follow, one stream each; `("",)` for all in one stream.
+    gone: namespaces to follow that there were not when the process began; see `unfollowed`.
     rng: draws epochs and spreads retries; must differ between processes.
     now_s: seconds since the Unix epoch.
     clock_s: monotonic seconds.
@@ -50,11 +52,13 @@ class PodStore:
 
     def __init__(
         self, transport: Transport, hooks: PodStoreHooks, *, rng: Random, now_s: Callable[[], float],
-        clock_s: Callable[[], float], scopes: Sequence[str] = (ALL_NAMESPACES,),
+        clock_s: Callable[[], float], scopes: Sequence[str] = (ALL_NAMESPACES,), gone: Sequence[str] = (),
         settings: PodStoreSettings | None = None, sleep: Callable[[float], Any] = asyncio.sleep,
     ) -> None:
         self._settings = settings or PodStoreSettings()
         self._hooks = hooks
+        self._transport = transport
+        self._gone = tuple(gone)
         self._clock_s = clock_s
         self._sleep = sleep
         self._book = IncarnationBook(
@@ -297,7 +301,7 @@ class PodStore:
         return stream.position if stream else 0
 
     async def barrier(self, namespace: str, resource_version: int, *, not_below: int = 0) -> bool:
-        """Bring the watch of a namespace up to the resourceVersion of a consistent read.
+        """Bring the watch up to the resourceVersion of a consistent read of a namespace.
 
         Parameters
         ----------
@@ -308,6 +312,10 @@ class PodStore:
         -------
         True when every pod event up to `resource_version` has been folded without a gap; False: observe again,
         never proceed.
+
+        Notes
+        -----
+        Of every namespace, because a copy of a pod holds its id in any: resourceVersions of pods compare over namespaces (KEP-5504).
         """
         stream = self._stream_of(namespace)
         epoch = self.epoch
@@ -316,9 +324,19 @@ class PodStore:
         if resource_version < not_below:
             self.went_back(Gap.restored(resource_version, not_below).reason)
             return False
+        passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in self._streams.values()))
+        return all(passed) and self.epoch == epoch
+
+    async def _reaches(self, stream: PodStream, resource_version: int) -> bool:
         patience_s = self._settings.barrier_patience_s
-        passed = await stream.reach(resource_version, patience_s) or await stream.catch_up(resource_version)
-        return passed and self.epoch == epoch
+        return await stream.reach(resource_version, patience_s) or await stream.catch_up(resource_version)
+
+    async def unfollowed(self) -> str:
+        """Return a namespace that is to be followed and is not, and of which the API server does not say that it is gone; "": none."""
+        for namespace in self._gone:
+            if not await is_gone(self._transport, namespace):
+                return namespace
+        return ""
 
     def _stream_of(self, namespace: str) -> PodStream | None:
         return self._streams.get(namespace) or self._streams.get(ALL_NAMESPACES)

@@ -154,7 +154,7 @@ def _of_one(body: Json, namespace: str) -> Iterator[Suspect]:
     for entry in ledger.get("incarnations") or ():
         since = moment_of(entry.get("since"))
         is_here = entry.get("namespace") in (None, namespace)
-        is_open = entry.get("state") == "Suspect" and entry.get("confirmedBy") is None
+        is_open = entry.get("state") == "Suspect" and entry.get("confirmedBy") is None and entry.get("nodeCertificate") is None
         if is_here and is_open and since is not None and entry.get("podName") and entry.get("uid"):
             yield Suspect(
                 group_name=str(body["metadata"]["name"]), pod_name=str(entry["podName"]), uid=str(entry["uid"]),

@@ -138,7 +138,7 @@ class Histories:
 
     async def checkpoint(
         self, group: StaticGroup, spec: StaticGroupSpec, history: History, settled: Settled | None, premise: Premise, *,
-        words: bool = True, editable: tuple[EditablePod, ...] = (),
+        words: bool = True, editable: tuple[EditablePod, ...] = (), is_doubted: bool = False,
     ) -> Checkpoint | None:
         """Carry what is remembered of a StaticGroup over to now.
 
@@ -146,6 +146,7 @@ class Histories:
         ----------
         history, premise: as of this round's look. editable: see `editable`.
         words: False leaves the spans open that people's words would close.
+        is_doubted: a status that tells nothing was emptied, as far as anybody knows.
 
         Returns
         -------
@@ -158,7 +159,7 @@ class Histories:
         view = self._view(group, spec, history, settled, premise, words=words, editable=editable)
         if before is None:
             first = first_checkpoint(view, self.now_s())
-            return first if history.injected is None else self._forgotten(group, spec, first)
+            return first if history.injected is None and not is_doubted else self._forgotten(group, spec, first)
         if not view.goes_on(before):
             read, is_as_looked_at = await asyncio.gather(
                 self.kube.read_workload(group.metadata.namespace, spec.workload_ref), self._is_as_looked_at(group)

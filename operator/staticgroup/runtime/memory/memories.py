@@ -200,6 +200,8 @@ class Memories:
             del self._by_key[key]  # nobody inherits what somebody else has gone on from
             self.pace.forget(key)
             self.stores.unsettled.pop(key, None)
+            # The Lease may just not have answered; who has lost it begins with the doubts of the next one.
+            self.stores.doubted.add(key)
             return False
         # No round may be cut from here on: what this version shows is not heard of again.
         sent = memory.sent_digests
@@ -294,7 +296,12 @@ class Memories:
         told_version, told = self.stores.histories.get(key, (0, ""))
         # The answer may come later than the news of what was put over it.
         is_put_over = _is_newer(str(told_version), memory.resource_version) and told != digest_in(sent)
-        (self.stores.doubted.add if is_put_over else self.stores.doubted.discard)(key)
+        # One that tells neither ids nor what was unseen would be believed: nobody but the Lease knows of the doubt then.
+        is_told = sent.injected is not None or sent.continuity is not None
+        if is_put_over:
+            self.stores.doubted.add(key)
+        elif is_told:
+            self.stores.doubted.discard(key)
         self._settle(key, memory)
         self.metrics.status_writes.inc()
         if memory.refusal is not None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from dataclasses import Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from ...core.evidence.nodes import NodeLifecycle, NodeRules
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 PREFIX = "STATICGROUP_"
+FOUND: Final = "found"
+"""Marks in the metadata of a field what a process finds out when it begins, and nobody sets."""
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 AWS_LOAN = re.compile(r"(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(=arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=.@/-]+)?")
 LABEL = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}(=({_NAME})?)?")
@@ -36,14 +38,16 @@ class Settings:
     ----------
     force_observe: plan and report, but never write to Kafka and never inject, whatever the StaticGroups say.
     watch_namespaces: namespaces to serve; empty means all.
+    gone_namespaces: those of them that there are not, and that are not served until they are; found out.
     namespace: where the Lease lives; the pod's own namespace.
     identity: name of this replica in the Lease; the pod's name.
     leader_election: False only where a single replica is guaranteed otherwise.
     lease_name: name of the coordination.k8s.io/Lease, which also keeps the position of the pod watch.
     policy_name: name of the MutatingAdmissionPolicy that injects for this installation.
     webhook_name: name of its MutatingWebhookConfiguration.
-    lease_duration_s, lease_renew_deadline_s, lease_retry_s: a holder that does not renew for the first is replaced, acts no more after
-        the second, and is looked for each third; in this order, the longest first.
+    lease_duration_s: a holder that has not renewed for so long is replaced by another replica; longer than the renew deadline.
+    lease_renew_deadline_s: a holder that has not renewed for so long stops by itself; longer than the retry.
+    lease_retry_s: how often another replica looks, and a renewal that failed is tried again.
     concurrency: rounds at once, 1-256; those that have waited longer than a second for an answer do not count, one
         namespace gets half of it and one KafkaConnection a quarter.
     round_deadline_s: how long one round may take before it is given up and tried again later, 75-600 s: longer than any
@@ -85,6 +89,7 @@ class Settings:
 
     force_observe: bool = False
     watch_namespaces: tuple[str, ...] = ()
+    gone_namespaces: tuple[str, ...] = field(default=(), metadata={FOUND: True})
     namespace: str = "staticgroup-system"
     identity: str = "staticgroup-operator"
     leader_election: bool = True
@@ -208,9 +213,14 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     return Settings(**values_from(environment, Settings))  # type: ignore[arg-type]
 
 
+def settable(settings: type[DataclassInstance]) -> tuple[Field[Any], ...]:
+    """Return the fields of a class of settings that an environment may name."""
+    return tuple(each for each in fields(settings) if FOUND not in each.metadata)
+
+
 def values_from(environment: Mapping[str, str], settings: type[DataclassInstance]) -> dict[str, object]:
     """Return the fields of a class of settings that an environment names; raises SettingsError as `from_environment` does."""
-    known = {f"{PREFIX}{f.name.upper()}": f for f in fields(settings)}
+    known = {f"{PREFIX}{f.name.upper()}": f for f in settable(settings)}
     unknown = sorted(v for v in environment if v.startswith(PREFIX) and v not in known)
     if unknown:
         raise SettingsError(f"unknown setting {unknown[0]}; known are {', '.join(sorted(known))}")

@@ -78,3 +78,24 @@ async def test_barrier_below_a_position_seen_before_the_read_is_a_restore(server
 async def test_barrier_for_a_namespace_that_is_not_followed_does_not_pass(server: FakeApiServer) -> None:
     async with following(server, scopes=("shop",)) as world:
         assert not await world.store.barrier("other", 1)
+
+
+async def test_barrier_brings_up_every_namespace_because_a_copy_of_a_pod_holds_its_id_in_any(server: FakeApiServer) -> None:
+    """resourceVersions of one kind compare over namespaces (KEP-5504)."""
+    async with following(server, scopes=("shop", "team")) as world:
+        await eventually(lambda: len(server.watches) >= 2)
+        server.set_stalled(True)
+        server.put(pod(uid="copy", namespace="team"))
+        server.tick()
+        assert await world.store.barrier("shop", server.resource_version)
+        assert world.state("copy") is IncarnationState.LIVE
+        assert min(world.store.position(scope) for scope in ("shop", "team")) == server.resource_version
+
+
+async def test_a_namespace_that_is_to_be_followed_and_is_there_again_is_named(server: FakeApiServer) -> None:
+    async with following(server, scopes=("shop",), gone=("team", "lab")) as world:
+        assert await world.store.unfollowed() == ""
+        server.put({"metadata": {"name": "lab", "namespace": ""}}, "namespaces")
+        assert await world.store.unfollowed() == "lab"
+        server.denied.add(("get", "namespaces"))  # no answer says nothing
+        assert await world.store.unfollowed() == "team"

@@ -42,7 +42,7 @@ class WatchedStore:
 @asynccontextmanager
 async def following(
     server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
-    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: Callable[[], bool] = lambda: True,
+    anchored: bool = True, scopes: tuple[str, ...] = ("",), gone: tuple[str, ...] = (), is_managed: Callable[[], bool] = lambda: True,
     sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0, **settings_: Any,
 ) -> AsyncIterator[WatchedStore]:
     transport = connect(server.configuration())
@@ -56,7 +56,7 @@ async def following(
     )
     defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
     store = PodStore(
-        transport, hooks, rng=Random(seed), now_s=now_s, clock_s=asyncio.get_running_loop().time, scopes=scopes,
+        transport, hooks, rng=Random(seed), now_s=now_s, clock_s=asyncio.get_running_loop().time, scopes=scopes, gone=gone,
         settings=PodStoreSettings(**(defaults | settings_)), sleep=sleep,
     )
     world = WatchedStore(store, nodes)

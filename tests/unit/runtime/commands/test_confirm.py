@@ -85,10 +85,11 @@ async def test_what_is_no_suspect_is_refused_and_the_suspects_are_named(
     assert f"pod web-2 uid {UID} on node node-3, a suspect since {SINCE.isoformat().replace('+00:00', 'Z')}" in told
 
 
-async def test_a_suspect_that_was_confirmed_is_none_any_more(
-    server: FakeApiServer, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("closed", [{"confirmedBy": "alice"}, {"nodeCertificate": "E3"}], ids=str)
+async def test_a_suspect_that_somebody_or_its_node_has_closed_is_none_any_more(
+    server: FakeApiServer, capsys: pytest.CaptureFixture[str], closed: dict[str, str]
 ) -> None:
-    server.put(ledger(entry(confirmedBy="alice")), GROUPS)
+    server.put(ledger(entry(**closed)), GROUPS)
     assert "There are: none" in await refusal(capsys, server)
 
 

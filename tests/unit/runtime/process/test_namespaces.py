@@ -22,10 +22,12 @@ class ApiServer:
     Parameters
     ----------
     statuses: of the answers to a GET of a namespace, where they are others.
+    hidden: kinds that may not be read in any namespace.
     """
 
     existing: set[str] = field(default_factory=lambda: set(WANTED))
     forbidden: set[str] = field(default_factory=set)
+    hidden: frozenset[str] = frozenset()
     statuses: dict[str, int] = field(default_factory=dict)
     slept_s: float = 0.0
     happens: dict[int, Any] = field(default_factory=dict)
@@ -39,7 +41,7 @@ class ApiServer:
             status = self.statuses.get(name, 0 if name in self.existing else 404)
             return problem_of(status, verb=verb, resource=label) if status else {"metadata": {"name": name}}
         # A Role in a namespace is gone with it, and an API server looks at rights first.
-        is_allowed = namespace in self.existing - self.forbidden
+        is_allowed = namespace in self.existing - self.forbidden and resource.plural not in self.hidden
         return {"items": []} if is_allowed else problem_of(403, verb=verb, resource=label, namespace=namespace)
 
     async def sleep(self, seconds: float) -> None:
@@ -59,7 +61,8 @@ class ApiServer:
 async def test_what_does_not_exist_is_not_served() -> None:
     settings = Settings(identity="one", namespace="ops", watch_namespaces=WANTED)
     server = ApiServer(existing={"team-b"})
-    assert (await serving(server, settings)).watch_namespaces == ("team-b",)  # type: ignore[arg-type]
+    found = await serving(server, settings)  # type: ignore[arg-type]
+    assert (found.watch_namespaces, found.gone_namespaces) == (("team-b",), ("team-a",))
 
 
 @pytest.mark.parametrize("status", [403, 500, 503])
@@ -97,6 +100,15 @@ async def test_a_process_ends_when_a_namespace_can_be_read_again_and_not_before(
     server = ApiServer(existing={"team-a"}, forbidden={"team-b"})
     server.happens = {2: lambda: server.existing.add("team-b"), 6: server.forbidden.clear}
     assert await server.wait(("team-a",)) == 7 * LOOK_EVERY_S
+
+
+@pytest.mark.parametrize("hidden", ["pods", "statefulsets", "staticgroups", "kafkaconnections"])
+async def test_a_namespace_of_which_not_everything_can_be_read_ends_no_process(hidden: str) -> None:
+    """Others may let all service accounts view the pods of a namespace, and a process that begins with it would wait for the rest."""
+    server = ApiServer(existing={"team-a"}, hidden=frozenset({hidden}))
+    server.happens = {2: lambda: server.existing.add("team-b")}
+    with pytest.raises(TimeoutError):
+        await server.wait(("team-a",))
 
 
 async def test_when_the_last_one_is_gone_too_it_ends_and_waits_for_any() -> None:

@@ -101,6 +101,11 @@ def test_unknown_setting_is_refused_because_a_typo_must_not_switch_observe_off()
     assert "STATICGROUP_FORCE_OBSERVE" in str(caught.value)
 
 
+def test_what_a_process_finds_out_is_no_setting() -> None:
+    with pytest.raises(SettingsError, match="unknown setting STATICGROUP_GONE_NAMESPACES;"):
+        from_environment({"STATICGROUP_GONE_NAMESPACES": "team-a"})
+
+
 def test_every_field_is_documented() -> None:
     documented = Settings.__doc__ or ""
     for field in fields(Settings):

@@ -1,0 +1,100 @@
+"""A copy of a pod holds its id in any namespace: those that are followed are brought up to the read, and those that are not hold back.
+
+Copied by hand with `kubectl get pod -o yaml`, without its labels, so the copy is nobody's pod and has the original's name and id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from simulation.test_put_back import broken_promises
+from simulator.faults.labels import copy_without_labels
+from simulator.kubernetes.objects import NAMESPACES, PODS
+from simulator.world.teams import NAMESPACE, WORKLOAD
+from simulator.world.world import World
+from staticgroup.runtime.process.namespaces import there, until_others
+
+OTHER = "team-0"
+WANTED = (NAMESPACE, OTHER)
+
+
+def copy_to_the_other_one(world: World) -> None:
+    original = world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2")
+    assert original is not None
+    copied = copy_without_labels(original)
+    copied["metadata"]["namespace"] = OTHER
+    world.users.create(PODS, copied)
+
+
+@pytest.mark.parametrize("silent_s", [0.0, 30.0])
+def test_copy_in_a_namespace_whose_watch_is_silent(silent_s: float) -> None:
+    """One TCP connection of several has died without a word, which is noticed after 75 s."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(30)
+        (running,) = world.living
+        (watch,) = [each for each in running.transport.link.open if each.follows == (PODS, OTHER)]
+        watch.lag_s = silent_s
+        copy_to_the_other_one(world)
+        await asyncio.sleep(4)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await asyncio.sleep(90)
+        assert len(world.members()) == 3  # the copy's is held
+
+    assert broken_promises(test, watched=2) == []
+
+
+async def without_the_other_one(world: World) -> None:
+    """Delete the namespace and let the operator begin again without it, as `run` does."""
+    (running,) = world.living
+    world.users.delete_namespace(OTHER)
+    await world.until(lambda: world.server.get(NAMESPACES, "", OTHER) is None, 60, "it is gone")
+    assert await there(running.transport, WANTED) == (NAMESPACE,)
+    world.settings = replace(world.settings, watched=1, process={"gone_namespaces": (OTHER,)})
+    world.end_operator(running)
+    await world.until(lambda: not running.is_alive, 10, "it has ended")
+    await world.until(lambda: bool(world.living) and world.living[0].operator.is_active, 60, "it acts again")
+
+
+async def serve_it_again(world: World) -> None:
+    """Begin anew with both once the namespace can be read, as `run` does."""
+    (running,) = world.living
+    await until_others(running.transport, WANTED, (NAMESPACE,))
+    world.settings = replace(world.settings, watched=2, process={})
+    world.end_operator(running)
+
+
+def test_copy_in_a_namespace_that_is_made_again() -> None:
+    """Up to a minute goes by until it is served; nobody is removed meanwhile, and the status says why."""
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(30)
+        await without_the_other_one(world)
+        serving = asyncio.ensure_future(serve_it_again(world))
+        await asyncio.sleep(5)
+        world.server.create(NAMESPACES, {"metadata": {"name": OTHER}, "status": {"phase": "Active"}})
+        copy_to_the_other_one(world)
+        await asyncio.sleep(4)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(lambda: OTHER in str(world.status["conditions"]), 30, "what it waits for is told")
+        settled = next(c for c in world.status["conditions"] if c["type"] == "RemovalSettled")
+        assert (settled["status"], settled["reason"]) == ("False", "RemovalHeld")
+        assert "WatchBehind" in settled["message"]
+        await serving
+        await asyncio.sleep(90)
+        assert len(world.members()) == 3
+
+    assert broken_promises(test, watched=2) == []
+
+
+def test_scale_down_beside_a_namespace_that_is_gone() -> None:
+    async def test(world: World) -> None:
+        await asyncio.sleep(30)
+        await without_the_other_one(world)
+        world.users.scale(NAMESPACE, WORKLOAD, 2)
+        await world.until(lambda: len(world.members()) == 2, 30, "the departed member is removed")
+
+    assert broken_promises(test, watched=2) == []
