@@ -118,6 +118,7 @@ def test_every_object_has_a_name_and_says_whose_it_is(variant: str) -> None:
         ("journal.kafka.connection=kafka", "'/journal/kafka/connection': 'kafka' does not match pattern"),
         ("prometheusRule.runbookUrl=docs", "'/prometheusRule/runbookUrl': 'docs' does not match pattern"),
         ("prometheusRule.overrides.StaticGroupNotReady.for=soon", "'/prometheusRule/overrides/StaticGroupNotReady/for': 'soon' does not"),
+        ("evidence.askRuntime=true,rbac.nodes=false", "set rbac.nodes to true"),
         ("prometheusRule.overrides.StaticGroupAsleep.for=5m", "prometheusRule.overrides: there is no alert StaticGroupAsleep"),
         ("grafanaDashboard.namespace=Team A", "'/grafanaDashboard/namespace': 'Team A' does not match pattern"),
         ("journal.files.count=1", "'/journal/files/count': minimum: got 1, want 2"),

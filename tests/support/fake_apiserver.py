@@ -254,8 +254,9 @@ class FakeApiServer:
         body: Json = json.loads(await request.text() or "{}")
         if resource == "selfsubjectaccessreviews.authorization.k8s.io":
             wanted = body["spec"]["resourceAttributes"]
-            plural = f"{wanted['resource']}.{wanted['group']}" if wanted["group"] else wanted["resource"]
-            return web.json_response({"status": {"allowed": (wanted["verb"], plural) not in self.denied}})
+            named = [wanted["resource"], f"{wanted['resource']}/{wanted.get('subresource', '')}"]
+            asked = {(wanted["verb"], f"{each}.{wanted['group']}" if wanted["group"] else each) for each in named}
+            return web.json_response({"status": {"allowed": not asked & self.denied}})
         if resource == "selfsubjectreviews.authentication.k8s.io":
             return web.json_response({"status": {"userInfo": {"username": self.user}}}, status=201)
         if request.method == "POST":

@@ -14,6 +14,7 @@ from ...api.resources.staticgroup import ConnectionKind, StaticGroup
 from ...api.served import UPGRADE_CRDS, lacking
 from ...core.group import KafkaProblem
 from ...kafka.login.credentials import ConnectionSettings
+from ...kube.nodes.looks import LEASE_NAMESPACE
 from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs
@@ -103,6 +104,7 @@ async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncItera
         is_fatal=False,
         remedy="without it no death certificate can be judged, so every departed member waits for its session to expire; set rbac.nodes to true",
     )
+    yield await _node_rights(operator)
     lease = await operator.kube.can_i(
         "update", group="coordination.k8s.io", resource="leases", namespace=operator.settings.namespace
     )
@@ -111,6 +113,25 @@ async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncItera
         is_good=lease is True or not operator.settings.leader_election,
         is_fatal=False,
         remedy="a role limited to the Lease's name is not seen by this check; otherwise install the chart's roles",
+    )
+
+
+async def _node_rights(operator: Operator) -> Finding:
+    """Say whether a node can be asked what became of the pods that were lost with it."""
+    asked = [("", "nodes", "", ""), ("coordination.k8s.io", "leases", "", LEASE_NAMESPACE)]
+    if operator.settings.ask_runtime:
+        asked.append(("", "nodes", "proxy", ""))
+    missing = []
+    for group, resource, subresource, namespace in asked:
+        allowed = await operator.kube.can_i("get", group=group, resource=resource, subresource=subresource, namespace=namespace)
+        if allowed is not True:
+            missing.append(right("get", group, resource, subresource) + (f" in namespace {namespace}" if namespace else ""))
+    return Finding(
+        check="rights to ask what nodes prove",
+        is_good=not missing,
+        is_fatal=False,
+        remedy=f"the service account may not {', '.join(missing)}, so pods that were lost with a node wait for a person's word; "
+        "install the chart's roles (rbac.create, rbac.nodes)",
     )
 
 

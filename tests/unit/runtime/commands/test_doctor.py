@@ -63,6 +63,24 @@ async def test_a_namespace_that_is_gone_is_named_and_not_fatal(server: FakeApiSe
     assert any("namespace team-a" in check for check in checks)
 
 
+@pytest.mark.parametrize(
+    ("denied", "asks_runtime", "lacks"),
+    [
+        ("nodes", False, "get nodes,"),
+        ("leases.coordination.k8s.io", False, "get leases.coordination.k8s.io in namespace kube-node-lease,"),
+        ("nodes/proxy", True, "get nodes/proxy,"),
+        ("nodes/proxy", False, ""),
+    ],
+)
+async def test_what_nodes_prove_needs_rights_that_are_looked_at(
+    server: FakeApiServer, denied: str, asks_runtime: bool, lacks: str
+) -> None:
+    server.denied.add(("get", denied))
+    told = (await found(server, ask_runtime=asks_runtime))["rights to ask what nodes prove"]
+    assert (told.is_good, told.is_fatal) == (not lacks, False)
+    assert f"may not {lacks}" in told.remedy
+
+
 async def test_older_crd_is_found_with_its_fields_and_the_remedy(server: FakeApiServer) -> None:
     older = crd.static_group_crd()
     del older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["continuity"]
