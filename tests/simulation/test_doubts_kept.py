@@ -100,14 +100,18 @@ def test_doubt_of_a_first_read_is_told_to_the_successor_after_an_upgrade() -> No
     assert broken_promises(test) == []
 
 
-async def emptied(world: World) -> ContainerProcess:
+async def emptied(world: World, *, is_older: bool = False) -> ContainerProcess:
     """Empty the status of a group of which nothing is in sight, which the operator doubts, and let it be replaced before it has written.
+
+    Parameters
+    ----------
+    is_older: an older status is put there instead, as an earlier release wrote it, without a digest.
 
     Returns
     -------
     The process of seat 2 that the emptied status told of; it reaches no broker.
     """
-    await zombie(world)
+    older = await zombie(world)
     process = next(p for p in reversed(world.processes.history) if p.pod_name == f"{WORKLOAD}-2" and p.links)
     for link in process.links:
         link.is_cut = True
@@ -116,7 +120,8 @@ async def emptied(world: World) -> ContainerProcess:
     await asyncio.sleep(60)
     (holder,) = world.living
     refuse_writes(holder)
-    write_status(world, {})
+    del older["status"]["continuity"]["digest"]
+    write_status(world, older["status"] if is_older else {})
     await asyncio.sleep(8)
     lease = world.server.get(LEASES, SYSTEM, "staticgroup-operator")
     assert lease is not None
@@ -126,9 +131,10 @@ async def emptied(world: World) -> ContainerProcess:
     return process
 
 
-def test_doubt_is_heeded_also_where_the_status_tells_nothing() -> None:
+@pytest.mark.parametrize("is_older", [False, True])
+def test_doubt_is_heeded_also_where_the_status_tells_nothing_or_has_no_digest(is_older: bool) -> None:
     async def test(world: World) -> None:
-        process = await emptied(world)
+        process = await emptied(world, is_older=is_older)
         await asyncio.sleep(60)
         world.users.scale(NAMESPACE, WORKLOAD, 3)
         await world.until(lambda: len(world.members()) == 3, 120, "all are back")
@@ -153,7 +159,7 @@ def test_doubt_is_heeded_also_where_the_status_tells_nothing() -> None:
     assert broken_promises(test) == []
 
 
-@pytest.mark.parametrize("spec", [{"suspend": True}, {"identity": {"method": "None"}}, {"mode": "Observe"}], ids=str)
+@pytest.mark.parametrize("spec", [{"suspend": True}, {"identity": {"method": "None"}}, {"mode": "Observe"}], ids=["suspended", "no injection", "observed"])
 def test_doubt_of_an_emptied_status_is_remembered_while_nothing_is_done(spec: dict[str, Any]) -> None:
     """Once a status is written over what was emptied nobody but that status knows of the doubt."""
 

@@ -170,14 +170,14 @@ PUT_BACK_HISTORIES = (
     ),
     mutant(
         "emptied status that is doubted taken for innocence",
-        "runtime/stores.py",
+        "runtime/memory/histories.py",
         DOUBTS,
-        ("        return is_odd or key in self.doubted", "        return is_odd or (bool(digest) and key in self.doubted)"),
+        ("history.injected is None and not is_doubted else", "history.injected is None else"),
     ),
     mutant(
         "doubt forgotten while no ids are issued",
         "runtime/observer.py",
-        DOUBTS,
+        ("tests/unit/runtime/test_put_back.py",),
         ("        if is_doubted and memory.history.continuity is None:", "        if False:"),
     ),
     mutant(

@@ -331,3 +331,21 @@ async def test_status_that_was_put_over_ours_is_written_over_though_the_first_wr
     assert not refused
     assert group_body(world)["status"]["continuity"]["digest"] != older["continuity"]["digest"]
     assert not world.stores.doubted
+
+
+async def test_doubt_of_an_emptied_status_is_remembered_while_no_ids_can_be_issued() -> None:
+    """The status that is written then ends the doubt on the Lease, and is all that whoever comes next will know."""
+    world = await OperatorWorld().started()
+    world.scale(0)
+    put(world, status={})
+    world.restart()
+    world.stores.doubted.add(("shop", "orders"))
+    world.reconciler.cluster_uid = ""
+    await world.settled(2)
+    assert world.status.injected is None
+    assert world.status.continuity is not None
+    assert {span.reason for span in world.status.continuity.blind} == {"MemoryLost"}
+    assert not world.stores.doubted
+    writes = len(world.kube.status_writes)
+    await world.settled(3)
+    assert len(world.kube.status_writes) == writes
