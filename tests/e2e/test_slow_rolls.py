@@ -1,7 +1,7 @@
 """Pods that take 20 to 50 seconds to come back: after two rolls the operator knows, and the next ones are not noticed.
 
 The one idea: how long each member was away is read from its own lines (it closed; its successor was assigned), what a roll cost from the
-brokers' log, which session timeout was in force from the pods' environment or the group's settings. All three are held against the one that
+brokers' log, which session timeout was in force from what the pods were made with or the group's settings. All three are held against the one that
 the operator chose from what it measured itself. It has to be in force, too: in a classic group the pods of the third roll are the first that
 have it, so a fourth one follows; a KIP-848 group is fixed to a shorter one until it is chosen, because a longer one stands for a day.
 """
@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from e2e.test_rolling import away_ms
+from staticgroup.api.names import SESSION_TIMEOUT_ANNOTATION
 from support.devcluster.kafka_broker import Brokers, BrokerSettings
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
@@ -43,7 +44,6 @@ QUANTUM_MS = 5_000
 """What is chosen is a multiple of this, and never less than what is needed."""
 MAXIMUM = "group.consumer.max.session.timeout.ms"
 SETTING = "consumer.session.timeout.ms"
-VARIABLE = "KAFKA_SESSION_TIMEOUT_MS"
 WAITING = 'set -- $WAITS_S; shift "${HOSTNAME##*-}"; exec sleep "$1"'
 """Each pod waits for as long as was drawn for its ordinal in this roll."""
 
@@ -147,10 +147,10 @@ def test_rolls_of_slow_pods_are_not_noticed_after_two(new_play: NewPlay, roomy_b
 
 
 def in_force(game: Play) -> set[int]:
-    """Return the session timeouts that the members live under, in milliseconds, by their pods or by Kafka's own admin client."""
+    """Return the session timeouts that the members live under, in milliseconds, by what their pods were made with or by Kafka's own admin client."""
     if game.protocol == "consumer":
         return {int(game.admin.group_settings(game.name)[SETTING])}
-    return {int(e["value"]) for pod in game.pods() for e in pod["spec"]["containers"][0]["env"] if e["name"] == VARIABLE}
+    return {int(pod["metadata"]["annotations"][SESSION_TIMEOUT_ANNOTATION]) for pod in game.pods()}
 
 
 def learn(game: Play, voice: PodLines) -> Lesson:

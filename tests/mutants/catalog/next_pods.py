@@ -299,6 +299,18 @@ EXPERIENCE = tuple(
         (
             "core/next_pods/wishes.py",
             WISHES,
+            "value rounded up beyond twice the longest absence",
+            ("return lower_ms if is_by_rounding and lower_ms >= found.need_ms else target_ms", "return target_ms"),
+        ),
+        (
+            "core/next_pods/wishes.py",
+            WISHES,
+            "value rounded down below what is needed",
+            ("if is_by_rounding and lower_ms >= found.need_ms else", "if is_by_rounding else"),
+        ),
+        (
+            "core/next_pods/wishes.py",
+            WISHES,
             "fleet outvoted by fewer restarts",
             (" and own.samples >= stops:", ":"),
         ),

@@ -52,6 +52,22 @@ def test_enough_measured_absences_take_the_place_of_a_longer_estimate() -> None:
     assert t.verdict is TimeoutVerdict.SUFFICIENT
 
 
+@pytest.mark.parametrize(
+    ("longest_ms", "headroom_percent", "expected_ms"),
+    [
+        (32_000, 50, 60_000),  # 32 x 7/6 + 3 s, and half as much again, are 60.5 s: up to 65 s were more than 64
+        (33_000, 50, 65_000),
+        (32_000, 100, 85_000),  # who wants twice the need gets it
+        (8_000, 20, 15_000),  # 14.8 s: up to 15 s is less than 16
+        (5_500, 10, 10_000),  # 10.36 s: up to 15 s were more than 11, and 10 s outlast the need of 9.4
+        (7_000, 20, 15_000),  # 13.4 s: up to 15 s is more than 14, but 10 s were less than the need of 11.2
+    ],
+)
+def test_rounding_up_carries_no_value_beyond_twice_the_longest_absence(longest_ms: int, headroom_percent: int, expected_ms: int) -> None:
+    spec = AUTO.model_copy(update={"headroom_percent": headroom_percent, "min_seconds": 1})
+    assert chosen(5_000, 5_000, 5_000, 5_000, 5_000, longest_ms, spec=spec).inject_ms == expected_ms
+
+
 def test_few_short_absences_leave_the_estimate_and_say_so() -> None:
     t = chosen(20_000, 21_000)
     assert (t.need_ms, t.inject_ms, t.basis, t.held) == (STRUCTURAL_NEED_MS, 110_000, Basis.STRUCTURAL, None)

@@ -19,7 +19,7 @@ from ..absences.causes import Cause
 from ..absences.reservoir import Reservoir
 from ..protocols import CLASSIC
 from ..workload import WorkloadView
-from .advice import AdviceVerdict, quantised
+from .advice import STEP_MS, AdviceVerdict, quantised
 from .measured import SAMPLES_MIN, Basis, Held, MeasuredNeed, held, measured_need, samples_needed
 
 SCHEDULING_AND_IMAGE_S = 20
@@ -174,7 +174,7 @@ def _own_wish(spec: SessionTimeout, structural_ms: int, heartbeat_interval_s: in
             samples=found.samples if found is not None else 0,
             why=_why_structural(structural_ms, found),
         )
-    target_ms = _with_headroom(found.need_ms, spec)
+    target_ms = _at_most_twice(_with_headroom(found.need_ms, spec), found)
     in_use = held(experience.in_use, target_ms, experience.now_s) if found.is_enough else None
     return Wish(
         need_ms=found.need_ms,
@@ -190,6 +190,14 @@ def _own_wish(spec: SessionTimeout, structural_ms: int, heartbeat_interval_s: in
 
 def _with_headroom(need_ms: int, spec: SessionTimeout) -> int:
     return need_ms * (100 + spec.headroom_percent) // 100
+
+
+def _at_most_twice(target_ms: int, found: MeasuredNeed) -> int:
+    """Return a target that rounding up does not carry beyond twice the longest absence; less only where that is what is needed."""
+    twice_ms = 2 * found.longest_ms
+    lower_ms = twice_ms // STEP_MS * STEP_MS
+    is_by_rounding = target_ms <= twice_ms < quantised(target_ms)
+    return lower_ms if is_by_rounding and lower_ms >= found.need_ms else target_ms
 
 
 def _why_structural(structural_ms: int, found: MeasuredNeed | None) -> str:
