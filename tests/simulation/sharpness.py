@@ -138,6 +138,15 @@ BROKEN: tuple[Broken, ...] = (
         ("member_id=e.member_id,", 'member_id="",'),
     ),
     _broken(
+        "the Lease is not asked",
+        "S14",
+        "operator_freezes_while_it_reads",
+        (48,),
+        "kube/lease.py",
+        ("return self._renewed_s is not None and self._clock_s() - self._renewed_s <", "return True or 0 <"),
+        ("if held and self._holding is None and", "if False and"),
+    ),
+    _broken(
         "suspension is ignored",
         "S14",
         "group_is_suspended",
