@@ -141,7 +141,7 @@ BROKEN: tuple[Broken, ...] = (
         "the Lease is not asked",
         "S14",
         "operator_freezes_while_it_reads",
-        (48,),
+        (106,),
         "kube/lease.py",
         ("return self._renewed_s is not None and self._clock_s() - self._renewed_s <", "return True or 0 <"),
         ("if held and self._holding is None and", "if False and"),

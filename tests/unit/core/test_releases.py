@@ -393,6 +393,7 @@ def test_ordinal_that_is_not_wanted_any_more_is_held() -> None:
 
 def test_watch_behind_the_read_holds() -> None:
     assert only_guard(planned(crash(reads=read(barrier_passed=False)))) == Guard.NO_BARRIER
+    assert only_guard(planned(crash(reads=read(unfollowed="team-a")))) == Guard.NO_BARRIER
 
 
 def test_describe_from_before_the_end_was_heard_of_holds_for_a_moment() -> None:

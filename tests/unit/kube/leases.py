@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.transport import Transport
 from support.clock import Clock
+from unit.kube.raw_objects import eventually
 
 LEASE = ("leases.coordination.k8s.io", "ops", "staticgroup-operator")
 
@@ -39,3 +42,47 @@ def make(
         clock_s=clock, now_s=lambda: 1_800_000_000.0 + clock.now_s, sleep=sleep, on_restored=lambda mark: heard.append(mark) if mark else None,
         on_went_back=heard.append,
     )
+
+
+@dataclass
+class Turning:
+    """A replica whose loop turns when a test says so.
+
+    Attributes
+    ----------
+    told: "acquired" and "lost", in order, each with what `holds()` said then.
+    """
+
+    lease: ActiveLease
+    wakes: asyncio.Queue[None]
+    told: list[tuple[str, bool]] = field(default_factory=list)
+
+    @property
+    def words(self) -> list[str]:
+        """What was told, in order."""
+        return [word for word, _ in self.told]
+
+    def turn(self, times: int = 1) -> None:
+        """Let the loop turn once more, or so often."""
+        for _ in range(times):
+            self.wakes.put_nowait(None)
+
+
+@asynccontextmanager
+async def turning(transport: Transport, clock: Clock, identity: str) -> AsyncIterator[Turning]:
+    """Run a replica that has acquired a free Lease and waits for its next turn."""
+    wakes: asyncio.Queue[None] = asyncio.Queue()
+
+    async def until_woken(seconds: float) -> None:
+        await wakes.get()
+
+    it = Turning(make(transport, clock, identity, sleep=until_woken), wakes)
+    task = asyncio.create_task(it.lease.run(
+        on_acquired=lambda: it.told.append(("acquired", it.lease.holds())), on_lost=lambda: it.told.append(("lost", it.lease.holds())),
+    ))
+    try:
+        await eventually(lambda: it.told == [("acquired", True)])
+        yield it
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -11,7 +11,7 @@ from staticgroup.kube.transport import Transport
 from staticgroup.runtime.process.settings import Settings
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
-from unit.kube.leases import LEASE, make, noting, transitions
+from unit.kube.leases import LEASE, make, noting, transitions, turning
 from unit.kube.raw_objects import eventually
 
 
@@ -124,28 +124,16 @@ async def test_holder_that_slept_through_anothers_holding_loses_the_lease_before
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
     """Frozen for 15 s it hears nothing of a holder that came and went; what that one wrote must be read."""
-    wakes: asyncio.Queue[None] = asyncio.Queue()
-
-    async def frozen(seconds: float) -> None:
-        await wakes.get()
-
-    lease = make(transport, clock, "a", sleep=frozen)
-    told: list[tuple[str, bool]] = []
-    task = asyncio.create_task(lease.run(
-        on_acquired=lambda: told.append(("acquired", lease.holds())), on_lost=lambda: told.append(("lost", lease.holds())),
-    ))
-    await eventually(lambda: told == [("acquired", True)])
-    assert transitions(lease) == 0
-    await taken_and_released(make(transport, clock, "b"), clock)
-    wakes.put_nowait(None)
-    await eventually(lambda: told[1:] == [("lost", False)])
-    assert not lease.holds()
-    assert transitions(lease) is None
-    wakes.put_nowait(None)
-    await eventually(lambda: told[2:] == [("acquired", True)])
-    assert transitions(lease) == 2
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with turning(transport, clock, "a") as frozen:
+        assert transitions(frozen.lease) == 0
+        await taken_and_released(make(transport, clock, "b"), clock)
+        frozen.turn()
+        await eventually(lambda: frozen.told[1:] == [("lost", False)])
+        assert not frozen.lease.holds()
+        assert transitions(frozen.lease) is None
+        frozen.turn()
+        await eventually(lambda: frozen.told[2:] == [("acquired", True)])
+        assert transitions(frozen.lease) == 2
 
 
 async def test_lease_that_another_process_of_the_same_name_took_is_lost(transport: Transport, clock: Clock) -> None:
@@ -341,26 +329,13 @@ async def test_holding_that_a_round_finds_lost_is_told_as_lost_before_the_lease_
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
     """What the other one wrote must be read, also when a round has asked the Lease before the next renewal is due."""
-    wakes: asyncio.Queue[None] = asyncio.Queue()
-
-    async def until_woken(seconds: float) -> None:
-        await wakes.get()
-
-    lease, other = make(transport, clock, "a", sleep=until_woken), make(transport, clock, "b")
-    told: list[str] = []
-    task = asyncio.create_task(lease.run(on_acquired=lambda: told.append("acquired"), on_lost=lambda: told.append("lost")))
-    await eventually(lambda: told == ["acquired"])
-    assert not await other.attempt()
-    clock.now_s += 15.1
-    assert await other.attempt()
-    assert await other.release()
-    assert not await lease.confirm()
-    wakes.put_nowait(None)
-    await eventually(lambda: transitions(lease) == 2 or told[1:])
-    await asyncio.sleep(0.1)
-    assert told[:2] == ["acquired", "lost"]
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with turning(transport, clock, "a") as replica:
+        await taken_and_released(make(transport, clock, "b"), clock)
+        assert not await replica.lease.confirm()
+        replica.turn()
+        await eventually(lambda: transitions(replica.lease) == 2 or replica.told[1:])
+        await asyncio.sleep(0.1)
+        assert replica.words[:2] == ["acquired", "lost"]
 
 
 class Slow:
@@ -384,29 +359,19 @@ async def test_holding_that_a_round_finds_lost_during_a_renewal_is_told_as_lost_
     transport: Transport, clock: Clock, is_asked: bool
 ) -> None:
     """The one who had it meanwhile has given it up by the time the renewal is refused, so the Lease is free."""
-    wakes: asyncio.Queue[None] = asyncio.Queue()
-
-    async def until_woken(seconds: float) -> None:
-        await wakes.get()
-
-    slow, told = Slow(transport), list[str]()
-    lease, other = make(slow, clock, "a", sleep=until_woken), make(transport, clock, "b")  # type: ignore[arg-type]
-    task = asyncio.create_task(lease.run(on_acquired=lambda: told.append("acquired"), on_lost=lambda: told.append("lost")))
-    await eventually(lambda: told == ["acquired"])
-    assert not await other.attempt()
-    clock.now_s += 15.1
-    assert await other.attempt()
-    slow.is_holding = True
-    wakes.put_nowait(None)
-    await slow.begun.wait()
-    if is_asked:
-        assert not await lease.confirm()
-    assert await other.release()
-    slow.go.set()
-    for _ in range(3):
-        wakes.put_nowait(None)
-    await eventually(lambda: transitions(lease) == 2)
-    await eventually(lambda: len(told) >= 3)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert told[:3] == ["acquired", "lost", "acquired"]
+    slow, other = Slow(transport), make(transport, clock, "b")
+    async with turning(slow, clock, "a") as replica:  # type: ignore[arg-type]
+        assert not await other.attempt()
+        clock.now_s += 15.1
+        assert await other.attempt()
+        slow.is_holding = True
+        replica.turn()
+        await slow.begun.wait()
+        if is_asked:
+            assert not await replica.lease.confirm()
+        assert await other.release()
+        slow.go.set()
+        replica.turn(3)
+        await eventually(lambda: transitions(replica.lease) == 2)
+        await eventually(lambda: len(replica.told) >= 3)
+        assert replica.words[:3] == ["acquired", "lost", "acquired"]
