@@ -41,7 +41,7 @@ def test_shipped_values_are_the_operators_own_defaults() -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_chart_sets_every_setting_and_the_operator_accepts_it(variant: str) -> None:
     variables = environment(render(variant))
-    assert set(variables) == {f"{settings.PREFIX}{name.upper()}" for name in settings.Settings.__slots__}
+    assert set(variables) == {f"{settings.PREFIX}{each.name.upper()}" for each in settings.settable(settings.Settings)}
     settings.from_environment(variables)
 
 
