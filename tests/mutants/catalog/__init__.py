@@ -19,7 +19,7 @@ from .names import NAMES
 from .next_pods import EXPERIENCE, IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .nodes import NODES
 from .people import WORDS_OF_PEOPLE
-from .put_back import PUT_BACK_HISTORIES
+from .put_back import PUT_BACK_HISTORIES, RAISED_REVISIONS
 from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .scopes import SCOPES
@@ -51,6 +51,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *EDGES,
     *SHELL,
     *PUT_BACK_HISTORIES,
+    *RAISED_REVISIONS,
     *NAMES,
     *WORDS_OF_PEOPLE,
     *TEMPLATES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import DOUBTS, FALSE_DOUBTS, IN_FLIGHT, LEASE_GONE, PUT_BACK
+from .suites import DOUBTS, FALSE_DOUBTS, IN_FLIGHT, LEASE_GONE, PUT_BACK, RESTORES
 
 PUT_BACK_HISTORIES = (
     mutant(
@@ -213,4 +213,20 @@ PUT_BACK_HISTORIES = (
         IN_FLIGHT,
         ("sent = sorted(unsettled, key=first.__getitem__)", "sent = sorted(unsettled)"),
     ),
+)
+
+RAISED_REVISIONS = tuple(
+    mutant(name, f"kube/pods/{path}", RESTORES, change)
+    for path, name, change in (
+        ("watch/position.py", "raised revision believed", ("return resource_version - self.latest > REVISIONS_AT_ONCE + REVISIONS_PER_S * elapsed_s", "return False")),
+        ("watch/position.py", "pace of an etcd taken for a restore after days", (" + REVISIONS_PER_S * elapsed_s", "")),
+        ("watch/position.py", "peak of load taken for a restore", ("> REVISIONS_AT_ONCE + REVISIONS_PER_S", "> REVISIONS_PER_S")),
+        ("watch/position.py", "resourceVersions that count time taken for revisions", ("<= resource_version < COUNTED_MAX", "<= resource_version")),
+        ("watch/position.py", "revisions compared with the first that was read", ("if resource_version >= self.latest:", "if not self.latest:")),
+        ("following.py", "raised revision believed where a position is resumed", ("        if resume is not None:\n            # Of", "        if False:\n            # Of")),
+        ("following.py", "time since the position was stored not counted", ("age_s=max(0.0, self._now_s() - resume.at_s))", "age_s=0.0)")),
+        ("watch/stream.py", "raised revision believed by a watch that comes back", ("        self._position.read(current)\n        return None", "        return None")),
+        ("watch/stream.py", "raised revision believed by a relist", ("self._restore_shown(listing.resource_version, before)) is not None", "None) is not None")),
+        ("watch/stream.py", "raised revision believed by the LIST that completes a resume", ("self._restore_shown(listing.resource_version, known)) is not None", "None) is not None")),
+    )
 )

@@ -83,6 +83,10 @@ class PodFollower:
             self._hooks.on_gap("the pod watch covers namespaces that the stored position does not")
             positions = dict.fromkeys(self._streams)
         floors = {scope: position and self._epochs.lineage.floor(scope, position) for scope, position in positions.items()}
+        if resume is not None:
+            # Of an earlier release it is not known when that was: 0.0 is so long ago that any revision may have been reached since.
+            for stream in self._streams.values():
+                stream.knew(max(resume.resource_versions.values(), default=0), age_s=max(0.0, self._now_s() - resume.at_s))
         try:
             async with asyncio.TaskGroup() as tasks:
                 for scope, stream in self._streams.items():
@@ -152,11 +156,12 @@ class PodFollower:
         """Return the highest resourceVersion in the durable ledger, 0 when it is empty or void."""
         return self._stored_maximum
 
-    def version_counter_reset(self, resource_version: int) -> None:
+    def timeline_ended(self, reason: str) -> None:
         """Start comparing versions again after an etcd restore."""
+        _log.warning("the API server went back in time", extra={"reason": reason})
         self._stored_maximum = 0
         self._end_timeline()
-        self._book.forget_versions(resource_version)
+        self._book.forget_versions(0)
 
     def gap_opened(self, stream: FollowedScope, gap: Gap, *, was_anchored: bool) -> None:
         """End the epoch; what had a name is noted, because names whose object stays keep their history."""

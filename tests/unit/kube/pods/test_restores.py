@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -313,3 +314,137 @@ async def test_replica_that_is_made_after_a_told_restore_is_not_blinded_by_a_sta
             assert of_b is not None
             c.store.adopt(of_b)
             assert of_a.timeline == of_b.timeline == c.store.timeline
+
+
+RAISED = 1_000_000_000
+"""What etcd's own example adds to the revision (etcd, disaster recovery, "Revision Difference")."""
+DAY_S = 86_400.0
+
+
+def raise_revision(server: FakeApiServer, backup: Any, by: int = RAISED) -> None:
+    """Restore etcd as `etcdutl snapshot restore --bump-revision --mark-compacted` does."""
+    present = server.resource_version
+    server.restore(backup)
+    server.resource_version = present + by
+    server.compact()
+
+
+async def stored_by_a_first(server: FakeApiServer, scopes: tuple[str, ...] = ("",)) -> Continuity:
+    """Return what a process that watched two pods has stored, at 50 s."""
+    for number in range(2):
+        server.put(composed(pod(f"web-{number}", uid=f"u{number}")))
+    async with following(server, scopes=scopes) as first:
+        await eventually(lambda: server.watches)
+        stored = first.store.continuity()
+    assert stored is not None
+    assert stored.at_s > 0
+    return stored
+
+
+async def timeline_of_resumed(server: FakeApiServer, stored: Continuity, *, away_s: float, scopes: tuple[str, ...] = ("",)) -> str:
+    """Return the timeline of a process that comes after so many seconds."""
+    async with following(server, resume=stored, now_s=lambda: stored.at_s + away_s, scopes=scopes, seed=2) as second:
+        same = second.store.timeline == stored.timeline
+        # The pods are the same objects, so only another timeline tells what came and went between the backup and the restore.
+        assert (stored.epoch in second.store.unbroken_since("shop", "web-1")) <= same
+        assert second.store.saw_restore is not same
+        return second.store.timeline
+
+
+@pytest.mark.parametrize(("away_s", "by", "is_seen"), [
+    (0.0, 49_999_000, False),  # a peak of load, a position that is minutes old, a clock that is wrong
+    (0.0, 50_001_000, True),
+    (20.0, RAISED, True),
+    (5 * DAY_S, RAISED, True),
+    (6 * DAY_S, RAISED, False),  # so much may have been written
+])  # fmt: skip
+async def test_revision_that_was_raised_beyond_what_a_cluster_writes_ends_the_timeline(
+    server: FakeApiServer, away_s: float, by: int, is_seen: bool
+) -> None:
+    """Lease and statuses are restored, too, so the position is older than all that happened after the backup, and every name as it was."""
+    stored = await stored_by_a_first(server)
+    backup = server.snapshot()
+    server.remove("shop", "web-1")
+    server.put(composed(pod("web-1", uid="joined-and-forgotten")))
+    raise_revision(server, backup, by)
+    assert (await timeline_of_resumed(server, stored, away_s=away_s) != stored.timeline) is is_seen
+
+
+async def test_raised_revision_is_seen_where_the_old_position_is_still_served(server: FakeApiServer) -> None:
+    """`--bump-revision` without `--mark-compacted`: the watch goes on from there, and brings nothing."""
+    stored = await stored_by_a_first(server)
+    server.resource_version += RAISED
+    assert await timeline_of_resumed(server, stored, away_s=20.0) != stored.timeline
+
+
+async def test_raised_revision_is_seen_in_a_namespace_that_was_not_followed_before(server: FakeApiServer) -> None:
+    stored = await stored_by_a_first(server, ("shop",))
+    raise_revision(server, server.snapshot())
+    assert await timeline_of_resumed(server, stored, away_s=20.0, scopes=("bill",)) != stored.timeline
+
+
+async def test_resource_versions_that_count_time_tell_nothing_by_their_pace(server: FakeApiServer) -> None:
+    """Other stores than etcd: microseconds since 1970."""
+    server.resource_version = 1_764_000_000_000_000
+    stored = await stored_by_a_first(server)
+    server.resource_version += 20_000_000
+    server.compact()
+    server.resource_version += 600_000_000
+    assert await timeline_of_resumed(server, stored, away_s=620.0) == stored.timeline
+
+
+async def test_position_of_a_time_that_is_not_known_tells_nothing_by_its_pace(server: FakeApiServer) -> None:
+    """Of an earlier release."""
+    stored = replace(await stored_by_a_first(server), at_s=0.0)
+    raise_revision(server, server.snapshot())
+    assert await timeline_of_resumed(server, stored, away_s=1_795_000_000.0) == stored.timeline
+
+
+@pytest.mark.parametrize("is_compacted", [True, False])
+async def test_watch_that_comes_back_to_a_raised_revision_ends_the_timeline(server: FakeApiServer, is_compacted: bool) -> None:
+    """All that happened between the backup and the restore ended before anybody listed it."""
+    server.put(composed(pod("web-0", uid="u0")))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        timeline, epoch = world.store.timeline, world.store.epoch
+        if is_compacted:
+            raise_revision(server, server.snapshot())
+        else:
+            server.resource_version += RAISED
+            server.break_watches()
+        await eventually(lambda: world.gaps and world.store.epoch)
+        assert "raised revision" in world.gaps[0]
+        assert world.store.timeline != timeline
+        assert epoch not in world.store.unbroken_since("shop", "web-0")
+        # It is compared with what is read from then on.
+        again = world.store.timeline
+        server.resource_version += RAISED
+        server.break_watches()
+        await eventually(lambda: len(world.gaps) == 2 and world.store.epoch)
+        assert world.store.timeline != again
+
+
+async def test_relist_that_finds_a_raised_revision_ends_the_timeline(server: FakeApiServer) -> None:
+    """The connection was kept by a proxy, or by an API server that was not restarted."""
+    server.put(composed(pod("web-0", uid="u0")))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        timeline = world.store.timeline
+        server.resource_version += RAISED
+        await world.store.relist()
+        await eventually(lambda: world.gaps and world.store.epoch)
+        assert world.store.timeline != timeline
+
+
+async def test_reads_at_an_everyday_pace_are_no_restore_however_long_they_go_on(server: FakeApiServer) -> None:
+    """What was read last is compared, and not what was read first."""
+    server.put(composed(pod("web-0", uid="u0")))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        timeline = world.store.timeline
+        for _ in range(3):
+            server.resource_version += 30_000_000
+            await world.store.relist()
+        await asyncio.sleep(0)
+        assert world.gaps == []
+        assert world.store.timeline == timeline

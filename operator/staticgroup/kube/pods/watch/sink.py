@@ -13,7 +13,7 @@ class Gap:
 
     Parameters
     ----------
-    is_restore: resourceVersions went backwards.
+    is_restore: resourceVersions went backwards, or further ahead than any cluster writes.
     is_expired: the API server no longer has the events; another one may.
     """
 
@@ -33,6 +33,15 @@ class Gap:
         return cls(
             reason=f"a consistent read of pods answered resourceVersion {current}, below {seen} seen before "
             "(etcd restored?)",
+            is_restore=True,
+        )
+
+    @classmethod
+    def raised(cls, current: int, latest: int) -> "Gap":
+        """Make the gap of a consistent read that is further ahead than any cluster writes."""
+        return cls(
+            reason=f"a consistent read of pods answered resourceVersion {current}, {current - latest} ahead of the one before, more than is "
+            "written in that time (etcd restored with a raised revision?)",
             is_restore=True,
         )
 
@@ -107,8 +116,8 @@ class PodSink(Protocol):
     def skipped(self, stream: FollowedScope) -> None:
         """Hear that only what lies after the stored position was delivered, because what lies before it is gone."""
 
-    def version_counter_reset(self, resource_version: int) -> None:
-        """Hear that resourceVersions start again from here."""
+    def timeline_ended(self, reason: str) -> None:
+        """Hear that the API server went back in time, so resourceVersions compare with none of before."""
 
     def anchored(self, stream: FollowedScope) -> None:
         """Hear that the stream is complete and continuous from now on."""

@@ -6,7 +6,7 @@ One scope is one namespace or all of them; it has one position: every event up t
 folded. A watch resumed from the position is continuous, however often and for whatever reason the connection broke.
 Only four things end continuity (a *gap*): the API server no longer has the events (410; beside going on with a LIST,
 others are asked for them, see `look_back`), it sends an ERROR or an
-unreadable pod, its resourceVersions go backwards (a restored etcd), or a complete LIST contradicts what was folded.
+unreadable pod, its resourceVersions go backwards or leap ahead (a restored etcd), or a complete LIST contradicts what was folded.
 
 Why start-up may LIST and replay at the same time
 -------------------------------------------------
@@ -111,6 +111,19 @@ class PodStream:
         """True while a gap was reported that the stream has not begun to recover from."""
         return self._reported_gap is not None
 
+    def knew(self, resource_version: int, *, age_s: float) -> None:
+        """Take what an earlier process knew to be the present resourceVersion so many seconds ago, before `run`."""
+        self._position.read(resource_version, age_s=age_s)
+
+    def _restore_shown(self, current: int, known: int) -> Gap | None:
+        """Compare a consistent read with what was known before; None when etcd was not restored as far as it shows."""
+        if current < known:
+            return Gap.restored(current, known)
+        if self._position.is_out_of_reach(current):
+            return Gap.raised(current, self._position.latest)
+        self._position.read(current)
+        return None
+
     # -- the main loop
 
     async def run(self, resume_from: int | None, *, stored: int = 0) -> None:
@@ -122,7 +135,7 @@ class PodStream:
         stored: a later one to go on from when the history after `resume_from` is gone; 0: there is none.
         """
         if resume_from is None:
-            await self._anchor(is_restore=False)
+            await self._anchor()
             await self._follow()
             return
         self._position.reached, self._stored = resume_from, stored
@@ -138,8 +151,8 @@ class PodStream:
         while not isinstance(listing, Listing):
             await self._sleep(1.0)
             listing = await self._list(fold=True, is_restore=False)
-        if listing.resource_version < known:
-            self.report_gap(Gap.restored(listing.resource_version, resume_from))
+        if (restore := self._restore_shown(listing.resource_version, known)) is not None:
+            self.report_gap(restore)
             return
         while self._gap_count == 0 and not await self.catch_up(listing.resource_version):
             await self._sleep(0.2)
@@ -182,7 +195,7 @@ class PodStream:
         await self.close()
         self._sink.gap_opened(self, gap, was_anchored=was_anchored)
         since = self.position
-        await self._anchor(is_restore=gap.is_restore)
+        await self._anchor(gap if gap.is_restore else None)
         if gap.is_expired and self.position >= since > 0:
             self._look_back_task = asyncio.create_task(self._look_back(since, self.position))
 
@@ -230,8 +243,8 @@ class PodStream:
             current = await self._current_resource_version()
             if current is None:
                 return None
-            if current < self.position:
-                return Gap.restored(current, self.position)
+            if (restore := self._restore_shown(current, self.position)) is not None:
+                return restore
         position = self.position
         query = {"resourceVersion": str(position), "timeoutSeconds": str(SERVER_TIMEOUT_S)}
         async with self._transport.watch(PODS, namespace=self.scope, query=query) as stream:
@@ -279,19 +292,21 @@ class PodStream:
 
     # -- LIST
 
-    async def _anchor(self, *, is_restore: bool) -> None:
+    async def _anchor(self, restore: Gap | None = None) -> None:
         """LIST everything and start from there; repeats until it succeeds."""
-        if is_restore:
-            self._sink.version_counter_reset(0)
+        if restore is not None:
+            self._position.forget_reads()
+            self._sink.timeline_ended(restore.reason)
         known = max(self.position, self._sink.stored_maximum())
         while True:
-            listing = await self._list(fold=True, is_restore=is_restore)
+            listing = await self._list(fold=True, is_restore=restore is not None)
             if isinstance(listing, Listing):
                 break
             await self._sleep(self._backoff.next_s())
-        if not is_restore and listing.resource_version < known:
+        found = self._restore_shown(listing.resource_version, 0 if restore is not None else known)
+        if found is not None:
             # What was seen or stored comes from a time line that the API server no longer knows.
-            await self._anchor(is_restore=True)
+            await self._anchor(found)
             return
         self._position.reached = listing.resource_version
         self._sink.gap_closed(self.scope, listing)
@@ -360,8 +375,8 @@ class PodStream:
         listing = await self._list(fold=False, is_restore=False)
         if not isinstance(listing, Listing) or not self.is_anchored:
             return False
-        if listing.resource_version < before:
-            self.report_gap(Gap.restored(listing.resource_version, before))
+        if (restore := self._restore_shown(listing.resource_version, before)) is not None:
+            self.report_gap(restore)
             return True
         if not await self.catch_up(listing.resource_version) or not self.is_anchored:
             return False
