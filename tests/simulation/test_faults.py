@@ -229,9 +229,9 @@ def test_operators_that_are_away_find_no_history() -> None:
 
 def test_etcd_that_is_restored_ahead_forgets_objects_and_its_revisions_jump() -> None:
     async def test(world: World) -> None:
+        version = world.server.resource_version
         heal = begin(world, "etcd_is_restored_ahead")
         world.users.edit_group(NAMESPACE, GROUP, {"removal": {"holdSeconds": 1}})
-        version = world.server.resource_version
         assert heal is not None
         heal()
         assert world.server.resource_version >= version + 1_000_000_000

@@ -226,10 +226,10 @@ class Storage:
 
         Parameters
         ----------
-        bump: the counter goes so far ahead of the present instead, and what lies before counts as compacted
+        bump: the counter goes so far ahead of the backup's instead, and what lies before counts as compacted
             (etcdutl snapshot restore --bump-revision --mark-compacted).
         """
-        self.resource_version = self.resource_version + bump if bump else backup.resource_version
+        self.resource_version = backup.resource_version + bump
         self._objects = {resource: dict(found) for resource, found in backup.objects.items()}
         self._logs = {resource: EventLog(floor=self.resource_version) for resource in {*self._logs, *self._objects}}
         self._tick = (self._tick[0], self.resource_version)

@@ -41,6 +41,7 @@ class Continuity:
         then is in `doubted`, or was written over. Empty where an earlier release wrote it.
     doubted: StaticGroups, by namespace and name, whose status may tell the history of another time.
     unsettled: of StaticGroups whose status may have been written over unseen, a position that all of it comes after.
+    read: the resourceVersion that a consistent read of pods answered last, and when that was, seconds since the Unix epoch; (0, 0.0): not known.
     """
 
     epoch: str
@@ -53,6 +54,7 @@ class Continuity:
     groups: Mapping[str, int] = field(default_factory=dict)
     doubted: frozenset[tuple[str, str]] = frozenset()
     unsettled: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    read: tuple[int, float] = (0, 0.0)
 
     def floor(self, scope: str, position: int) -> int:
         """Return the lowest of a position of a scope and of those behind it there; 0 when there is none."""
@@ -63,6 +65,8 @@ class Continuity:
         positions = self.resource_versions
         raw: dict[str, Any] = {"epoch": self.epoch, "timeline": self.timeline, "at": self.at_s}
         raw["resourceVersions"] = {scope: self.floor(scope, position) for scope, position in positions.items()}
+        if self.read[0]:
+            raw["read"] = list(self.read)
         if self.restored:
             raw["restored"] = self.restored
         if self.groups:
@@ -90,6 +94,8 @@ class Continuity:
             unsettled = {(str(namespace), str(name)): int(position) for namespace, name, position in raw.get("unsettled", ())}
             at_s = float(raw.get("at", 0.0))
             at_s = at_s if math.isfinite(at_s) else 0.0
+            read_version, read_at_s = raw.get("read", (0, 0.0))
+            read = (int(read_version), float(read_at_s))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
         if not isinstance(epoch, str) or not epoch:
@@ -99,9 +105,11 @@ class Continuity:
         positions, behind = _reached(raw, floors)
         if any(position <= 0 for position in (*positions.values(), *groups.values(), *unsettled.values())):
             return None
+        if read[0] <= 0 or not math.isfinite(read[1]):
+            read = (0, 0.0)
         return cls(
             epoch=epoch, resource_versions=positions, behind=behind, since=_since(raw.get("since")), timeline=timeline,
-            at_s=at_s, restored=restored, groups=groups, doubted=doubted, unsettled=unsettled,
+            at_s=at_s, restored=restored, groups=groups, doubted=doubted, unsettled=unsettled, read=read,
         )
 
 

@@ -145,6 +145,11 @@ class Epochs:
         self._before_gap.clear()
         self.epoch = self._ended_epoch = self._resumed_epoch = ""
 
+    @property
+    def is_rewinding(self) -> bool:
+        """True from the end of a timeline until an epoch is drawn on the next one."""
+        return self._is_rewinding
+
     def hear_restored(self, mark: str) -> bool:
         """Take a person's word that etcd was restored; `end_timeline` is to follow.
 

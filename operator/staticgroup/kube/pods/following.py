@@ -84,9 +84,10 @@ class PodFollower:
             positions = dict.fromkeys(self._streams)
         floors = {scope: position and self._epochs.lineage.floor(scope, position) for scope, position in positions.items()}
         if resume is not None:
-            # Of an earlier release it is not known when that was: 0.0 is so long ago that any revision may have been reached since.
+            # An earlier release stores no read; its position was the present one no later than at `at_s`.
+            latest, at_s = resume.read if resume.read[0] else (max(resume.resource_versions.values(), default=0), resume.at_s)
             for stream in self._streams.values():
-                stream.knew(max(resume.resource_versions.values(), default=0), age_s=max(0.0, self._now_s() - resume.at_s))
+                stream.knew(latest, age_s=max(0.0, self._now_s() - at_s))
         try:
             async with asyncio.TaskGroup() as tasks:
                 for scope, stream in self._streams.items():
@@ -156,16 +157,17 @@ class PodFollower:
         """Return the highest resourceVersion in the durable ledger, 0 when it is empty or void."""
         return self._stored_maximum
 
-    def timeline_ended(self, reason: str) -> None:
+    def timeline_ended(self, stream: FollowedScope, reason: str) -> None:
         """Start comparing versions again after an etcd restore."""
-        _log.warning("the API server went back in time", extra={"reason": reason})
         self._stored_maximum = 0
-        self._end_timeline()
+        if self._end_timeline(stream, reason):
+            self._tell_gap(stream, reason)
         self._book.forget_versions(0)
 
     def gap_opened(self, stream: FollowedScope, gap: Gap, *, was_anchored: bool) -> None:
         """End the epoch; what had a name is noted, because names whose object stays keep their history."""
         self._book.next_era(stream.scope)
+        is_seen_first = gap.is_restore and not self._epochs.is_rewinding
         if gap.is_restore:
             self._handover.begin_timeline()
         self._epochs.begin_gap(
@@ -174,14 +176,29 @@ class PodFollower:
             at_s=self._now_s() - max(0.0, self._clock_s() - stream.last_heard_s),
         )
         self._anchored.clear()
-        self.gap_count += 1
-        _log.warning("pod watch gap", extra={"scope": stream.scope, "reason": gap.reason})
-        self._hooks.on_gap(gap.reason)
+        if is_seen_first:
+            self._report_restore(gap.reason, but=stream)
+        self._tell_gap(stream, gap.reason)
 
-    def _end_timeline(self) -> None:
+    def _tell_gap(self, stream: FollowedScope, reason: str) -> None:
+        self.gap_count += 1
+        _log.warning("pod watch gap", extra={"scope": stream.scope, "reason": reason})
+        self._hooks.on_gap(reason)
+
+    def _end_timeline(self, seen_by: FollowedScope | None, reason: str) -> bool:
+        """End the timeline for all scopes, those that have not seen it yet as well; False when it had ended since the last epoch."""
+        is_news = not self._epochs.is_rewinding
         self._epochs.end_timeline()
         self._handover.begin_timeline()
         self._anchored.clear()
+        if is_news:
+            self._report_restore(reason, but=seen_by)
+        return is_news
+
+    def _report_restore(self, reason: str, *, but: FollowedScope | None = None) -> None:
+        for stream in self._streams.values():
+            if stream is not but:
+                stream.report_gap(Gap(reason=reason, is_restore=True))
 
     def gap_closed(self, scope: str, listing: Listing) -> None:
         """Compare the names with what had them before the gap."""
@@ -212,9 +229,9 @@ class PodFollower:
 
     def went_back(self, reason: str) -> None:
         """End every history, because the API server was seen to go back in time, on whatever object."""
-        self._end_timeline()
-        for stream in self._streams.values():
-            stream.report_gap(Gap(reason=reason, is_restore=True))
+        # Said again while the last one is being recovered from, it may be another one.
+        if not self._end_timeline(None, reason):
+            self._report_restore(reason)
 
     def _announce(self, change: Change) -> None:
         if change.refusal_reason:

@@ -72,7 +72,13 @@ class Handover:
             timeline=self._epochs.timeline,
             at_s=round(min(self._now_s() - max(0.0, age_s), self._book.unwritten.oldest_unwritten_s() or math.inf), 1),
             restored=self._epochs.restored,
+            read=self._read(),
         )
+
+    def _read(self) -> tuple[int, float]:
+        """Return what every scope has read consistently, and when, seconds since the Unix epoch."""
+        resource_version, age_s = min(stream.latest_read for stream in self._streams.values())
+        return resource_version, round(self._now_s() - age_s, 1)
 
     def adopt(self, stored: Continuity) -> bool:
         """Go on under the epoch that the last holder of the Lease stored, if our own watch overlaps its knowledge.

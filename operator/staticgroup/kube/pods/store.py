@@ -23,7 +23,6 @@ from .following import PodFollower
 from .handover import ALL_NAMESPACES
 from .records import oldest_first
 from .unwritten import NEWEST
-from .watch.sink import Gap
 from .watch.stream import PodStream
 
 
@@ -98,7 +97,8 @@ class PodStore(PodFollower):
         Parameters
         ----------
         resource_version: of a consistent read of pods.
-        not_below: `position(namespace)` as it was before that read; a read below it is an etcd restore and a gap.
+        not_below: `position(namespace)` as it was before that read; a read below it is an etcd restore and a gap,
+            one further ahead than any cluster writes is, too.
 
         Returns
         -------
@@ -113,8 +113,8 @@ class PodStore(PodFollower):
         epoch = self.epoch
         if stream is None or not epoch or not stream.is_anchored:
             return False
-        if resource_version < not_below:
-            self.went_back(Gap.restored(resource_version, not_below).reason)
+        if (restore := stream.restore_shown(resource_version, not_below)) is not None:
+            self.went_back(restore.reason)
             return False
         passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in self._streams.values()))
         return all(passed) and self.epoch == epoch

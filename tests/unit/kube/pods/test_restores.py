@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -317,15 +318,14 @@ async def test_replica_that_is_made_after_a_told_restore_is_not_blinded_by_a_sta
 
 
 RAISED = 1_000_000_000
-"""What etcd's own example adds to the revision (etcd, disaster recovery, "Revision Difference")."""
+"""What etcd's own example adds to the revision (etcd, disaster recovery, "Restoring with revision bump")."""
 DAY_S = 86_400.0
 
 
 def raise_revision(server: FakeApiServer, backup: Any, by: int = RAISED) -> None:
     """Restore etcd as `etcdutl snapshot restore --bump-revision --mark-compacted` does."""
-    present = server.resource_version
     server.restore(backup)
-    server.resource_version = present + by
+    server.resource_version += by
     server.compact()
 
 
@@ -355,8 +355,8 @@ async def timeline_of_resumed(server: FakeApiServer, stored: Continuity, *, away
     (0.0, 49_999_000, False),  # a peak of load, a position that is minutes old, a clock that is wrong
     (0.0, 50_001_000, True),
     (20.0, RAISED, True),
-    (5 * DAY_S, RAISED, True),
-    (6 * DAY_S, RAISED, False),  # so much may have been written
+    (7 * DAY_S, RAISED, True),  # as etcd's own example has it
+    (8 * DAY_S, RAISED, False),  # so much may have been written
 ])  # fmt: skip
 async def test_revision_that_was_raised_beyond_what_a_cluster_writes_ends_the_timeline(
     server: FakeApiServer, away_s: float, by: int, is_seen: bool
@@ -371,7 +371,7 @@ async def test_revision_that_was_raised_beyond_what_a_cluster_writes_ends_the_ti
 
 
 async def test_raised_revision_is_seen_where_the_old_position_is_still_served(server: FakeApiServer) -> None:
-    """`--bump-revision` without `--mark-compacted`: the watch goes on from there, and brings nothing."""
+    """Another tool than etcdutl, which marks all before as compacted: the watch goes on from there, and brings nothing."""
     stored = await stored_by_a_first(server)
     server.resource_version += RAISED
     assert await timeline_of_resumed(server, stored, away_s=20.0) != stored.timeline
@@ -393,9 +393,59 @@ async def test_resource_versions_that_count_time_tell_nothing_by_their_pace(serv
     assert await timeline_of_resumed(server, stored, away_s=620.0) == stored.timeline
 
 
+async def test_leap_from_a_counter_to_where_clocks_are_is_a_leap(server: FakeApiServer) -> None:
+    stored = await stored_by_a_first(server)
+    raise_revision(server, server.snapshot(), 10**12)
+    assert await timeline_of_resumed(server, stored, away_s=20.0) != stored.timeline
+
+
+async def test_raised_revision_is_seen_though_one_status_has_been_refused_for_a_week(server: FakeApiServer) -> None:
+    """The Lease says of what time its oldest unwritten end is, and its position is of now: the pace is that since the latest read."""
+    now = [50.0]
+    server.put(composed(pod("api-0", uid="x0")))
+    server.put(composed(pod("web-1", uid="u1")))
+    async with following(server, now_s=lambda: now[0]) as first:
+        await eventually(lambda: server.watches)
+        server.put(composed(finished("api-0", uid="x0")))
+        await eventually(lambda: first.store.position("") == server.resource_version)
+        now[0] += 8 * DAY_S
+        server.put(composed(pod("other-0", uid="o0")))
+        await eventually(lambda: first.store.position("") == server.resource_version)
+        stored = Continuity.from_json(first.store.continuity().to_json())  # type: ignore[union-attr]
+    assert stored is not None
+    assert (set(stored.behind), stored.at_s) == ({("shop", "api")}, 50.0)
+    backup = server.snapshot()
+    server.remove("shop", "web-1")
+    server.put(composed(pod("web-1", uid="joined-and-forgotten")))
+    raise_revision(server, backup)
+    async with following(server, resume=stored, now_s=lambda: now[0] + 20.0, seed=2) as second:
+        assert second.store.timeline != stored.timeline
+
+
+async def test_position_that_leapt_unread_is_no_read(server: FakeApiServer) -> None:
+    """A bookmark brings the raised revision, the Lease is renewed, and all replicas end before the next consistent read."""
+    server.put(composed(pod("web-0", uid="u0")))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        server.resource_version += RAISED
+        server.bookmark()
+        await eventually(lambda: world.store.position("") == server.resource_version)
+        stored = world.store.continuity()
+    assert stored is not None
+    assert await timeline_of_resumed(server, stored, away_s=20.0) != stored.timeline
+
+
+@pytest.mark.parametrize("read", [[0, 5.0], [-1, 5.0], [7, float("inf")], [7, float("nan")]])
+def test_read_that_makes_no_sense_is_not_known(read: list[float]) -> None:
+    known = Continuity(epoch="e1", resource_versions={"": 42}, read=(40, 5.0))
+    spoiled = json.dumps(json.loads(known.to_json()) | {"read": read})
+    assert Continuity.from_json(known.to_json()) == known
+    assert Continuity.from_json(spoiled) == replace(known, read=(0, 0.0))
+
+
 async def test_position_of_a_time_that_is_not_known_tells_nothing_by_its_pace(server: FakeApiServer) -> None:
     """Of an earlier release."""
-    stored = replace(await stored_by_a_first(server), at_s=0.0)
+    stored = replace(await stored_by_a_first(server), at_s=0.0, read=(0, 0.0))
     raise_revision(server, server.snapshot())
     assert await timeline_of_resumed(server, stored, away_s=1_795_000_000.0) == stored.timeline
 
@@ -434,6 +484,79 @@ async def test_relist_that_finds_a_raised_revision_ends_the_timeline(server: Fak
         await world.store.relist()
         await eventually(lambda: world.gaps and world.store.epoch)
         assert world.store.timeline != timeline
+
+
+async def test_barrier_believes_no_read_that_is_out_of_reach(server: FakeApiServer) -> None:
+    server.put(composed(pod("web-0", uid="u0")))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        timeline = world.store.timeline
+        server.resource_version += RAISED
+        assert not await world.store.barrier("shop", server.resource_version)
+        await eventually(lambda: world.store.epoch)
+        assert world.store.timeline != timeline
+
+
+async def test_restore_that_one_scope_sees_is_one_for_all_of_them(server: FakeApiServer) -> None:
+    """The others have not listed since; until they have, nothing may be concluded or stored."""
+    server.put(composed(pod("web-0", uid="u0")))
+    server.put(composed(pod("pay-0", uid="p0", namespace="bill")))
+    async with following(server, scopes=("shop", "bill"), sleep=brief) as world:
+        await eventually(lambda: len(server.watches) == 2)
+        shop, bill = (world.store._streams[n] for n in ("shop", "bill"))
+        epoch = world.store.epoch
+        server.resource_version += RAISED
+        assert await shop.relist()
+        await eventually(lambda: world.store.epoch not in ("", epoch))
+        assert bill.position >= RAISED
+        assert [gap for gap in world.gaps if "raised revision" not in gap] == []
+        assert len(world.gaps) == 2
+        # Neither of them contradicts what it shows afterwards.
+        await world.store.relist()
+        await asyncio.sleep(0)
+        assert len(world.gaps) == 2
+
+
+async def test_reconnect_whose_read_is_overtaken_by_the_replay_of_a_barrier_is_no_restore(server: FakeApiServer) -> None:
+    """The read before a reconnect is answered, and before its answer is taken a barrier's own short watch brings a newer event."""
+    server.put(composed(pod("web-0", uid="u0")))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        timeline = world.store.timeline
+        (stream,) = world.store._streams.values()
+        read, is_read, may_go_on = stream._current_resource_version, asyncio.Event(), asyncio.Event()
+
+        async def slow() -> int | None:
+            found = await read()
+            is_read.set()
+            await may_go_on.wait()
+            return found
+
+        stream._current_resource_version = slow  # type: ignore[method-assign]
+        server.break_watches()
+        await is_read.wait()
+        server.put(composed(pod("web-1", uid="u1")))
+        assert await world.store.barrier("shop", server.resource_version)
+        may_go_on.set()
+        await asyncio.sleep(0.1)
+        assert world.gaps == []
+        assert world.store.timeline == timeline
+
+
+async def test_nothing_is_looked_back_for_over_a_restore(server: FakeApiServer) -> None:
+    """410 first, and then the LIST shows why."""
+    server.put(composed(pod("web-0", uid="u0")))
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        (stream,) = world.store._streams.values()
+        server.failing["list", "pods"] = [503] * 2
+        server.send_error(410)
+        await eventually(lambda: world.gaps)
+        server.resource_version += RAISED
+        await eventually(lambda: world.store.epoch)
+        await eventually(lambda: server.watches)
+        assert ["raised revision" in gap for gap in world.gaps] == [False, True]
+        assert stream._look_back_task is None
 
 
 async def test_reads_at_an_everyday_pace_are_no_restore_however_long_they_go_on(server: FakeApiServer) -> None:

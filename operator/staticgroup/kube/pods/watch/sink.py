@@ -116,7 +116,7 @@ class PodSink(Protocol):
     def skipped(self, stream: FollowedScope) -> None:
         """Hear that only what lies after the stored position was delivered, because what lies before it is gone."""
 
-    def timeline_ended(self, reason: str) -> None:
+    def timeline_ended(self, stream: FollowedScope, reason: str) -> None:
         """Hear that the API server went back in time, so resourceVersions compare with none of before."""
 
     def anchored(self, stream: FollowedScope) -> None:

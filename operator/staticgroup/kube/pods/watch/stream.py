@@ -101,7 +101,7 @@ class PodStream:
         return await self._replay.catch_up(resource_version)
 
     def report_gap(self, gap: Gap) -> None:
-        """End continuity from outside: a consistent read went backwards, or a LIST contradicts."""
+        """End continuity from outside: a consistent read shows a restore, or a LIST contradicts."""
         if self._reported_gap is None or gap.is_restore:
             self._reported_gap = gap
             self._gap_reported.set()
@@ -115,7 +115,12 @@ class PodStream:
         """Take what an earlier process knew to be the present resourceVersion so many seconds ago, before `run`."""
         self._position.read(resource_version, age_s=age_s)
 
-    def _restore_shown(self, current: int, known: int) -> Gap | None:
+    @property
+    def latest_read(self) -> tuple[int, float]:
+        """The highest resourceVersion that a consistent read has answered, and how many seconds ago; 0 when none is known."""
+        return self._position.latest, self._position.latest_age_s
+
+    def restore_shown(self, current: int, known: int) -> Gap | None:
         """Compare a consistent read with what was known before; None when etcd was not restored as far as it shows."""
         if current < known:
             return Gap.restored(current, known)
@@ -151,7 +156,7 @@ class PodStream:
         while not isinstance(listing, Listing):
             await self._sleep(1.0)
             listing = await self._list(fold=True, is_restore=False)
-        if (restore := self._restore_shown(listing.resource_version, known)) is not None:
+        if (restore := self.restore_shown(listing.resource_version, known)) is not None:
             self.report_gap(restore)
             return
         while self._gap_count == 0 and not await self.catch_up(listing.resource_version):
@@ -195,8 +200,8 @@ class PodStream:
         await self.close()
         self._sink.gap_opened(self, gap, was_anchored=was_anchored)
         since = self.position
-        await self._anchor(gap if gap.is_restore else None)
-        if gap.is_expired and self.position >= since > 0:
+        is_restored = await self._anchor(gap if gap.is_restore else None)
+        if gap.is_expired and not is_restored and self.position >= since > 0:
             self._look_back_task = asyncio.create_task(self._look_back(since, self.position))
 
     async def _look_back(self, since: int, until: int) -> None:
@@ -240,10 +245,11 @@ class PodStream:
         # An etcd restore breaks every connection, so a reconnect is the moment to look for one: a watch from a
         # position that lies in the server's future is accepted and stays silent.
         if check_restore:
+            known = self.position  # a replay may bring it beyond the read meanwhile
             current = await self._current_resource_version()
             if current is None:
                 return None
-            if (restore := self._restore_shown(current, self.position)) is not None:
+            if (restore := self.restore_shown(current, known)) is not None:
                 return restore
         position = self.position
         query = {"resourceVersion": str(position), "timeoutSeconds": str(SERVER_TIMEOUT_S)}
@@ -292,27 +298,27 @@ class PodStream:
 
     # -- LIST
 
-    async def _anchor(self, restore: Gap | None = None) -> None:
-        """LIST everything and start from there; repeats until it succeeds."""
+    async def _anchor(self, restore: Gap | None = None) -> bool:
+        """LIST everything and start from there; repeats until it succeeds. Returns True when etcd was restored."""
         if restore is not None:
             self._position.forget_reads()
-            self._sink.timeline_ended(restore.reason)
+            self._sink.timeline_ended(self, restore.reason)
         known = max(self.position, self._sink.stored_maximum())
         while True:
             listing = await self._list(fold=True, is_restore=restore is not None)
             if isinstance(listing, Listing):
                 break
             await self._sleep(self._backoff.next_s())
-        found = self._restore_shown(listing.resource_version, 0 if restore is not None else known)
+        found = self.restore_shown(listing.resource_version, 0 if restore is not None else known)
         if found is not None:
             # What was seen or stored comes from a time line that the API server no longer knows.
-            await self._anchor(found)
-            return
+            return await self._anchor(found)
         self._position.reached = listing.resource_version
         self._sink.gap_closed(self.scope, listing)
         self._sink.take_absent(self.scope, listing)
         self._position.advance(listing.resource_version)
         self._set_anchored()
+        return restore is not None
 
     def _set_anchored(self) -> None:
         self.is_anchored = True
@@ -375,7 +381,7 @@ class PodStream:
         listing = await self._list(fold=False, is_restore=False)
         if not isinstance(listing, Listing) or not self.is_anchored:
             return False
-        if (restore := self._restore_shown(listing.resource_version, before)) is not None:
+        if (restore := self.restore_shown(listing.resource_version, before)) is not None:
             self.report_gap(restore)
             return True
         if not await self.catch_up(listing.resource_version) or not self.is_anchored:
