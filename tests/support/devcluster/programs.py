@@ -7,6 +7,7 @@ because linking it once instead of six times is most of the time that a first bu
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -49,6 +50,20 @@ def kind_program() -> Path:
                {"GOBIN": str(directory)})  # fmt: skip
 
     return built(f"kind-{version}", build) / "kind"
+
+
+def etcdutl_program() -> Path:
+    """Return the program that restores a snapshot of etcd; build it first when it is missing."""
+    version, module = versions.etcd_version(), "go.etcd.io/etcd/etcdutl/v3"
+
+    def build(directory: Path) -> None:
+        # `go install` of a version refuses this module, because its go.mod has replace directives.
+        with tempfile.TemporaryDirectory() as made:
+            (Path(made) / "go.mod").write_text(f"module etcdutl\n\ngo 1.24\n\nrequire {module} {version}\n")
+            run_go(["build", "-mod=mod", "-trimpath", "-ldflags=-s -w", "-o", str(directory / "etcdutl"), module],
+                   f"build etcdutl {version}", Path(made), {})  # fmt: skip
+
+    return built(f"etcdutl-{version}", build) / "etcdutl"
 
 
 def pause_program() -> Path:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from support.devcluster.cluster import Cluster
 from support.devcluster.control_plane import ControlPlane
+from support.devcluster.process import run
+from support.devcluster.programs import etcdutl_program
 
 
 def back_up(cluster: Cluster) -> Path:
@@ -21,13 +23,25 @@ def back_up(cluster: Cluster) -> Path:
     return copy
 
 
-def restore(cluster: Cluster, copy: Path) -> None:
-    """Put a copy of etcd's data in the place of the present one, with the whole control plane started afresh on it."""
+def restore(cluster: Cluster, copy: Path, *, raised_by: int = 0) -> None:
+    """Put a copy of etcd's data in the place of the present one, with the whole control plane started afresh on it.
+
+    Parameters
+    ----------
+    raised_by: so much is added to the copy's revision, and what lies before is compacted, as etcd describes it for Kubernetes; 0: nothing.
+    """
     plane = ControlPlane(state=cluster.state)
     for name in ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"):
         plane.process(name).stop(grace_s=0)
     shutil.rmtree(plane.directory / "etcd")
-    shutil.copytree(copy, plane.directory / "etcd")
+    if raised_by:
+        run([
+            etcdutl_program(), "snapshot", "restore", copy / "member/snap/db", f"--data-dir={plane.directory}/etcd", "--skip-hash-check",
+            f"--bump-revision={raised_by}", "--mark-compacted", "--initial-cluster=default=http://127.0.0.1:2380",
+            "--initial-advertise-peer-urls=http://127.0.0.1:2380",
+        ])  # fmt: skip
+    else:
+        shutil.copytree(copy, plane.directory / "etcd")
     plane.start_server()
     plane.await_server()
     plane.start_controllers()
