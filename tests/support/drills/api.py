@@ -42,6 +42,14 @@ class Api:
         for each in objects:
             self._call("POST", each["kind"], "", each["metadata"].get("namespace", ""), each)
 
+    def admitted(self, made: Mapping[str, Any]) -> Json:
+        """Return what an object would be after admission, without making it; {} while the API server refuses it."""
+        place = _PLACES[made["kind"]].format(made["metadata"].get("namespace", ""))
+        try:
+            return self.cluster.client.request("POST", f"{place}?dryRun=All", made, timeout_s=_CALL_TIMEOUT_S) or {}
+        except OSError:  # for a moment a new namespace has no service account
+            return {}
+
     def patch(self, kind: str, name: str, namespace: str, change: Mapping[str, Any]) -> None:
         """Change some fields by a merge patch; None takes a field away."""
         self._call("PATCH", kind, name, namespace, change)

@@ -111,6 +111,16 @@ class Case:
             del container["readinessProbe"]
         return made
 
+    def is_injecting(self, node: Node) -> bool:
+        """Say whether a pod that the StatefulSet made now would get its id."""
+        workload = self.stateful_set(node)
+        template, name = workload["spec"]["template"], workload["metadata"]["name"]
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": "0" * 8, "controller": True}
+        labels = {**template["metadata"]["labels"], POD_INDEX: "0", "statefulset.kubernetes.io/pod-name": self.pod(0)}
+        metadata = {"name": self.pod(0), "namespace": self.name, "labels": labels, "ownerReferences": [owner]}
+        pod = self.api.admitted({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+        return "staticgroup.io/instance-id" in pod.get("metadata", {}).get("annotations", {})
+
     def await_joined(self) -> None:
         """Wait until all members have joined, and remember who sits where."""
         self.game.await_joined(self.replicas, deadline_s=240)
@@ -235,6 +245,8 @@ def start(node: Node, cases: Sequence[Case], lives: PodLives) -> None:
     for case in cases:
         case.open()
     until(lambda: all(c.status().get("injected") for c in cases), deadline_s=90, what="ids are issued", poll_s=0.5)
+    # An API server that was started a moment ago admits pods before it knows the kind that the policy asks; it looks every 30 s.
+    until(lambda: all(c.is_injecting(node) for c in cases), deadline_s=90, what="pods are injected", poll_s=0.5)
     for case in cases:
         case.api.create(case.stateful_set(node))
     for case in cases:
