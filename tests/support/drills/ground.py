@@ -73,8 +73,9 @@ class Ground:
         return {}
 
     def operators(self) -> dict[str, list[int]]:
-        """Return the processes of each replica that is not ending, by the name of its pod."""
-        pods = [p["metadata"] for p in self.api.items("Pod", SYSTEM)]
+        """Return the processes of each replica that has not ended and is not ending, by the name of its pod."""
+        # Over a restore of etcd objects of replicas that have ended stay.
+        pods = [p["metadata"] for p in self.api.items("Pod", SYSTEM) if p.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
         named = {m["name"]: m["uid"] for m in pods if m.get("labels", {}).get("app.kubernetes.io/name") == "staticgroup"
                  and "deletionTimestamp" not in m}  # fmt: skip
         return {name: self.stage.cluster.pod_processes(uid) for name, uid in named.items()}
