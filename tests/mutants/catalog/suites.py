@@ -68,7 +68,7 @@ ODD = (
     "tests/unit/kube/pods/test_restores.py",
     "tests/unit/kube/pods/test_odd_watches.py",
 )
-RESTORES = ("tests/unit/kube/pods/test_restores.py",)
+RESTORES = ("tests/unit/kube/pods/test_raised_revisions.py", "tests/unit/kube/pods/test_restores.py")
 PUT_BACK = ("tests/simulation/test_put_back.py",)
 FALSE_DOUBTS = ("tests/simulation/test_false_doubts.py",)
 IN_FLIGHT = ("tests/simulation/test_put_back_in_flight.py",)

@@ -51,13 +51,13 @@ def test_events_are_kept_for_75_seconds_and_at_least_a_hundred(server: ApiServer
     clock.s = 60.0
     for n in range(60):
         server.patch(PODS, "shop", "web-0", {"metadata": {"labels": {"n": f"later {n}"}}})
-    Watching(server, since=begun)
+    assert len(Watching(server, since=begun).told) == 210
     clock.s = 100.0
     for n in range(60):
         server.patch(PODS, "shop", "web-0", {"metadata": {"labels": {"n": f"last {n}"}}})
     with refused(410):
         Watching(server, since=begun)
-    Watching(server, since=server.resource_version - 100)
+    assert len(Watching(server, since=server.resource_version - 100).told) == 100
 
 
 def test_compaction_expires_watches_and_continue_tokens(server: ApiServer) -> None:

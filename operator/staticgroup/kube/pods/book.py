@@ -303,9 +303,9 @@ class IncarnationBook:
             ))
         return self.take(version, is_deleted=False, in_order=False)
 
-    def forget_versions(self, resource_version: int) -> None:
-        """Start comparing versions again, because the resourceVersion counter went back to `resource_version`."""
-        for record in self.records.in_scope(""):
+    def forget_versions(self, resource_version: int, scope: str = "") -> None:
+        """Start comparing versions of a scope again, because the API server went back in time; unwritten ends count as new as `resource_version`."""
+        for record in self.records.in_scope(scope):
             record.forget_version()
         self.unwritten.forget_versions(resource_version)
 

@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 Workload = tuple[str, str]
 """(namespace, name of a StatefulSet)"""
@@ -22,6 +22,16 @@ SINCE_MAX: Final = 4
 number; it is the newest that are kept."""
 VOID_MAX: Final = 64
 """Most workloads for which an earlier epoch ends; one that ends for more is not kept, or the Lease, which holds them, would grow too large."""
+
+
+class ConsistentRead(NamedTuple):
+    """What a consistent read of pods answered, and when, seconds since the Unix epoch; resource_version 0: not known."""
+
+    resource_version: int = 0
+    at_s: float = 0.0
+
+
+NO_READ: Final = ConsistentRead()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +51,7 @@ class Continuity:
         then is in `doubted`, or was written over. Empty where an earlier release wrote it.
     doubted: StaticGroups, by namespace and name, whose status may tell the history of another time.
     unsettled: of StaticGroups whose status may have been written over unseen, a position that all of it comes after.
-    read: the resourceVersion that a consistent read of pods answered last, and when that was, seconds since the Unix epoch; (0, 0.0): not known.
+    read: the latest consistent read of pods that every scope has made.
     """
 
     epoch: str
@@ -54,7 +64,7 @@ class Continuity:
     groups: Mapping[str, int] = field(default_factory=dict)
     doubted: frozenset[tuple[str, str]] = frozenset()
     unsettled: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    read: tuple[int, float] = (0, 0.0)
+    read: ConsistentRead = NO_READ
 
     def floor(self, scope: str, position: int) -> int:
         """Return the lowest of a position of a scope and of those behind it there; 0 when there is none."""
@@ -65,7 +75,7 @@ class Continuity:
         positions = self.resource_versions
         raw: dict[str, Any] = {"epoch": self.epoch, "timeline": self.timeline, "at": self.at_s}
         raw["resourceVersions"] = {scope: self.floor(scope, position) for scope, position in positions.items()}
-        if self.read[0]:
+        if self.read.resource_version:
             raw["read"] = list(self.read)
         if self.restored:
             raw["restored"] = self.restored
@@ -94,8 +104,8 @@ class Continuity:
             unsettled = {(str(namespace), str(name)): int(position) for namespace, name, position in raw.get("unsettled", ())}
             at_s = float(raw.get("at", 0.0))
             at_s = at_s if math.isfinite(at_s) else 0.0
-            read_version, read_at_s = raw.get("read", (0, 0.0))
-            read = (int(read_version), float(read_at_s))
+            read_version, read_at_s = raw.get("read", NO_READ)
+            read = ConsistentRead(int(read_version), float(read_at_s))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
         if not isinstance(epoch, str) or not epoch:
@@ -105,8 +115,8 @@ class Continuity:
         positions, behind = _reached(raw, floors)
         if any(position <= 0 for position in (*positions.values(), *groups.values(), *unsettled.values())):
             return None
-        if read[0] <= 0 or not math.isfinite(read[1]):
-            read = (0, 0.0)
+        if read.resource_version <= 0 or not math.isfinite(read.at_s):
+            read = NO_READ
         return cls(
             epoch=epoch, resource_versions=positions, behind=behind, since=_since(raw.get("since")), timeline=timeline,
             at_s=at_s, restored=restored, groups=groups, doubted=doubted, unsettled=unsettled, read=read,

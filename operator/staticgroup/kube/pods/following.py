@@ -85,7 +85,7 @@ class PodFollower:
         floors = {scope: position and self._epochs.lineage.floor(scope, position) for scope, position in positions.items()}
         if resume is not None:
             # An earlier release stores no read; its position was the present one no later than at `at_s`.
-            latest, at_s = resume.read if resume.read[0] else (max(resume.resource_versions.values(), default=0), resume.at_s)
+            latest, at_s = resume.read if resume.read.resource_version else (max(resume.resource_versions.values(), default=0), resume.at_s)
             for stream in self._streams.values():
                 stream.knew(latest, age_s=max(0.0, self._now_s() - at_s))
         try:
@@ -160,9 +160,10 @@ class PodFollower:
     def timeline_ended(self, stream: FollowedScope, reason: str) -> None:
         """Start comparing versions again after an etcd restore."""
         self._stored_maximum = 0
-        if self._end_timeline(stream, reason):
+        if self._end_timeline():
+            self._report_restore(reason, but=stream)
             self._tell_gap(stream, reason)
-        self._book.forget_versions(0)
+        self._book.forget_versions(0, stream.scope)  # others have listed since, or will yet begin anew
 
     def gap_opened(self, stream: FollowedScope, gap: Gap, *, was_anchored: bool) -> None:
         """End the epoch; what had a name is noted, because names whose object stays keep their history."""
@@ -185,17 +186,16 @@ class PodFollower:
         _log.warning("pod watch gap", extra={"scope": stream.scope, "reason": reason})
         self._hooks.on_gap(reason)
 
-    def _end_timeline(self, seen_by: FollowedScope | None, reason: str) -> bool:
-        """End the timeline for all scopes, those that have not seen it yet as well; False when it had ended since the last epoch."""
+    def _end_timeline(self) -> bool:
+        """End the timeline; False when it had ended since the last epoch, so that every scope has been told."""
         is_news = not self._epochs.is_rewinding
         self._epochs.end_timeline()
         self._handover.begin_timeline()
         self._anchored.clear()
-        if is_news:
-            self._report_restore(reason, but=seen_by)
         return is_news
 
     def _report_restore(self, reason: str, *, but: FollowedScope | None = None) -> None:
+        """Let every scope begin anew, also where its own stream has not seen the restore yet."""
         for stream in self._streams.values():
             if stream is not but:
                 stream.report_gap(Gap(reason=reason, is_restore=True))
@@ -229,9 +229,8 @@ class PodFollower:
 
     def went_back(self, reason: str) -> None:
         """End every history, because the API server was seen to go back in time, on whatever object."""
-        # Said again while the last one is being recovered from, it may be another one.
-        if not self._end_timeline(None, reason):
-            self._report_restore(reason)
+        self._end_timeline()
+        self._report_restore(reason)
 
     def _announce(self, change: Change) -> None:
         if change.refusal_reason:

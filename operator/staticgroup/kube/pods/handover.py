@@ -11,7 +11,7 @@ from typing import Final
 
 from .behind import BEHIND_MAX
 from .book import IncarnationBook
-from .continuity import Continuity, Workload
+from .continuity import ConsistentRead, Continuity, Workload
 from .epochs import Epochs
 from .watch.stream import PodStream
 
@@ -75,10 +75,10 @@ class Handover:
             read=self._read(),
         )
 
-    def _read(self) -> tuple[int, float]:
-        """Return what every scope has read consistently, and when, seconds since the Unix epoch."""
+    def _read(self) -> ConsistentRead:
+        """Return the latest consistent read that every scope has made."""
         resource_version, age_s = min(stream.latest_read for stream in self._streams.values())
-        return resource_version, round(self._now_s() - age_s, 1)
+        return ConsistentRead(resource_version, round(self._now_s() - age_s, 1))
 
     def adopt(self, stored: Continuity) -> bool:
         """Go on under the epoch that the last holder of the Lease stored, if our own watch overlaps its knowledge.
