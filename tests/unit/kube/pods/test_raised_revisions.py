@@ -17,7 +17,7 @@ from unit.kube.pods.watched import WatchedStore, brief, following
 from unit.kube.raw_objects import composed, eventually, finished, pod
 
 RAISED = 1_000_000_000
-"""What etcd's own example adds to the revision (etcd, disaster recovery, "Restoring with revision bump")."""
+"""What etcd's own example adds to the revision (etcd, "Disaster recovery")."""
 DAY_S = 86_400.0
 
 

@@ -50,7 +50,7 @@ class Position:
         Notes
         -----
         Who restores etcd for Kubernetes raises its revision, so that no client that knows a later one is misled: by 10**9 in etcd's
-        own example, for a backup that is a week old (etcd, disaster recovery, "Restoring with revision bump"). That is the only trace of
+        own example, for a backup that is a week old (etcd, "Disaster recovery"). That is the only trace of
         a restore where the Lease was restored, too.
         """
         if not 0 < self.latest < COUNTED_MAX or resource_version < self.latest:
