@@ -1,0 +1,45 @@
+"""What the deletion of a Node object says of the pods that ran on it.
+
+A suspect is ended when its node is gone and whoever deletes Node objects here does it only after the machine is off. Where
+a Node of the same name was made after the pod had come, the first one is gone, too.
+
+Sources: k8s.io/cloud-provider, CloudNodeLifecycleController.MonitorNodes (a Node goes when InstanceExistsByProviderID says
+no); InstanceExists of cloud-provider-aws (false once terminated), cloud-provider-gcp and cloud-provider-azure. Karpenter
+let Node objects go when TerminateInstances had returned, until kubernetes-sigs/karpenter#1195 (issue 947).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from ..evidence.pod import NodeView
+from .suspects import Suspect
+
+CLOUDS: Final = frozenset({"aws", "gce", "azure"})
+"""Schemes of spec.providerID whose cloud controller deletes a Node only after its machine."""
+NOT_BY_ITS_CLOUD: Final = ""
+"""In place of a scheme: the Node goes by somebody else than the cloud controller."""
+
+
+class NodeLifecycle(StrEnum):
+    """What the deletion of a Node object says of its machine."""
+
+    AUTO = "Auto"
+    CLOUD = "Cloud"
+    FIXED = "Fixed"
+    UNTRUSTED = "Untrusted"
+
+
+def is_node_gone(suspect: Suspect, node: NodeView | None, lifecycle: NodeLifecycle) -> bool:
+    """True when the machine that a suspect ran on is gone.
+
+    Parameters
+    ----------
+    node: the Node object that has the name of its node now; None when there is none.
+    """
+    if not suspect.node_name or lifecycle is NodeLifecycle.UNTRUSTED:
+        return False
+    if lifecycle is NodeLifecycle.AUTO and suspect.provider not in CLOUDS:
+        return False
+    return node is None or 0.0 < suspect.placed_at_s < node.created_at_s
