@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from staticgroup.core.evidence.certificate import Certificate
@@ -41,6 +41,7 @@ class FakePods(Hooks):
     is_managed: Callable[[str, str], bool] = lambda namespace, name: True
     counted_on: CountedOn = lambda suspect: {}
     epochs: list[str] = field(default_factory=list)
+    whole_since_s: dict[str, float] = field(default_factory=dict)
     history: list[tuple[PodVersion, bool]] = field(default_factory=list)
     waiting: list[tuple[PodVersion, bool]] = field(default_factory=list)
 
@@ -149,6 +150,27 @@ class FakePods(Hooks):
         self._passed_barrier = True
         return self.epoch == epoch
 
+    async def reach_present(self, namespace: str) -> bool:
+        """Bring the watch up to all that has happened, as PodStore.reach_present does."""
+        if not self.epoch or not self.barrier_works:
+            return False
+        self.deliver()
+        return True
+
+    @property
+    def watch(self) -> tuple[str, float]:
+        """Return the name of the watch, and since when it is whole."""
+        return self.epoch, self.whole_since_s.setdefault(self.epoch, self.now_s())
+
+    @property
+    def ends(self) -> int:
+        """Count the certificates that the watch has brought."""
+        return self.book.ends
+
+    def doubtful(self) -> Iterator[Incarnation]:
+        """Return the suspects, and the pods of which a run is lost."""
+        return self.book.doubtful()
+
     async def unfollowed(self) -> str:
         """Return a namespace that is to be followed and is not, as PodStore.unfollowed does."""
         return ""
@@ -238,3 +260,15 @@ class FakePods(Hooks):
         """Return the state of an incarnation, "" when it is unknown."""
         record = self.book.records.get(uid)
         return record.state.value if record else ""
+
+
+@dataclass(frozen=True)
+class FakeNodes:
+    """The Nodes that exist, all of them known."""
+
+    nodes: Mapping[str, NodeView]
+    is_complete: bool = True
+
+    def present_node(self, name: str) -> NodeView | None:
+        """Return the Node that has a name now."""
+        return self.nodes.get(name)

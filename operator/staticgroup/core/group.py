@@ -54,7 +54,8 @@ class MemberView:
     ----------
     instance_id: group.instance.id; None for a dynamic member.
     member_epoch: KIP-848 and KIP-1071 only; -2 while a static member is away on purpose; None for classic groups.
-    client_id, client_host: of the member's first incarnation in a classic group; never a link to a pod.
+    client_id, client_host: in a classic group of the first process that joined with the instance id, not of this member.
+    is_host_current: client_host is where the member itself joined from: it speaks the protocol of KIP-848 or KIP-1071.
     assigned_partitions: what it works on, in a streams group its active tasks; None when that cannot be read.
     worker: of a member of a Connect cluster; None of others.
     """
@@ -66,6 +67,7 @@ class MemberView:
     member_epoch: int | None = None
     assigned_partitions: int | None = None
     worker: WorkerView | None = None
+    is_host_current: bool = False
 
     @property
     def is_away(self) -> bool:

@@ -18,12 +18,13 @@ from ..api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
 from .evidence.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
 from .findings import Finding, Subject
-from .group import GroupView, MemberView
+from .group import GroupType, GroupView, MemberView
 from .ids.naming import ordinal_of_pod
+from .members.carriers import UNATTRIBUTED, UNSEEN, Attribution
 from .protocols import leaves_by
 from .roles import role_of
 from .seats import OVERDUE_AFTER_S, Seat
-from .snapshot import Snapshot
+from .snapshot import History, Snapshot
 
 WORKLOAD_MISSING_HOLD_S = 60.0
 """A deleted StatefulSet is often re-created at once (Helm re-install, immutable field); its ids wait this long."""
@@ -48,6 +49,10 @@ class Guard(StrEnum):
     CHAIN = "DeathNotProven"
     POD_ENDING = "PodStillRunning"
     NAMESAKE = "PodHasOtherId"
+    UNATTRIBUTED = "Unattributed"
+    SUSPECT = "Suspect"
+    JOINED_BEFORE_WATCH = "JoinedBeforeWatch"
+    RETURNED = "RemovedAndReturned"
     GAP = "WatchGap"
     TWO_INCARNATIONS = "MemberSeenUnderTwoPods"
     ZOMBIE = "ZombieMember"
@@ -70,6 +75,7 @@ TRANSIENT_GUARDS = frozenset(
 """Guards that pass by themselves in the ordinary course of a scale-down; nobody needs to be told to act."""
 
 
+_EXPIRES: Final = "the member leaves when its session expires"
 _KINDS: Final = {
     Guard.ZOMBIE: ExceptionKind.ZOMBIE,
     Guard.CONFLICT: ExceptionKind.CONFLICTING,
@@ -89,6 +95,7 @@ class Candidate:
 
     Parameters
     ----------
+    attribution: the pods that may hold it; None while it was not described with a barrier behind it.
     is_scoped: no other cluster or namespace can issue the id. issues_scoped: nor any id of the present template.
     now_s: seconds since the Unix epoch.
     """
@@ -96,9 +103,11 @@ class Candidate:
     seat: Seat
     member: MemberView
     chain: ChainVerdict
+    attribution: Attribution | None
     group: GroupView
     spec: StaticGroupSpec
     snapshot: Snapshot
+    history: History
     is_scoped: bool
     issues_scoped: bool
     now_s: float
@@ -253,6 +262,40 @@ def chain_not_proven(c: Candidate) -> Hit | None:
     return Hit(guard, c.chain.sentence, remedy, 5.0, is_lasting=True)
 
 
+def carriers_left(c: Candidate) -> Hit | None:
+    """Hold unless the pods that were there when the member joined are known, and each of them has ended (step 4)."""
+    if c.attribution is None:
+        return Hit(Guard.NO_BARRIER, "the pod watch has not reached the moment at which this member was described first", requeue_after_s=1.0)
+    left = c.attribution.carriers
+    pods = {p.uid: p for p in c.snapshot.known}
+    for pod in (pods[uid] for uid in sorted(left) if uid in pods):
+        if pod.state is IncarnationState.LIVE:
+            is_passing = _is_ending(c, pod)
+            remedy = "" if is_passing else remedies.end_pod(pod.namespace, pod.pod_name)
+            return Hit(Guard.POD_ENDING, f"pod {pod.pod_name} was there when it joined, and has not ended", remedy, 5.0, is_lasting=not is_passing)
+    if UNATTRIBUTED in left:
+        return Hit(Guard.UNATTRIBUTED, "no pod explains this member", f"{_EXPIRES}; a pod that joins after its next restart can be removed")
+    suspects = {s.uid: s for s in c.history.members.suspects}
+    named = next((suspects[uid] for uid in sorted(left) if uid in suspects), None)
+    if left - {UNSEEN}:
+        name = named.pod_name if named is not None else c.seat.pod_name
+        node = f" on node {named.node_name}" if named is not None and named.node_name else ""
+        return Hit(Guard.SUSPECT, f"pod {name}{node} was there when it joined, and is gone without an end that was seen", _EXPIRES)
+    if UNSEEN in left:
+        sentence = "it joined before the pod watch was whole, so a pod that nobody saw may hold it"
+        return Hit(Guard.JOINED_BEFORE_WATCH, sentence, f"{_EXPIRES}; members that join after the next restart of their pod can be removed")
+    return None
+
+
+def returned(c: Candidate) -> Hit | None:
+    """Hold a member of a consumer or streams group that is described after its leave was acknowledged: that is durable there, so it lives."""
+    record = c.seat.memory.removal
+    is_durable = c.group.group_type is not GroupType.CLASSIC
+    if record is None or record.member_id != c.member.member_id or not is_durable:
+        return None
+    return Hit(Guard.RETURNED, "it was removed and has joined again, so its process lives", "find it and stop it; it is not removed again")
+
+
 def _is_ending(c: Candidate, pod: Incarnation) -> bool:
     """True for a live pod that ends in the ordinary course of a scale-down, a rolling update or a deletion."""
     if pod.is_deleting:
@@ -321,7 +364,9 @@ GUARDS: tuple[Rule, ...] = (
     unscoped,
     duplicate,
     pods_unseen,
+    carriers_left,
     chain_not_proven,
+    returned,
     not_read_afresh,
     expected_again,
     pod_present,

@@ -26,6 +26,8 @@ from .ids.naming import Naming, naming_of
 from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .intent import Intent, expected_ids, group_setting, intent_of, next_pods
+from .members.holding import Seat as Seated
+from .members.memory import Members, described, settle_s, without_ended
 from .next_pods.group_config import GroupConfigWrite
 from .next_pods.in_force import judged
 from .next_pods.injection import InjectionPlan, InjectionVerdict
@@ -33,7 +35,7 @@ from .next_pods.timeouts import TimeoutPlan
 from .protocols import leaves_by, protocol_in_force
 from .releases import Release, ReleaseGuard, crashed_seats, crashes_of, may_be_read, plan_releases, with_crashes
 from .roles import CONNECT, protocol_asked_for, role_of
-from .seats import Seat, SeatTable, Standing, departed_seats, lay, pods_without_id
+from .seats import Seat, SeatTable, Standing, departed_seats, holders_of, lay, pods_without_id
 from .snapshot import EPOCH_UNKNOWN, History, Snapshot
 
 STEADY_REQUEUE_S = 30.0
@@ -136,6 +138,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             measured=timeout.held,
             group_config=record,
             shared_setting=setting,
+            members=_first_members(spec, history, injection),
         ),
     )
     if snapshot.continuity is not None and injection.injected is not None:
@@ -160,6 +163,8 @@ def _about_members(
 ) -> Plan:
     """Add to a plan what is decided about the members of the group, if that could be read."""
     group = snapshot.group
+    members = _members(spec, snapshot, base.history, naming)
+    base = replace(base, history=replace(base.history, members=members))
     if isinstance(group, KafkaProblem):
         return base
     table = lay(role_of(spec), naming, expected, snapshot, group, base.history, now_s)
@@ -168,9 +173,9 @@ def _about_members(
         base.history, seats=table.memories(), connect_work=work_after(load, base.history.connect_work)
     )
     history = without_retired(history, naming, snapshot, group, now_s)
-    removals, kept = _plan_removals(spec, snapshot, group, table, naming, now_s)
+    removals, kept = _plan_removals(spec, snapshot, group, table, naming, history, now_s)
     intent = Intent(naming=naming, expected=expected)
-    crashes = crashes_of(spec, snapshot, group, crashed(spec, snapshot, base.history, intent), naming, now_s)
+    crashes = crashes_of(spec, snapshot, group, crashed(spec, snapshot, base.history, intent), naming, base.history, now_s)
     releases, locked_out = plan_releases(crashes)
     history = replace(history, seats=with_crashes(history.seats, crashes))
     table = table.with_locked_out({f.subject.instance_id or "" for f in locked_out if f.reason == ReleaseGuard.REPORT_ONLY})
@@ -189,6 +194,35 @@ def _about_members(
         requeue_after_s=_requeue_after_s(
             table, (*kept, *locked_out), history, bool(actions or releases or base.group_config), base.timeout
         ),
+    )
+
+
+def _first_members(spec: StaticGroupSpec, history: History, injection: InjectionPlan) -> Members:
+    """Return what is remembered of members; where a scope is drawn in this round, nobody can have joined before the pod watch was whole."""
+    injected = injection.injected
+    if history.injected is not None or injected is None or spec.identity.scope is not None:
+        return history.members
+    is_new = injected.scope in injected.id_template and injected.watch_epoch != EPOCH_UNKNOWN
+    return replace(history.members, watch=injected.watch_epoch) if is_new else history.members
+
+
+def _members(spec: StaticGroupSpec, snapshot: Snapshot, history: History, naming: Naming) -> Members:
+    """Return what is remembered of the members after this round."""
+    sight, group = snapshot.sight, snapshot.group
+    if sight is None:
+        return history.members
+    if not isinstance(group, GroupView):
+        return without_ended(history.members, sight)
+    found = holders_of(role_of(spec), group)
+    held = {i: m[0].member_id if len(m) == 1 else None for i, m in found.items() if naming.ordinal_of(i) is not None}
+    seats = {i: Seated(i, naming, snapshot.namespace) for i in held}
+    known_ms = [ms for pod in snapshot.known for ms in pod.session_timeouts_ms]
+    bounds = snapshot.bounds.of(group.group_type) if snapshot.bounds is not None else None
+    if bounds is not None and bounds.group_ms is not None:
+        known_ms.append(bounds.group_ms)
+    settle = settle_s(snapshot.settle_least_s, known_ms, (float(p.grace_s or 0) for p in snapshot.known))
+    return described(
+        history.members, held, sight, lambda suspect, i: seats[i].may_be_held_by(suspect), settle_s=settle
     )
 
 
@@ -235,12 +269,12 @@ def reads_needed(
     if intent is None or not isinstance(group, GroupView) or leaves_by(group) is None:
         return ()
     seats = crashed(spec, snapshot, history, intent)
-    crashes = crashes_of(spec, snapshot, group, seats, intent.naming, now_s)
+    crashes = crashes_of(spec, snapshot, group, seats, intent.naming, history, now_s)
     urgent = tuple(crash.seat for crash in crashes if may_be_read(crash))[:READS_MAX]
     found = departed(spec, snapshot, history, now_s, intent)
     ripe = [seat for seat in found if seat.verdict is not None and seat.verdict.is_proven]
     if len(ripe) > READS_MAX:
-        candidates = _candidates(spec, snapshot, group, ripe, intent.naming, now_s)
+        candidates = _candidates(spec, snapshot, group, ripe, intent.naming, history, now_s)
         kept = {candidate.seat.key for candidate in candidates if is_kept_for_good(candidate)}
         ripe.sort(key=lambda seat: (seat.key in kept, seat.key))
     return (*urgent, *ripe[: READS_MAX - len(urgent)])
@@ -284,12 +318,12 @@ def _without_departures(history: History) -> History:
 
 
 def _plan_removals(
-    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, naming: Naming, now_s: float
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, naming: Naming, history: History, now_s: float
 ) -> tuple[tuple[Removal, ...], tuple[Finding, ...]]:
     """Run every departed member through the guards; the budget limits the survivors."""
     passed: list[Candidate] = []
     kept: list[Finding] = []
-    for candidate in _candidates(spec, snapshot, group, table.departed, naming, now_s):
+    for candidate in _candidates(spec, snapshot, group, table.departed, naming, history, now_s):
         finding = first_hit(candidate)
         if finding is not None:
             kept.append(finding)
@@ -304,7 +338,7 @@ def _plan_removals(
 
 
 def _candidates(
-    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, now_s: float
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, history: History, now_s: float
 ) -> Iterable[Candidate]:
     for seat in seats:
         if seat.verdict is None:
@@ -314,9 +348,11 @@ def _candidates(
                 seat=seat,
                 member=member,
                 chain=seat.verdict,
+                attribution=history.members.attribution(seat.key, member.member_id),
                 group=group,
                 spec=spec,
                 snapshot=snapshot,
+                history=history,
                 is_scoped=naming.is_scoped(seat.key),
                 issues_scoped=naming.issues_scoped,
                 now_s=now_s,

@@ -322,7 +322,7 @@ def plan_releases(crashes: Iterable[Crash]) -> tuple[tuple[Release, ...], tuple[
 
 
 def crashes_of(
-    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, now_s: float
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, history: History, now_s: float
 ) -> tuple[Crash, ...]:
     """Return the candidates of `crashed_seats`, each with the round it was seen in.
 
@@ -338,6 +338,7 @@ def crashes_of(
             continue
         crash = Crash(
             seat=seat, member=member, chain=seat.verdict, group=group, spec=spec, snapshot=snapshot,
+            attribution=history.members.attribution(seat.key, member.member_id), history=history,
             is_scoped=naming.is_scoped(seat.key), issues_scoped=naming.issues_scoped,
             now_s=now_s, by=by, pod=pod, runs=holders(pod.runs_seen, seat.key),
             member_since_s=dict(seat.memory.described)[member.member_id],

@@ -18,6 +18,7 @@ from .evidence.continuity import Checkpoint
 from .evidence.spans import EditablePod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision
+from .members.memory import SETTLE_MIN_S, Members, Sight
 from .next_pods.advice import Advice
 from .next_pods.group_config import GroupConfigRecord
 from .next_pods.measured import Held
@@ -94,6 +95,8 @@ class Snapshot:
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
     asked_by_others_ms: the longest session timeout that other StaticGroups want by themselves for the one setting of the same group; 0: none.
     unheard: those of them that have not said it yet.
+    sight: what is known of the pods that may hold members; None before ids are issued.
+    settle_least_s: the shortest silence of a suspect after which it is dropped for members to come, seconds.
     """
 
     namespace: str
@@ -126,6 +129,8 @@ class Snapshot:
     advice: Advice | None = None
     asked_by_others_ms: int = 0
     unheard: tuple[str, ...] = ()
+    sight: Sight | None = None
+    settle_least_s: float = SETTLE_MIN_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +252,7 @@ class History:
     group_config: the last change of the group's own session timeout; lost at a restart.
     shared_setting: what that held, and who else has set it; durable; None while it is not the operator's to write.
     seats: by key, of those of which there is something to remember.
+    members: who was there when each of them joined; durable.
     connect_work: how many connectors and tasks the workers of a Connect cluster held together when they were last read and none
         was kept back for the return of a lost worker; lost at a restart, which only loses how many are; None: not known.
     templates_idle_since_s: since when nothing is known to have an id of an earlier template, seconds since the Unix epoch.
@@ -262,6 +268,7 @@ class History:
     group_config: GroupConfigRecord | None = None
     shared_setting: SharedSetting | None = None
     seats: Mapping[str, SeatMemory] = field(default_factory=dict)
+    members: Members = field(default_factory=Members)
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
     connect_work: int | None = None
 

@@ -222,6 +222,7 @@ class Assembly(ABC):
             kube=self.kube,
             kafka=self.kafka,
             pods=self.pods,
+            nodes=self.nodes,
             stores=self.stores,
             connections=self.connections,
             memories=Memories(

@@ -17,17 +17,22 @@ from ..core.evidence.continuity import settled_workload
 from ..core.group import BrokerBounds, GroupView, KafkaProblem
 from ..core.ids.naming import Naming, issued_since_s, ordinal_of_pod
 from ..core.intent import Intent, intent_of
+from ..core.members.memory import Sight
+from ..core.members.node_gone import NodeLifecycle
 from ..core.next_pods.advice import Advice
 from ..core.plan import crashed, departed, reads_needed
+from ..core.roles import role_of
 from ..core.seats import Seat, is_departed
 from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.workload import WorkloadView
 from ..kafka.gateway import KafkaGateway
 from ..kafka.login.credentials import ConnectionSettings
 from ..kube.gateway import KubeGateway
+from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.connections import Connections
+from .members import SightGatherer
 from .memory.histories import Histories, Settled
 from .memory.ledgers import Ledgers
 from .memory.memory import Memory
@@ -75,6 +80,9 @@ class Observer:
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     recommendations: Recommendations | None
+    nodes: NodeStore
+    lifecycle: NodeLifecycle
+    settle_least_s: float
 
     async def describe(self, group: StaticGroup, spec: StaticGroupSpec) -> Described:
         """Describe the Kafka group, which comes before all else."""
@@ -117,6 +125,7 @@ class Observer:
             workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
             seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
             seen = self._with_rivals(seen)  # they may have said something meanwhile
+        sight = await self._sight(group, spec, memory, described, intent)
         updated = self.histories.updated(
             first.continuity, group, spec, memory.history, memory.settled, memory.premise, editable=first.editable
         )
@@ -126,6 +135,8 @@ class Observer:
             continuity=updated,
             told_elsewhere=self._told_elsewhere(spec, seen),
             copies=self._copies(spec, seen, intent),
+            sight=sight,
+            settle_least_s=self.settle_least_s,
         )
 
     async def _first_look(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described) -> Snapshot:
@@ -211,6 +222,21 @@ class Observer:
         if self.recommendations is None:
             return None
         return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
+
+    async def _sight(
+        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, intent: Intent | None
+    ) -> Sight | None:
+        """Gather what is known of the pods that may hold members; None before ids are issued."""
+        naming = intent.naming if intent is not None else memory.naming_of(spec)
+        if naming is None:
+            return None
+        gatherer = SightGatherer(
+            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, now_s=self.now_s,
+            may_be_of=lambda pod: self.ledgers.may_be_of(group, pod),
+        )
+        return await gatherer.gather(
+            group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members, described.at_s
+        )
 
     def _told_elsewhere(self, spec: StaticGroupSpec, seen: Snapshot) -> frozenset[str]:
         """Return the ids of members that a pod of the namespace carries as they are, which is no seat of the workload."""

@@ -19,6 +19,8 @@ from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.chain import Incarnation
 from ..core.evidence.continuity import closed_by_sweeps
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
+from ..core.members.memory import SETTLE_MIN_S
+from ..core.members.node_gone import NodeLifecycle
 from ..core.outcomes import Executed
 from ..core.plan import Plan, plan
 from ..core.snapshot import Snapshot
@@ -28,6 +30,7 @@ from ..core.status.projection import project
 from ..core.status.statements import suspended_conditions
 from ..kafka.gateway import KafkaGateway
 from ..kube.gateway import KubeGateway
+from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
 from .connections import Connections
 from .executor import Executor
@@ -68,6 +71,7 @@ class Reconciler:
     kube: KubeGateway
     kafka: KafkaGateway
     pods: PodStore
+    nodes: NodeStore
     stores: Stores
     connections: Connections
     memories: Memories
@@ -84,6 +88,8 @@ class Reconciler:
     group_poll_s: float = 30.0
     journal: Journal | None = None
     recommendations: Recommendations | None = None
+    node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO
+    settle_least_s: float = SETTLE_MIN_S
     ledgers: Ledgers = field(init=False)
     returns: Returns = field(init=False)
 
@@ -247,7 +253,7 @@ class Reconciler:
         status = group.status
         memory = Memory(
             uid=group.metadata.uid,
-            history=history_from(status, group.metadata.uid),
+            history=history_from(status, group.metadata.uid, group.metadata.namespace),
             status=status,
             shown=status,
             resource_version="",
@@ -276,6 +282,9 @@ class Reconciler:
             now_s=self.now_s,
             monotonic_s=self.monotonic_s,
             recommendations=self.recommendations,
+            nodes=self.nodes,
+            lifecycle=self.node_lifecycle,
+            settle_least_s=self.settle_least_s,
         )
         described = await observer.describe(group, spec)
         if last is not None and observer.shows_the_same(group, spec, memory, described, last):

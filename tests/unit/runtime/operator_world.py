@@ -21,7 +21,7 @@ from staticgroup.runtime.reconciler import Reconciler
 from staticgroup.runtime.stores import Stores
 from staticgroup.runtime.work_queue import Result
 from support.fake_gateways import FakeKafka, FakeKube, Journal, scaled
-from support.fake_pods import FakePods
+from support.fake_pods import FakeNodes, FakePods
 from unit.core.builders import NODE, NOW_S, ended, pod_version, workload
 
 KEY = ("shop", "orders")
@@ -110,6 +110,7 @@ class OperatorWorld:
             kube=self.kube,
             kafka=self.kafka,
             pods=self.pods,  # type: ignore[arg-type]  # the same questions and answers
+            nodes=FakeNodes(self.pods.nodes),  # type: ignore[arg-type]
             stores=self.stores,
             connections=self.connections,
             memories=Memories(

@@ -23,6 +23,7 @@ from ..schema import (
     Timestamp,
     list_map,
 )
+from . import members as internal
 from .absences import Absences
 from .conditions import CONDITIONS_MAX, Condition
 from .continuity import Continuity
@@ -350,6 +351,15 @@ class StaticGroupStatus(ApiModel):
     )
     continuity: Continuity | None = Field(
         None, description="For which seats no pod can have come and gone unseen; absent before ids are issued."
+    )
+    watch: Annotated[str, StringConstraints(max_length=128)] | None = Field(
+        None, description="Internal: name of the pod watch under which no pod can have joined unseen; null: none."
+    )
+    seats: Annotated[list[internal.SeatMember], Field(max_length=internal.SEATS_MAX)] = Field(
+        [], description="Internal: the members, each with the pods that may hold it.", json_schema_extra=ATOMIC
+    )
+    suspects: Annotated[list[internal.Suspect], Field(max_length=internal.SUSPECTS_MAX)] = Field(
+        [], description="Internal: pods whose processes may live unseen.", json_schema_extra=ATOMIC
     )
     writer: Writer | None = Field(
         None,

@@ -29,6 +29,9 @@ and controllers are one program with one name."""
 
 STATUS_UNKNOWN = "ContainerStatusUnknown"
 """Reason that a kubelet writes for a container that it cannot find when the pod ends, whether it was lost or never was."""
+LOST_RUN_REASONS = frozenset({STATUS_UNKNOWN, "Unknown"})
+"""Reasons of an end that nobody saw; containerd writes the second for a run whose shim is gone (unknownExitReason), and its process may live
+(containerd/containerd#10727)."""
 
 
 class CertificateKind(StrEnum):
@@ -219,7 +222,7 @@ def lost_run(version: PodVersion) -> bool:
 
 def _lost_refusal(has_lost: bool) -> Refusal | None:
     """Refuse the end of the last runs for that of one which is on no kubelet's list."""
-    clause = f"an earlier run of a container is lost to the kubelet ({STATUS_UNKNOWN})"
+    clause = "an earlier run of a container is lost to its kubelet or runtime"
     return Refusal(clause=clause, reason=RefusalReason.CONTAINER_LOST) if has_lost else None
 
 
@@ -231,9 +234,9 @@ def _end_refusal(container: ContainerView) -> Refusal | None:
             clause=f"container {container.name} is {container.phase.value}",
             reason=RefusalReason.CONTAINER_ABSENT if is_absent else RefusalReason.CONTAINER_NOT_ENDED,
         )
-    if container.reason == STATUS_UNKNOWN:
+    if container.reason in LOST_RUN_REASONS:
         return Refusal(
-            clause=f"container {container.name} is lost to the kubelet ({STATUS_UNKNOWN})",
+            clause=f"container {container.name} is lost to its kubelet or runtime ({container.reason})",
             reason=RefusalReason.CONTAINER_LOST,
         )
     if not container.container_id or not container.finished_at:

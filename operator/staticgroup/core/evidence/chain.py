@@ -62,6 +62,9 @@ class Incarnation:
     reap_doubt: why its kubelet's work after the vanish proves nothing, a `ReapDoubt`; "" when nothing stands against that.
     owed: what the node of a suspect has not shown yet, and since when, for people; "" when nobody has looked.
     bound_at_s: when it was bound to its node, by the API server's clock; 0.0 when that was not seen.
+    provider: of that Node, see `NodeView`.
+    addresses: its own, as it showed them last; shown_at_s: since when, operator's clock, seconds since the Unix epoch.
+    ended_no: which certificate of this process it got, counted from 1; 0 for one that no watch brought.
     node_uid: of the Node object that had the name of its node when it was seen there last, not out of service; "" when none was known.
     """
 
@@ -95,6 +98,10 @@ class Incarnation:
     owed: str = ""
     bound_at_s: float = 0.0
     node_uid: str = ""
+    provider: str = ""
+    addresses: tuple[str, ...] = ()
+    shown_at_s: float = 0.0
+    ended_no: int = 0
 
     @property
     def placed_at_s(self) -> float:
@@ -143,6 +150,9 @@ def fold(
         reap_doubt=stronger_doubt(base.reap_doubt, lasting_doubt(version)),
         bound_at_s=_bound_at_s(known, version),
         node_uid=(named_node_uid(node) if version.node_name else "") or base.node_uid,
+        provider=(node.provider if node is not None and version.node_name else "") or base.provider,
+        addresses=version.addresses or base.addresses,
+        shown_at_s=now_s if version.addresses and version.addresses != base.addresses else base.shown_at_s,
     )
     if seen.certificate is not None and not seen.certificate.is_of_gone:
         return seen

@@ -100,6 +100,7 @@ class PodVersion:
         an id; one that merely repeats an id changes nothing. Without any id neither stands in an annotation.
     session_timeouts_ms: every session.timeout.ms that it shows, in its environment or else its annotation, ascending;
         empty when it shows none.
+    addresses: status.podIPs of a pod that has an address of its own; empty of one in its node's network.
     """
 
     namespace: str
@@ -131,6 +132,7 @@ class PodVersion:
     instance_ids: frozenset[str] = frozenset()
     ids_are_fixed: bool = False
     session_timeouts_ms: tuple[int, ...] = ()
+    addresses: tuple[str, ...] = ()
 
     @property
     def is_terminal(self) -> bool:
@@ -171,6 +173,8 @@ class NodeView:
     written_at_s: when this version was written, by the API server's clock (the newest time of metadata.managedFields); 0.0 when the
         object does not tell.
     is_ready: condition Ready is True.
+    provider: scheme of spec.providerID, such as aws; "" when it has none, or when somebody else than the cloud's controller deletes the
+        Node (Karpenter, see `members.node_gone`).
     other_until_s: when another object of the name was there, or this one stood for another machine or container runtime, as far as
         is remembered, seconds since the Unix epoch; 0.0: never. The object itself does not tell.
     """
@@ -188,4 +192,5 @@ class NodeView:
     created_at_s: float = 0.0
     written_at_s: float = 0.0
     is_ready: bool = False
+    provider: str = ""
     other_until_s: float = 0.0

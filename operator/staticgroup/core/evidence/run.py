@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...api.identifiers import may_become
-from .certificate import PHASE_MANAGERS_REFUSED, STATUS_UNKNOWN, kubelet_refusal
+from .certificate import LOST_RUN_REASONS, PHASE_MANAGERS_REFUSED, kubelet_refusal
 from .pod import ContainerPhase, ContainerView, EndView, NodeView, PodVersion
 
 CLOCK_AHEAD_MAX_S: Final = 1.0
@@ -145,14 +145,14 @@ def _end(
         return replace(known, doubt=doubt)
     times = (told.finished_at_s, shown.started_at_s)
     clock = run.doubt or _clock_doubt(times, version, now_s)
-    lost = f"an earlier run is lost to the kubelet ({STATUS_UNKNOWN})" if run.has_lost else ""
+    lost = "an earlier run is lost to its kubelet or runtime" if run.has_lost else ""
     doubt = _doubt(version, node) or lost or clock or _stale(told.finished_at_s, now_s)
     return RunEnd(container_id=told.container_id, finished_at_s=told.finished_at_s, received_at_s=now_s, doubt=doubt)
 
 
 def _is_end_of(run: ContainerRun, shown: ContainerView, told: EndView) -> bool:
     """True for the end of the run that was seen running, with no other run since but the one that is shown."""
-    if not run.container_id or told.container_id != run.container_id or told.reason == STATUS_UNKNOWN:
+    if not run.container_id or told.container_id != run.container_id or told.reason in LOST_RUN_REASONS:
         return False
     restarts = shown.restart_count - run.restart_count
     if shown.phase is ContainerPhase.RUNNING:

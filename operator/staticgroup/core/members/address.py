@@ -1,8 +1,9 @@
 """Which pod a member speaks from, where its address tells.
 
-A member of a consumer or streams group shows the address of its latest heartbeat, a static classic one that of its first
+A member of a consumer or streams group shows the address of its latest join, a static classic one that of its first
 incarnation. So the address names the pod of a member only where the member itself speaks the newer protocol, the address is
-the pod's own and not its node's, and no other pod that carries the id was ever seen with it.
+the pod's own and not its node's, the pod had shown it before the group was described, and no other pod that carries the id
+was seen with it.
 
 Sources: GroupMetadataManager.consumerGroupHeartbeat and streamsGroupHeartbeat (setClientHost at each join),
 classicGroupJoinExistingStaticMember (the member keeps its client host).
@@ -12,20 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..evidence.chain import Incarnation, IncarnationState
+from ..evidence.chain import Incarnation
 from ..group import MemberView
+from .suspects import Suspect
 
 
-def pod_of(member: MemberView, carrying: Iterable[Incarnation]) -> Incarnation | None:
-    """Return the one live pod that a member speaks from; None where its address does not tell.
+def pod_of(
+    member: MemberView, live: Iterable[Incarnation], suspects: Iterable[Suspect], *, described_at_s: float
+) -> str | None:
+    """Return the uid of the one live pod that a member speaks from; None where its address does not tell.
 
     Parameters
     ----------
-    carrying: every pod that carries its id and is live or suspect.
+    live, suspects: every pod that carries its id and is live or suspect.
+    described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch.
     """
     address = member.client_host.removeprefix("/")
-    if member.member_epoch is None or not address:
+    if not member.is_host_current or not address or any(address in s.addresses for s in suspects):
         return None
-    there = [pod for pod in carrying if address in pod.addresses]
-    is_one = len(there) == 1 and there[0].state is IncarnationState.LIVE
-    return there[0] if is_one else None
+    there = [pod for pod in live if address in pod.addresses]
+    is_known = len(there) == 1 and there[0].shown_at_s < described_at_s
+    return there[0].uid if is_known else None

@@ -33,6 +33,7 @@ class Suspect:
     placed_at_s: when it came to its node, or earlier, by the API server's clock, seconds since the Unix epoch; 0.0: not known.
     provider: scheme of its node's spec.providerID, such as aws; "" when not known.
     has_lost_run: a run of it was lost by its kubelet or runtime, so no later object version proves its end.
+    addresses: own addresses that it was seen with.
     silent_since_s: since when every description has shown each of its seats empty or held by a member that is not its own,
         seconds since the Unix epoch; None when the last one did not. Lost at a restart, which only lengthens the wait.
     """
@@ -46,6 +47,7 @@ class Suspect:
     placed_at_s: float = 0.0
     provider: str = ""
     has_lost_run: bool = False
+    addresses: frozenset[str] = frozenset()
     silent_since_s: float | None = None
 
     @property
@@ -124,4 +126,5 @@ def _as_one(group: list[Suspect]) -> Suspect:
         node_name=newest.node_name if is_one_node else "",
         placed_at_s=max(s.placed_at_s for s in group),
         has_lost_run=any(s.has_lost_run for s in group),
+        addresses=frozenset(a for s in group for a in s.addresses),
     )

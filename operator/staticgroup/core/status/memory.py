@@ -22,6 +22,7 @@ from ..ids.naming import Naming
 from ..snapshot import History, Injected, RemovalRecord, SeatMemory
 from .absences import absences_from, measured_from
 from .checkpoints import LISTED, checkpoint_from, is_sealed, seated, wire_time
+from .members import members_from
 from .shared_settings import shared_setting_from
 
 EVIDENCE_MAX = 300
@@ -29,7 +30,7 @@ LONGEST_SESSION_S = 1800.0
 """Default of the broker's group.max.session.timeout.ms: by then the session of a dead process has expired by itself."""
 
 
-def history_from(status: api.StaticGroupStatus | None, uid: str) -> History:
+def history_from(status: api.StaticGroupStatus | None, uid: str, namespace: str = "") -> History:
     """Read the memory of earlier rounds from a status; an empty History when there is none.
 
     Parameters
@@ -49,6 +50,7 @@ def history_from(status: api.StaticGroupStatus | None, uid: str) -> History:
         absences=absences_from(status.absences),
         measured=measured_from(status.absences),
         shared_setting=shared_setting_from(status.timeout),
+        members=members_from(namespace, status),
     )
 
 

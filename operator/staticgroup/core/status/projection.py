@@ -33,6 +33,7 @@ from .absences import wire_absences
 from .checkpoints import sealed, wire_continuity
 from .connect import connect_status
 from .exceptions import MESSAGE_MAX, exceptions_of
+from .members import wire_seats, wire_suspects
 from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
 from .shared_settings import own_ms, wire_shared_setting
 from .statements import conditions_of
@@ -88,6 +89,9 @@ def project(
         absences=wire_absences(plan.history),
         connect=connect_status(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
         continuity=wire_continuity(plan.history.continuity),
+        watch=plan.history.members.watch or None,
+        seats=wire_seats(plan.history.members),
+        suspects=wire_suspects(snapshot.namespace, plan.history.members.suspects),
         writer=previous.writer,
     ))
 

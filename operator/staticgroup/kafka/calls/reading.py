@@ -147,14 +147,15 @@ def _classic_member(member: Any, protocol_type: str) -> MemberView:
 
 
 def _consumer_member(member: Any) -> MemberView:
-    return _epoch_member(member, member.assignment.topic_partitions)
+    is_native = getattr(member, "member_type", -1) == 1  # v0 does not tell
+    return _epoch_member(member, member.assignment.topic_partitions, is_host_current=is_native)
 
 
 def _streams_member(member: Any) -> MemberView:
-    return _epoch_member(member, member.assignment.active_tasks)
+    return _epoch_member(member, member.assignment.active_tasks, is_host_current=True)
 
 
-def _epoch_member(member: Any, shares: Iterable[Any]) -> MemberView:
+def _epoch_member(member: Any, shares: Iterable[Any], *, is_host_current: bool) -> MemberView:
     """Return a member that has an epoch. shares: what it is assigned of each topic or subtopology."""
     return MemberView(
         member_id=member.member_id,
@@ -162,6 +163,7 @@ def _epoch_member(member: Any, shares: Iterable[Any]) -> MemberView:
         client_id=member.client_id,
         client_host=member.client_host,
         member_epoch=member.member_epoch,
+        is_host_current=is_host_current,
         assigned_partitions=sum(len(share.partitions) for share in shares),
     )
 

@@ -80,6 +80,15 @@ class NodeStore:
             return view
         return replace(view, other_until_s=record.other_until_s)
 
+    @property
+    def is_complete(self) -> bool:
+        """True while every Node is known, so that one that is not is gone."""
+        return self._listed.is_set() and not self._asks_by_name and self.is_readable
+
+    def present_node(self, name: str) -> NodeView | None:
+        """Return the Node that has a name now; None when there is none, or while not all are known."""
+        return self._nodes.get(name)
+
     def present(self) -> tuple[NodeView, ...]:
         """Return the nodes that exist, as far as they can be listed."""
         return tuple(self._nodes.values())

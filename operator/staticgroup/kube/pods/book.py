@@ -77,6 +77,7 @@ class IncarnationBook:
     unwritten: the ends that no status holds yet. gone: what has vanished, and how much of it is kept.
     eras: the gaps of each scope of the watch, counted, so that each record can tell between which its object was seen.
     is_resumed: the watch goes on from where that of another process ended.
+    ends: how many certificates the watch has brought in this process.
 
     Parameters
     ----------
@@ -96,6 +97,8 @@ class IncarnationBook:
         self.unwritten = UnwrittenEnds(self.records, now_s=now_s, is_managed=is_managed, counted_on=counted_on)
         self.eras: dict[str, int] = {}
         self.is_resumed = False
+        self.ends = 0
+        self._lost: set[str] = set()
         self._node_of = node_of
         self._now_s = now_s
         self._is_managed = is_managed
@@ -117,6 +120,9 @@ class IncarnationBook:
         known from birth, however that version arrived. What was skipped (a LIST ahead of the watch) ends that knowledge.
         """
         change = self._take(version, is_deleted=is_deleted, in_order=in_order)
+        if in_order and change.is_end and change.record.state is IncarnationState.DEAD:
+            self.ends += 1
+            change.record.ended_as(self.ends)
         if change.record.uid == version.uid:  # else it is older than a dropped one of the same name
             change.record.seen_in = self.era_of(version.namespace)
         return change
@@ -208,6 +214,8 @@ class IncarnationBook:
         if after.state is IncarnationState.SUSPECT and not after.node_uid:
             after = replace(after, node_uid=named_node_uid(self._node_of(after.node_name)))
         record = self.records.put(after, owner_name)
+        if after.has_lost:
+            self._lost.add(after.uid)
         self.gone.note(after.uid, is_gone=not after.object_present)
         has_new_state = before is None or before.state is not after.state
         if has_new_state and after.state is not IncarnationState.LIVE:
@@ -240,6 +248,13 @@ class IncarnationBook:
             self._words[word.pod_uid] = (*self._words.get(word.pod_uid, ()), word)
         records = [r for uid in self._words if (r := self.records.get(uid)) is not None]
         return [Change(record=r, is_visible=True) for r in records if self._apply_words(r)]
+
+    def doubtful(self) -> Iterator[Incarnation]:
+        """Iterate over the suspects, and over the pods of which a run is lost."""
+        for uid in (*self.gone.uids(), *self._lost):
+            record = self.records.get(uid)
+            if record is not None and (record.state is IncarnationState.SUSPECT or uid in self._lost):
+                yield record.incarnation()
 
     def suspects(self) -> Iterator[Incarnation]:
         """Iterate over the suspects that were bound to a node."""
@@ -394,6 +409,7 @@ class IncarnationBook:
 
     def _drop(self, record: PodRecord) -> None:
         self.records.remove(record)
+        self._lost.discard(record.uid)
         self.gone.note(record.uid, is_gone=False)
         self.unwritten.drop(record.uid)
         self._awaiting_node.pop(record.uid, None)

@@ -64,6 +64,7 @@ class PodFollower:
         self._now_s = now_s
         self._stored_maximum = 0
         self._came_back = ""
+        self._since_s: dict[str, float] = {}
         self._anchored = asyncio.Event()
         self.gap_count = 0
 
@@ -224,6 +225,7 @@ class PodFollower:
         if not all(s.is_anchored and not s.has_reported_gap for s in self._streams.values()):
             return
         self._epochs.draw({scope: self._book.era_of(scope) for scope in self._streams})
+        self._since_s.setdefault(self.epoch, self._now_s())
         self._anchored.set()
         self._hooks.on_anchor(self.epoch)
 

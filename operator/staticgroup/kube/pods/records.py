@@ -55,10 +55,10 @@ class PodRecord:
     """
 
     __slots__ = (
-        "_flags", "_ids", "_started", "_whole", "bound_at_s", "certificate", "created_at_s", "dropped_until", "ends_by_s", "grace_s", "namespace",
+        "_flags", "_ids", "_started", "_whole", "addresses", "bound_at_s", "certificate", "created_at_s", "dropped_until", "ended_no", "ends_by_s", "grace_s", "namespace",
         "node_name", "node_uid", "owed",
-        "owner_name", "pod_name", "ready_since_s", "reap_doubt", "refusal", "refusal_reason", "resource_version", "restarts", "runs_seen", "seen_in",
-        "session_timeouts_ms", "since_s", "uid",
+        "owner_name", "pod_name", "provider", "ready_since_s", "reap_doubt", "refusal", "refusal_reason", "resource_version", "restarts", "runs_seen", "seen_in",
+        "session_timeouts_ms", "shown_at_s", "since_s", "uid",
     )
 
     def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
@@ -93,6 +93,10 @@ class PodRecord:
         self.owed = intern(incarnation.owed)
         self.bound_at_s = incarnation.bound_at_s
         self.node_uid = intern(incarnation.node_uid)
+        self.provider = intern(incarnation.provider)
+        self.addresses = incarnation.addresses
+        self.shown_at_s = incarnation.shown_at_s
+        self.ended_no = incarnation.ended_no
         self._flags = (
             _STATES.index(incarnation.state)
             | (_PRESENT if incarnation.object_present else 0)
@@ -129,6 +133,11 @@ class PodRecord:
         self.resource_version = self.dropped_until = 0
         self.pack()
 
+    def ended_as(self, number: int) -> None:
+        """Note which certificate of this process it got."""
+        self.ended_no = number
+        self.pack()
+
     def pack(self) -> None:
         """Give up the unpacked value, which is made again when it is asked for."""
         self._whole = None
@@ -154,7 +163,8 @@ class PodRecord:
             created_at_s=self.created_at_s,
             restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN), has_lost=bool(flags & _LOST),
             runs_seen=self.runs_seen, grace_s=self.grace_s, ends_by_s=self.ends_by_s, reap_doubt=self.reap_doubt,
-            owed=self.owed, bound_at_s=self.bound_at_s, node_uid=self.node_uid,
+            owed=self.owed, bound_at_s=self.bound_at_s, node_uid=self.node_uid, provider=self.provider, addresses=self.addresses,
+            shown_at_s=self.shown_at_s, ended_no=self.ended_no,
         )
 
 

@@ -91,6 +91,26 @@ class PodStore(PodFollower):
         stream = self._stream_of(namespace)
         return stream.position if stream else 0
 
+    async def reach_present(self, namespace: str) -> bool:
+        """Bring the watch of every namespace up to a consistent read that begins now; False: ask again, never proceed."""
+        stream = self._stream_of(namespace)
+        if stream is None:
+            return False
+        position = stream.position
+        current = await stream.current_resource_version()
+        return current is not None and await self.barrier(namespace, current, not_below=position)
+
+    @property
+    def watch(self) -> tuple[str, float]:
+        """Name of this watch, another one whenever pods may have come and gone unseen, and since when it is whole; "" while it is not."""
+        epoch = self._epochs.epoch
+        return epoch, self._since_s.get(epoch, self._now_s())
+
+    @property
+    def ends(self) -> int:
+        """Count the certificates that the watch has brought in this process."""
+        return self._book.ends
+
     async def barrier(self, namespace: str, resource_version: int, *, not_below: int = 0) -> bool:
         """Bring the watch up to the resourceVersion of a consistent read of a namespace.
 
@@ -200,6 +220,10 @@ class PodStore(PodFollower):
         """Take all words that people have given about lost pods, in place of those of before."""
         for change in self._book.hear(words):
             self._announce(change)
+
+    def doubtful(self) -> Iterator[Incarnation]:
+        """Iterate over the suspects, and over the pods of which a run is lost."""
+        return self._book.doubtful()
 
     def suspects(self) -> Iterator[Incarnation]:
         """Iterate over every suspect that was bound to a node."""

@@ -5,6 +5,7 @@ cluster), Kosmos, interLink, vCluster (a fake node for each that its pods run on
 """
 
 import re
+from sys import intern
 
 from ...api.names import OUT_OF_SERVICE_TAINT
 from ...core.evidence.pod import NodeView
@@ -54,10 +55,19 @@ def _node_view(raw: Json) -> NodeView:
         runtime=text_of(system, "containerRuntimeVersion", "status.nodeInfo").partition("://")[0],
         created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
         written_at_s=_written_at_s(metadata),
+        provider=_provider(spec, labels),
         is_ready=any(
             c.get("type") == "Ready" and c.get("status") == "True" for c in objects_of(status, "conditions", "status")
         ),
     )
+
+
+def _provider(spec: Json, labels: Json) -> str:
+    """Return the scheme of spec.providerID; "" of a node that Karpenter made, which deletes Node objects itself."""
+    if any(key.partition("/")[0] == "karpenter.sh" for key in labels):
+        return ""
+    scheme, separator, _ = text_of(spec, "providerID", "spec").partition("://")
+    return intern(scheme) if separator else ""
 
 
 def _written_at_s(metadata: Json) -> float:

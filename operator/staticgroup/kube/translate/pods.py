@@ -8,7 +8,7 @@ from datetime import datetime
 from sys import intern
 
 from ...api.names import MIRROR_ANNOTATION
-from ...core.evidence.certificate import STATUS_UNKNOWN
+from ...core.evidence.certificate import LOST_RUN_REASONS
 from ...core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
 from .carried_ids import carried_ids
 from .session_timeouts import session_timeouts_ms
@@ -75,7 +75,13 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         instance_ids=carried.instance_ids,
         ids_are_fixed=carried.are_fixed,
         session_timeouts_ms=session_timeouts_ms(metadata, spec),
+        addresses=() if spec.get("hostNetwork") else _addresses(status),
     )
+
+
+def _addresses(status: Json) -> tuple[str, ...]:
+    """Return status.podIPs."""
+    return tuple(text_of(entry, "ip", "status.podIPs[]") for entry in objects_of(status, "podIPs", "status"))
 
 
 def _grace_s(spec: Json) -> int | None:
@@ -207,7 +213,7 @@ def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -
     restart_count = whole_of(entry, "restartCount", path)
     terminated = object_of(state, "terminated", f"{path}.state")
     earlier = object_of(object_of(entry, "lastState", path), "terminated", f"{path}.lastState")
-    was_lost = text_of(earlier, "reason", f"{path}.lastState.terminated") == STATUS_UNKNOWN
+    was_lost = text_of(earlier, "reason", f"{path}.lastState.terminated") in LOST_RUN_REASONS
     if state.get("running") is not None:
         running = object_of(state, "running", f"{path}.state")
         return ContainerView(

@@ -64,7 +64,7 @@ async def _explain(operator: Operator, namespace: str, name: str, snapshot_path:
             operator.recommendations.advice(cluster_id, group.spec.group_id)  # it reads only what was asked for
             await operator.recommendations.poll()
         spec, snapshot = await operator.reconciler.snapshot_of(group)
-        history = history_from(group.status, group.metadata.uid)
+        history = history_from(group.status, group.metadata.uid, group.metadata.namespace)
         now_s = operator.sources.now_s()
         decided = plan(spec, snapshot, history, now_s)
     print(explained(spec, snapshot, decided, now_s), end="")

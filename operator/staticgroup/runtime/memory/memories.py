@@ -99,7 +99,7 @@ class Memories:
         if await self._is_outranked(key, status):
             return None
         self.pods.merge(ledger_from(key[0], status, read.metadata.uid, timeline=self.pods.timeline))
-        history, others = history_from(status, read.metadata.uid), frozenset[str]()
+        history, others = history_from(status, read.metadata.uid, key[0]), frozenset[str]()
         is_doubted = self.stores.is_doubted(key, body)
         if is_doubted:
             log.warning("the history in the status is not known to be the operator's own", extra={"key": "/".join(key)})

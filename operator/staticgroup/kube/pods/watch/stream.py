@@ -246,7 +246,7 @@ class PodStream:
         # position that lies in the server's future is accepted and stays silent.
         if check_restore:
             known = self.position  # a replay may bring it beyond the read meanwhile
-            current = await self._current_resource_version()
+            current = await self.current_resource_version()
             if current is None:
                 return None
             if (restore := self.restore_shown(current, known)) is not None:
@@ -361,7 +361,7 @@ class PodStream:
     def _pages(self) -> AsyncIterator[Json | KubeProblem]:
         return pages(self._transport, PODS, self._page_limit, namespace=self.scope)
 
-    async def _current_resource_version(self) -> int | None:
+    async def current_resource_version(self) -> int | None:
         """Read consistently where the API server is now; None when it does not answer."""
         query = {"limit": "1"}
         page = await self._transport.call("list", PODS, namespace=self.scope, query=query)

@@ -1,0 +1,150 @@
+"""What is remembered of the members of one group, and what one description adds to it.
+
+A *description* is one successful describe of the group and, where it shows a member for the first time, the barrier behind
+it: the pod watch has passed a consistent read that began after the describe. A describe that failed is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from .carriers import Attribution, attribute
+from .suspects import Suspect, after_description, bounded
+
+PAUSE_MAX_S: Final = 120.0
+"""Two descriptions that lie further apart say nothing of the time between them: twice the longest usual poll interval and more."""
+SETTLE_MIN_S: Final = 600.0
+"""Default of the shortest silence after which a suspect is dropped for members to come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """What is remembered of the members of one group.
+
+    Parameters
+    ----------
+    attributions: durable; by the id that the member holds.
+    suspects: durable.
+    watch: durable; name of the pod watch whose beginning no member to come can be older than; "" for none.
+    watch_described: name of the pod watch under which the group was described before.
+    taken_in: uids of the suspects of the pod store that were taken in once, whatever became of them.
+    described_at_s: when the last description was asked for, operator's clock, seconds since the Unix epoch; None before the first.
+    ends_seen: how many certificates the pod store had at the last description.
+    """
+
+    attributions: Mapping[str, Attribution] = field(default_factory=dict)
+    suspects: tuple[Suspect, ...] = ()
+    watch: str = ""
+    watch_described: str = ""
+    taken_in: frozenset[str] = frozenset()
+    described_at_s: float | None = None
+    ends_seen: int = 0
+
+    def attribution(self, instance_id: str, member_id: str) -> Attribution | None:
+        """Return what is known of the member that holds an id; None when this very member was not described yet."""
+        known = self.attributions.get(instance_id)
+        return known if known is not None and known.is_of(member_id) else None
+
+    def first_seen_s(self, instance_id: str, member_id: str) -> float | None:
+        """Return when the member that holds an id was first described, seconds since the Unix epoch."""
+        known = self.attribution(instance_id, member_id)
+        return known.first_seen_s if known is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What the pod store shows in one round of the pods that may hold members.
+
+    Parameters
+    ----------
+    watch: name of the pod watch; another one whenever pods may have come and gone unseen; "" while it is not whole.
+    watch_since_s: since when it is whole, seconds since the Unix epoch.
+    described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch.
+    ends: how many certificates the watch has brought in this process.
+    ended: uids of carriers and suspects that have a certificate, or whose node is gone.
+    back: uids of suspects whose objects are there after all, with no run lost.
+    suspects: those of the pod store that may hold an id of the StaticGroup.
+    live: uids of the pods that may hold one, whose objects exist and have not ended.
+    has_passed: the watch has passed a consistent read that began after the describe.
+    carrying: by id, uids of the pods that carry it and are live or suspect, of each id that a new member holds.
+    addressed: by id, the one pod that a new member speaks from.
+    last_end: by id, which certificate of this process a pod that carries it got last; 0 for none.
+    """
+
+    watch: str
+    watch_since_s: float
+    described_at_s: float
+    ends: int = 0
+    ended: frozenset[str] = frozenset()
+    back: frozenset[str] = frozenset()
+    suspects: tuple[Suspect, ...] = ()
+    live: frozenset[str] = frozenset()
+    has_passed: bool = False
+    carrying: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    addressed: Mapping[str, str] = field(default_factory=dict)
+    last_end: Mapping[str, int] = field(default_factory=dict)
+
+
+def settle_s(least_s: float, session_timeouts_ms: Iterable[int], graces_s: Iterable[float]) -> float:
+    """Return how long a silence lasts: the longest of the least, twice the longest session timeout, and the longest grace period."""
+    return max((least_s, *(2 * ms / 1000 for ms in session_timeouts_ms), *graces_s))
+
+
+def without_ended(members: Members, sight: Sight) -> Members:
+    """Take the pods that have ended out of all carriers and suspects, and take in the suspects that are new."""
+    attributions = {i: a.without(sight.ended) for i, a in members.attributions.items()}
+    new = tuple(s for s in sight.suspects if s.uid not in members.taken_in)
+    suspects = [s for s in (*members.suspects, *new) if s.uid not in sight.ended and s.uid not in sight.back]
+    if not new and len(suspects) == len(members.suspects) and attributions == members.attributions:
+        return members
+    return replace(
+        members, attributions=attributions, suspects=bounded(suspects),
+        taken_in=members.taken_in.intersection(s.uid for s in sight.suspects) | {s.uid for s in new},
+    )
+
+
+def described(
+    members: Members, held: Mapping[str, str | None], sight: Sight, may_hold: Callable[[Suspect, str], bool], *, settle_s: float
+) -> Members:
+    """Return what is remembered after one describe of the group.
+
+    Parameters
+    ----------
+    held: by id of the StaticGroup that a member holds, its member id; None where the description shows several.
+    may_hold: whether a suspect carries an id.
+    settle_s: how long a silence lasts, seconds; see `suspects`.
+    """
+    members = without_ended(members, sight)
+    is_new = {i for i, m in held.items() if m is not None and members.attribution(i, m) is None}
+    if not sight.watch or (is_new and not sight.has_passed):
+        return members  # no description: whom it shows for the first time is seen for the first time by the next one
+    is_young = sight.watch != members.watch
+    attributions = {i: members.attributions[i] for i in held if i not in is_new and i in members.attributions}
+    attributions |= {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
+    before_s = members.described_at_s
+    suspects = after_description(
+        members.suspects, {i: attributions.get(i) for i in held}, may_hold,
+        live=sight.live, now_s=sight.described_at_s, settle_s=settle_s,
+        is_first=before_s is None or not 0 <= sight.described_at_s - before_s <= PAUSE_MAX_S,
+    )
+    is_second = members.watch_described == sight.watch
+    is_over = is_young and is_second and sight.described_at_s >= sight.watch_since_s + settle_s
+    return replace(
+        members, attributions=attributions, suspects=suspects,
+        watch=sight.watch if is_over else members.watch, watch_described=sight.watch,
+        described_at_s=sight.described_at_s, ends_seen=sight.ends,
+    )
+
+
+def _attributed(member_id: str, instance_id: str, members: Members, sight: Sight, *, is_watch_young: bool) -> Attribution:
+    """Attribute a member that is described for the first time."""
+    spoken_from = sight.addressed.get(instance_id)
+    return attribute(
+        member_id,
+        carrying=sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,),
+        is_watch_young=is_watch_young and spoken_from is None,
+        has_one_ended=sight.last_end.get(instance_id, 0) > members.ends_seen,
+        now_s=sight.described_at_s,
+    )
