@@ -34,7 +34,7 @@ class WorldSettings:
     has_failure_recovery: a controller of somebody else fails the pods of unreachable nodes.
     watched: so many namespaces are named in the operators' settings, one watch each; 0: all in one watch.
     is_observing: the operators are started with force_observe.
-    node_lifecycle, trusts_taint, asks_runtime, trusts_kubelet, reap_margin_s: settings of the operators; what they say of nodes is kept to.
+    node_lifecycle, trusts_taint, asks_runtime, trusts_kubelet, reap_margin_s, settle_s: settings of the operators; what they say of nodes is kept to.
     process: what else their settings say, by field; what is not there is as it comes with the release.
     """
 
@@ -64,6 +64,7 @@ class WorldSettings:
     asks_runtime: bool = False
     trusts_kubelet: bool = False
     reap_margin_s: float = 60.0
+    settle_s: float = 120.0
     process: Mapping[str, Any] = field(default_factory=dict)
 
     def of_operator(self, **others: Any) -> OperatorSettings:
@@ -75,6 +76,7 @@ class WorldSettings:
             ask_runtime=self.asks_runtime,
             trust_kubelet=self.trusts_kubelet,
             reap_margin_s=self.reap_margin_s,
+            settle_s=self.settle_s,
             **self.process,
             **others,
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ..api import names
 from ..api.journal import watch_scope_of
 from ..api.resources.status import Writer
+from ..core.members.node_gone import NodeLifecycle
 from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kafka.login.lent import Lent
 from ..kube.gateway import AioKubeGateway
@@ -257,6 +258,8 @@ class Assembly(ABC):
             group_poll_s=self.settings.group_poll_s,
             journal=self.journal,
             recommendations=self.recommendations,
+            node_lifecycle=NodeLifecycle(self.settings.node_lifecycle),
+            settle_least_s=self.settings.settle_s,
         )
 
     def _node_ledger(self, transport: Transport) -> NodeLedger:

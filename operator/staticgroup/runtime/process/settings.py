@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from ...core.evidence.nodes import NodeLifecycle, NodeRules
+from ...core.members.memory import SETTLE_MIN_S
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -77,6 +78,8 @@ class Settings:
     recommendations_source: where the fleet learner publishes: a directory (absolute path) or an http(s) base URL without
         credentials; empty: recommendations are not read.
     recommendations_poll_s: how often a new snapshot is looked for, 10-86400 s.
+    settle_s: shortest silence after which a pod that may live unseen counts no more for members to come, and after which a pod watch that
+        began anew is whole, 1-86400 s. A group with longer sessions, or pods with longer grace periods, wait longer.
     node_lifecycle: what the deletion of a Node object says of its machine. Untrusted: nothing. Cloud: a Node goes only after its
         machine (cloud controller, Karpenter, cluster autoscaler). Fixed: only people remove nodes, powered off first.
     trust_out_of_service_taint: the taint node.kubernetes.io/out-of-service counts as a word that nothing runs on the node.
@@ -120,6 +123,7 @@ class Settings:
     journal_queue: int = 20_000
     recommendations_source: str = ""
     recommendations_poll_s: float = 300.0
+    settle_s: float = SETTLE_MIN_S
     node_lifecycle: str = "Untrusted"
     trust_out_of_service_taint: bool = False
     reap_margin_s: float = 60.0
@@ -138,6 +142,7 @@ class Settings:
         _bounded("journal_files_count", self.journal_files_count, 2, 1000)
         _bounded("journal_queue", self.journal_queue, 100, 1_000_000)
         _bounded("recommendations_poll_s", self.recommendations_poll_s, 10, 86_400)
+        _bounded("settle_s", self.settle_s, 1, 86_400)
         _bounded("reap_margin_s", self.reap_margin_s, 10, 3600)
         if self.node_lifecycle not in list(NodeLifecycle):
             raise SettingsError(f"{PREFIX}NODE_LIFECYCLE must be Untrusted, Cloud or Fixed, got {self.node_lifecycle!r}")
