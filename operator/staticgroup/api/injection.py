@@ -210,7 +210,6 @@ def resolve_injected(
     *,
     method: InjectedMethod,
     scope: str,
-    watch_epoch: str,
     id_template: str,
     session_timeout_ms: int | None,
     suffix_follows_preset: bool = False,
@@ -221,7 +220,6 @@ def resolve_injected(
     ----------
     method: In force: Auto already decided.
     scope: 8 hex digits, see `identifiers.identity_scope`.
-    watch_epoch: Continuity epoch of the pod watch when ids began to be issued.
     id_template: See `identifiers.resolve_template`.
     session_timeout_ms: In milliseconds, from 1; None: not injected (KIP-848 clients refuse to start with one).
     suffix_follows_preset: See the function of that name.
@@ -233,7 +231,6 @@ def resolve_injected(
     """
     return Injected(
         scope=scope,
-        watch_epoch=watch_epoch,
         method=method,
         id_template=id_template,
         session_timeout_ms=session_timeout_ms,

@@ -16,10 +16,6 @@ KAFKA_CONNECTION_KIND: Final = "KafkaConnection"
 KAFKA_CONNECTION_PLURAL: Final = "kafkaconnections"
 CLUSTER_KAFKA_CONNECTION_KIND: Final = "ClusterKafkaConnection"
 CLUSTER_KAFKA_CONNECTION_PLURAL: Final = "clusterkafkaconnections"
-CONFIRMATION_KIND: Final = "PodEndConfirmation"
-CONFIRMATION_PLURAL: Final = "podendconfirmations"
-GAP_CONFIRMATION_KIND: Final = "WatchGapConfirmation"
-GAP_CONFIRMATION_PLURAL: Final = "watchgapconfirmations"
 
 FIELD_MANAGER: Final = "staticgroup-operator"
 
@@ -50,7 +46,6 @@ OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 POLICY_NAME: Final = "staticgroup-inject"
-CONFIRMATION_POLICY_NAME: Final = "staticgroup-confirm"
 
 
 def instance_id_annotation(suffix: str) -> str:

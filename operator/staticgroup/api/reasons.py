@@ -94,8 +94,7 @@ class Reason(StrEnum):
     REMOVAL_OFF = "RemovalOff"
     REMOVAL_HELD = "RemovalHeld"
     REMOVAL_IN_PROGRESS = "RemovalInProgress"
-    DEATH_NOT_PROVEN = "DeathNotProven"
-    WATCH_GAP = "WatchGap"
+    END_NOT_SEEN = "EndNotSeen"
     UNSCOPED_IDS = "UnscopedIds"
     REMOVAL_REFUSED = "RemovalRefused"
     # RecommendationCurrent
@@ -184,8 +183,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.REMOVAL_OFF: _no(_T.REMOVAL_SETTLED),
         Reason.REMOVAL_HELD: _no(_T.REMOVAL_SETTLED),
         Reason.REMOVAL_IN_PROGRESS: _no(_T.REMOVAL_SETTLED),
-        Reason.DEATH_NOT_PROVEN: _no(_T.REMOVAL_SETTLED),
-        Reason.WATCH_GAP: _no(_T.REMOVAL_SETTLED),
+        Reason.END_NOT_SEEN: _no(_T.REMOVAL_SETTLED),
         Reason.UNSCOPED_IDS: _no(_T.REMOVAL_SETTLED),
         Reason.REMOVAL_REFUSED: _no(_T.REMOVAL_SETTLED),
         Reason.RECOMMENDATION_USED: _yes(_T.RECOMMENDATION_CURRENT),

@@ -19,8 +19,6 @@ INSTALL_CRDS: Final = "kubectl apply -f crds/"
 """For a kind that is not served."""
 SEE_WHAT_KEEPS_AGENT_OUT: Final = "the condition Injected says what keeps the agent out of new pods"
 """For workers without the agent, where none can be injected."""
-LIST_GAPS: Final = "staticgroup confirm-gap --list"
-"""For seats of which pods can have come and gone unseen."""
 
 
 def restart_pod(namespace: str, pod_name: str) -> str:
@@ -114,24 +112,6 @@ def write_ids(id_template: str) -> str:
     return f"compose the id of each pod in the pod template as {id_template}, and roll the StatefulSet"
 
 
-def confirm_end(namespace: str) -> str:
-    """Say what a person who knows that a suspect's process has ended may do, where a ledger of the namespace names it."""
-    return f"{_ENDED}: staticgroup -n {namespace} confirm --list"
-
-
-def confirm_end_elsewhere(namespace: str) -> str:
-    """Say the same of a pod of another namespace, where no ledger names it, so that `confirm` does not know it.
-
-    Notes
-    -----
-    A suspect outlasts the watching of its namespace, the word is read only where the operator watches (`runtime/words.py`).
-    """
-    return (
-        f"{_ENDED}: create a PodEndConfirmation of this uid in namespace {namespace}, which is read if the operator "
-        "watches it (chart value watchNamespaces)"
-    )
-
-
 def name_container() -> str:
     """Say what to do where the spec names a container that the pods do not have."""
     return "correct the name of the container in spec.identity, and roll the StatefulSet"
@@ -148,4 +128,3 @@ def _roll(namespace: str, workload_name: str, kind: WorkloadKind) -> str:
 
 
 _SESSION_OVER: Final = "once the session has expired, for a client that stays Ready and does not ask again (librdkafka):"
-_ENDED: Final = "if its process has surely ended"

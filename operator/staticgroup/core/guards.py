@@ -2,8 +2,8 @@
 
 A candidate is a described member that this StaticGroup issued and that nobody wants any more. It is removed only if
 no guard holds it back. The order is part of the interface: users see one stable reason. The guards from
-`chain_not_proven` to `no_barrier` are the safety argument (design of the evidence chain); the others protect
-from removals that would be safe but unwanted.
+`carriers_left` to `no_barrier` are the safety argument (`core.members`); the others protect from removals that would be safe
+but unwanted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from ..api import remedies
 from ..api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
-from .evidence.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState
+from .evidence.chain import Incarnation, IncarnationState
 from .findings import Finding, Subject
 from .group import GroupType, GroupView, MemberView
 from .ids.naming import ordinal_of_pod
@@ -46,16 +46,11 @@ class Guard(StrEnum):
     EXPECTED = "ExpectedAgain"
     POD_PRESENT = "PodPresent"
     NO_BARRIER = "WatchBehind"
-    CHAIN = "DeathNotProven"
     POD_ENDING = "PodStillRunning"
-    NAMESAKE = "PodHasOtherId"
     UNATTRIBUTED = "Unattributed"
     SUSPECT = "Suspect"
     JOINED_BEFORE_WATCH = "JoinedBeforeWatch"
     RETURNED = "RemovedAndReturned"
-    GAP = "WatchGap"
-    TWO_INCARNATIONS = "MemberSeenUnderTwoPods"
-    ZOMBIE = "ZombieMember"
     HOLD_WINDOW = "HoldWindow"
     BUDGET = "RemovalBudget"
 
@@ -64,7 +59,6 @@ TRANSIENT_GUARDS = frozenset(
     {
         Guard.POD_ENDING,
         Guard.PODS_UNSEEN,
-        Guard.NAMESAKE,
         Guard.NOT_READ_AFRESH,
         Guard.EXPECTED,
         Guard.NO_BARRIER,
@@ -77,18 +71,9 @@ TRANSIENT_GUARDS = frozenset(
 
 _EXPIRES: Final = "the member leaves when its session expires"
 _KINDS: Final = {
-    Guard.ZOMBIE: ExceptionKind.ZOMBIE,
     Guard.CONFLICT: ExceptionKind.CONFLICTING,
     Guard.DUPLICATE: ExceptionKind.CONFLICTING,
 }
-_CHAIN_GUARDS: Final = {
-    ChainClause.GAP: Guard.GAP,
-    ChainClause.LIVE: Guard.POD_ENDING,
-    ChainClause.NAMESAKE: Guard.NAMESAKE,
-}
-_PASSING_CLAUSES: Final = (ChainClause.LIVE, ChainClause.NAMESAKE)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One member that may have to be removed from its departed seat, with the round it was seen in.
@@ -102,7 +87,6 @@ class Candidate:
 
     seat: Seat
     member: MemberView
-    chain: ChainVerdict
     attribution: Attribution | None
     group: GroupView
     spec: StaticGroupSpec
@@ -218,12 +202,10 @@ def expected_again(c: Candidate) -> Hit | None:
 
 
 def pod_present(c: Candidate) -> Hit | None:
-    """Hold while a pod object of such a name exists whose end is not certified and that may hold the id (step 2)."""
-    # A word, or evidence of a node, is about an object that is gone; one that is here again has a kubelet that may run it.
-    certified = {i.uid for i in c.chain.incarnations if i.certificate is not None and not i.certificate.is_of_gone}
-    harmless = certified | {i.uid for i in c.chain.ruled_out}
+    """Hold while a pod object of such a name exists that may hold the id and whose end is not certified (step 2)."""
+    ended = {pod.uid for pod in c.seat.chain if pod.certificate is not None}
     for pod_name, uid in c.seat.fresh.objects if c.seat.fresh is not None else ():
-        if uid not in harmless:
+        if uid not in ended:
             sentence = f"pod {pod_name} (uid {uid}) still exists and has not ended"
             return Hit(Guard.POD_PRESENT, sentence, requeue_after_s=5.0)
     return None
@@ -245,46 +227,39 @@ def no_barrier(c: Candidate) -> Hit | None:
     return None
 
 
-def chain_not_proven(c: Candidate) -> Hit | None:
-    """Hold unless every process that can hold the id is proven dead (step 4)."""
-    if c.chain.is_proven:
-        return None
-    guard = _CHAIN_GUARDS.get(c.chain.clause, Guard.CHAIN)
-    if c.chain.clause not in _PASSING_CLAUSES:
-        return Hit(guard, c.chain.sentence, c.chain.remedy)
-    live = (i for i in c.chain.incarnations if i.state is IncarnationState.LIVE)
-    stays = next((i for i in live if not _is_ending(c, i)), None)
-    if stays is None or c.chain.clause is ChainClause.NAMESAKE:  # such a wait ends with the session, not with the pod
-        return Hit(guard, c.chain.sentence, c.chain.remedy, 5.0)
-    remedy = remedies.end_pod(stays.namespace, stays.pod_name)
-    if stays.namespace != c.snapshot.namespace:  # perhaps another tenant's, who has a right to it
-        remedy = remedies.tell_apart(stays.namespace, is_scoped=c.is_scoped)
-    return Hit(guard, c.chain.sentence, remedy, 5.0, is_lasting=True)
-
-
 def carriers_left(c: Candidate) -> Hit | None:
     """Hold unless the pods that were there when the member joined are known, and each of them has ended (step 4)."""
     if c.attribution is None:
         return Hit(Guard.NO_BARRIER, "the pod watch has not reached the moment at which this member was described first", requeue_after_s=1.0)
     left = c.attribution.carriers
-    pods = {p.uid: p for p in c.snapshot.known}
+    pods = {pod.uid: pod for pod in (*c.snapshot.known, *c.seat.chain)}
     for pod in (pods[uid] for uid in sorted(left) if uid in pods):
-        if pod.state is IncarnationState.LIVE:
-            is_passing = _is_ending(c, pod)
-            remedy = "" if is_passing else remedies.end_pod(pod.namespace, pod.pod_name)
-            return Hit(Guard.POD_ENDING, f"pod {pod.pod_name} was there when it joined, and has not ended", remedy, 5.0, is_lasting=not is_passing)
+        if pod.state is IncarnationState.LIVE and not pod.has_lost:
+            return _still_running(c, pod)
     if UNATTRIBUTED in left:
-        return Hit(Guard.UNATTRIBUTED, "no pod explains this member", f"{_EXPIRES}; a pod that joins after its next restart can be removed")
+        return Hit(Guard.UNATTRIBUTED, "no pod explains this member", f"{_EXPIRES}; one that joins after the next restart of its pod can be removed")
     suspects = {s.uid: s for s in c.history.members.suspects}
-    named = next((suspects[uid] for uid in sorted(left) if uid in suspects), None)
-    if left - {UNSEEN}:
-        name = named.pod_name if named is not None else c.seat.pod_name
-        node = f" on node {named.node_name}" if named is not None and named.node_name else ""
-        return Hit(Guard.SUSPECT, f"pod {name}{node} was there when it joined, and is gone without an end that was seen", _EXPIRES)
+    uid = min(left - {UNSEEN}, default="")
+    if uid:
+        named = suspects.get(uid) or pods.get(uid)
+        name, node_name = (named.pod_name, named.node_name) if named is not None else (c.seat.pod_name, "")
+        where = f" on node {node_name}" if node_name else ""
+        return Hit(Guard.SUSPECT, f"pod {name} (uid {uid}){where} was there when it joined, and its end was not seen", _EXPIRES)
     if UNSEEN in left:
         sentence = "it joined before the pod watch was whole, so a pod that nobody saw may hold it"
-        return Hit(Guard.JOINED_BEFORE_WATCH, sentence, f"{_EXPIRES}; members that join after the next restart of their pod can be removed")
+        return Hit(Guard.JOINED_BEFORE_WATCH, sentence, f"{_EXPIRES}; one that joins after the next restart of its pod can be removed")
     return None
+
+
+def _still_running(c: Candidate, pod: Incarnation) -> Hit:
+    """Say that a pod which may hold the member lives, and what to do where it does not end by itself."""
+    sentence = f"pod {pod.namespace}/{pod.pod_name} was there when it joined, and has not ended: {pod.refusal}"
+    if _is_ending(c, pod):
+        return Hit(Guard.POD_ENDING, sentence, "", 5.0)
+    remedy = remedies.end_pod(pod.namespace, pod.pod_name)
+    if pod.namespace != c.snapshot.namespace:  # perhaps another tenant's, who has a right to it
+        remedy = remedies.tell_apart(pod.namespace, is_scoped=c.is_scoped)
+    return Hit(Guard.POD_ENDING, sentence, remedy, 5.0, is_lasting=True)
 
 
 def returned(c: Candidate) -> Hit | None:
@@ -315,33 +290,6 @@ def _is_ending(c: Candidate, pod: Incarnation) -> bool:
     return workload.listed is None or is_soon
 
 
-def two_incarnations(c: Candidate) -> Hit | None:
-    """Hold when this very member outlived a change of pods: it belongs to somebody else (step 4)."""
-    uids = {uid for member_id, uid, _ in c.seat.memory.sightings if member_id == c.member.member_id}
-    if len(uids) > 1:
-        sentence = (
-            "the same member.id was seen beside two pods, one after the other and each Ready for a minute: it is of neither, or of "
-            "the first one, whose session has not expired yet"
-        )
-        remedy = "if it is there after its session timeout, find who else uses this id (another cluster, a copied id) and stop it"
-        return Hit(Guard.TWO_INCARNATIONS, sentence, remedy)
-    return None
-
-
-def zombie(c: Candidate) -> Hit | None:
-    """Hold when somebody rejoined under an id after its removal although no new pod was seen: never fight."""
-    record = c.seat.memory.removal
-    if record is None or record.member_id == c.member.member_id:
-        return None
-    if any(i.uid not in record.pod_uids for i in c.chain.incarnations):
-        return None
-    return Hit(
-        Guard.ZOMBIE,
-        "a process joined under this id after its removal although no pod of it exists",
-        "find it (another cluster, a copied id, a pod without labels) and stop it",
-    )
-
-
 def hold_window(c: Candidate) -> Hit | None:
     """Hold for removal.holdSeconds after the ordinal left the range, longer when the workload itself goes or is gone."""
     since_s = c.seat.memory.departed_since_s
@@ -365,19 +313,16 @@ GUARDS: tuple[Rule, ...] = (
     duplicate,
     pods_unseen,
     carriers_left,
-    chain_not_proven,
     returned,
     not_read_afresh,
     expected_again,
     pod_present,
     no_barrier,
-    two_incarnations,
-    zombie,
     hold_window,
 )
 """In this order; the first that hits names the reason. The budget is applied to the survivors together."""
 
-_WHATEVER_IS_READ: Final = (duplicate, two_incarnations, zombie)
+_WHATEVER_IS_READ: Final = (duplicate, returned)
 
 
 def is_kept_for_good(candidate: Candidate) -> bool:

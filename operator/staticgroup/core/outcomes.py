@@ -69,7 +69,6 @@ def with_outcomes(
                 coordinator=coordinator,
                 acknowledged_at_s=now_s,
                 attempts=removal.attempt,
-                pod_uids=frozenset(u.uid for u in removal.chain.incarnations),
             )
             seats[key] = replace(seats.get(key, NOTHING_REMEMBERED), removal=record)
     return replace(history, seats=_bounded(seats))

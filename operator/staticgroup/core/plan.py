@@ -16,9 +16,7 @@ from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import CrashRelease, StaticGroupSpec
 from .connect import ConnectLoad, load_of, work_after
-from .evidence.chain import ChainVerdict, Incarnation
-from .evidence.continuity import Checkpoint
-from .evidence.spans import SINCE_EVER_S, SpanReason
+from .evidence.chain import Incarnation
 from .findings import Finding
 from .group import GroupView, KafkaProblem, LeaveCall, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held, is_kept_for_good
@@ -26,6 +24,7 @@ from .ids.naming import Naming, naming_of
 from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .intent import Intent, expected_ids, group_setting, intent_of, next_pods
+from .members.carriers import Attribution
 from .members.holding import Seat as Seated
 from .members.memory import Members, described, settle_s, without_ended
 from .next_pods.group_config import GroupConfigWrite
@@ -36,7 +35,7 @@ from .protocols import leaves_by, protocol_in_force
 from .releases import Release, ReleaseGuard, crashed_seats, crashes_of, may_be_read, plan_releases, with_crashes
 from .roles import CONNECT, protocol_asked_for, role_of
 from .seats import Seat, SeatTable, Standing, departed_seats, holders_of, lay, pods_without_id
-from .snapshot import EPOCH_UNKNOWN, History, Snapshot
+from .snapshot import History, Snapshot
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
@@ -45,18 +44,31 @@ ACTIVE_REQUEUE_S = 5.0
 VERIFY_REQUEUE_S = 1.0
 READS_MAX = 50
 """Most departed seats read afresh in one round; the rest take their turn in the next."""
+EVIDENCE_MAX = 3
 REASON_LENGTH_MAX = 255
 """The Java client cuts LeaveGroup reasons here (KIP-800)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """One member to remove, with the evidence that allows it."""
+    """One member to remove, with the evidence that allows it.
+
+    Parameters
+    ----------
+    ended: the pods that may have held the id and whose end was seen.
+    """
 
     entry: LeaveEntry
     ordinal: int
-    chain: ChainVerdict
+    ended: tuple[Incarnation, ...] = ()
     attempt: int = 1
+
+    @property
+    def evidence(self) -> str:
+        """What the removal rests on, for people: the newest ends first."""
+        newest = sorted(self.ended, key=lambda p: -p.since_s)
+        told = [f"pod {p.pod_name} uid {p.uid} {p.certificate.kind.value}: {p.certificate.statement}" for p in newest if p.certificate]
+        return "; ".join(told[:EVIDENCE_MAX]) or "every pod that was there when it joined has ended, by its certificate or with its node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +132,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     A Plan; never raises for anything the world can show.
     """
     if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided but whether the next pods get ids
-        return Plan(history=_silenced(history, history) if _must_be_silent(spec, snapshot, history) else history)
+        return Plan(history=_silenced(history) if _must_be_silent(spec, snapshot, history) else history)
     protocol = protocol_in_force(protocol_asked_for(spec), snapshot.group)
     timeout, injection = next_pods(spec, snapshot, history)
     timeout, write, record, setting = group_setting(spec, snapshot, history, timeout, now_s)
@@ -133,16 +145,13 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
             history,
             injected=injection.injected,
             templates=injection.templates,
-            continuity=_continuity(spec, snapshot, history, injection, now_s),
             fleet_timeout_ms=timeout.fleet_ms,
             measured=timeout.held,
             group_config=record,
             shared_setting=setting,
-            members=_first_members(spec, history, injection),
+            members=_first_members(history, injection),
         ),
     )
-    if snapshot.continuity is not None and injection.injected is not None:
-        snapshot = replace(snapshot, continuity=base.history.continuity)  # a lost memory counts from this round on
     issued = _with_issued(base.history, snapshot, injection)
     try:
         naming = naming_of(spec, base.history)
@@ -150,7 +159,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     except InvalidInstanceIdError as error:
         return replace(base, identity_error=str(error))
     except AmbiguousIdentityError as error:
-        return replace(base, history=_silenced(history, base.history), identity_error=str(error))
+        return replace(base, history=_silenced(history), identity_error=str(error))
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
         return replace(base, history=_without_departures(issued), too_large=str(error))
     bare = pods_without_id(naming, expected, snapshot.pods)
@@ -197,13 +206,9 @@ def _about_members(
     )
 
 
-def _first_members(spec: StaticGroupSpec, history: History, injection: InjectionPlan) -> Members:
-    """Return what is remembered of members; where a scope is drawn in this round, nobody can have joined before the pod watch was whole."""
-    injected = injection.injected
-    if history.injected is not None or injected is None or spec.identity.scope is not None:
-        return history.members
-    is_new = injected.scope in injected.id_template and injected.watch_epoch != EPOCH_UNKNOWN
-    return replace(history.members, watch=injected.watch_epoch) if is_new else history.members
+def _first_members(history: History, injection: InjectionPlan) -> Members:
+    """Return what is remembered of members; where ids are issued for the first time, nobody can have joined before the pod watch was whole."""
+    return replace(history.members, watch=injection.watch) if injection.watch else history.members
 
 
 def _members(spec: StaticGroupSpec, snapshot: Snapshot, history: History, naming: Naming) -> Members:
@@ -237,17 +242,12 @@ def _must_be_silent(spec: StaticGroupSpec, snapshot: Snapshot, history: History)
     return bool(snapshot.prior_claims) or spec.identity.method is InjectionMethod.NONE
 
 
-def _silenced(before: History, history: History) -> History:
-    """Remember that the next pods get no ids: two members of each would fence each other.
-
-    Parameters
-    ----------
-    before: of before this round, whose ids are in force. history: as of this round.
-    """
+def _silenced(before: History) -> History:
+    """Remember that the next pods get no ids: two members of each would fence each other; `before`: of before this round."""
     if before.injected is None:
         return before
     silent = replace(before.injected, method=InjectedMethod.NONE.value)
-    return replace(before, injected=silent, continuity=history.continuity)
+    return replace(before, injected=silent)
 
 
 def reads_needed(
@@ -257,7 +257,7 @@ def reads_needed(
 
     Parameters
     ----------
-    snapshot: with the chains as they are now, before any consistent read.
+    snapshot: with its sight, before any consistent read of seats.
     intent: of this snapshot, where it is known; None: it is found here.
 
     Returns
@@ -268,16 +268,21 @@ def reads_needed(
     group = snapshot.group
     if intent is None or not isinstance(group, GroupView) or leaves_by(group) is None:
         return ()
-    seats = crashed(spec, snapshot, history, intent)
-    crashes = crashes_of(spec, snapshot, group, seats, intent.naming, history, now_s)
+    crashes = crashes_of(spec, snapshot, group, crashed(spec, snapshot, history, intent), intent.naming, history, now_s)
     urgent = tuple(crash.seat for crash in crashes if may_be_read(crash))[:READS_MAX]
-    found = departed(spec, snapshot, history, now_s, intent)
-    ripe = [seat for seat in found if seat.verdict is not None and seat.verdict.is_proven]
+    members = _members(spec, snapshot, history, intent.naming)
+    history = replace(history, members=members)
+    seats = departed(spec, snapshot, history, now_s, intent)
+    ripe = [s for s in seats if any(_has_ended(members.attribution(s.key, m.member_id)) for m in s.holders)]
     if len(ripe) > READS_MAX:
         candidates = _candidates(spec, snapshot, group, ripe, intent.naming, history, now_s)
         kept = {candidate.seat.key for candidate in candidates if is_kept_for_good(candidate)}
         ripe.sort(key=lambda seat: (seat.key in kept, seat.key))
     return (*urgent, *ripe[: READS_MAX - len(urgent)])
+
+
+def _has_ended(attribution: Attribution | None) -> bool:
+    return attribution is not None and not attribution.carriers
 
 
 def crashed(
@@ -341,13 +346,10 @@ def _candidates(
     spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, history: History, now_s: float
 ) -> Iterable[Candidate]:
     for seat in seats:
-        if seat.verdict is None:
-            continue
         for member in seat.holders:
             yield Candidate(
                 seat=seat,
                 member=member,
-                chain=seat.verdict,
                 attribution=history.members.attribution(seat.key, member.member_id),
                 group=group,
                 spec=spec,
@@ -359,37 +361,14 @@ def _candidates(
             )
 
 
-def _continuity(
-    spec: StaticGroupSpec, snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float
-) -> Checkpoint | None:
-    """Return what is to be remembered of the seats' histories; the last word holds while nothing is known.
-
-    Parameters
-    ----------
-    history: of before this round; without `injected` the ids are acknowledged now, or not at all.
-
-    Notes
-    -----
-    Ids with a scope that was written are older than the StaticGroup, as far as anybody here knows; the word of
-    `identity.exclusive` is about others who issue them, and stands in a repository however often it is applied.
-    """
-    known = snapshot.continuity
-    if injection.injected is None or known is None:
-        return history.continuity
-    if history.injected is None and spec.identity.scope is not None:
-        return known.blinded(SpanReason.SCOPE_WRITTEN, since_s=SINCE_EVER_S, until_s=now_s)
-    if history.injected is None and injection.injected.watch_epoch == EPOCH_UNKNOWN:
-        return known.blinded(SpanReason.MEMORY_LOST, since_s=snapshot.created_at_s, until_s=now_s)
-    return known
-
-
 def _removal(c: Candidate) -> Removal:
     """Write the compare-and-set removal of a candidate that no guard holds."""
     reason = f"staticgroup {c.snapshot.namespace}/{c.snapshot.name}: {_why(c)}"
     record = c.seat.memory.removal
     attempt = record.attempts + 1 if record is not None and record.member_id == c.member.member_id else 1
     entry = LeaveEntry(member_id=c.member.member_id, instance_id=c.seat.key, reason=reason[:REASON_LENGTH_MAX])
-    return Removal(entry=entry, ordinal=c.seat.ordinal, chain=c.chain, attempt=attempt)
+    ended = tuple(pod for pod in c.seat.chain if pod.certificate is not None)
+    return Removal(entry=entry, ordinal=c.seat.ordinal, ended=ended, attempt=attempt)
 
 
 def _why(c: Candidate) -> str:

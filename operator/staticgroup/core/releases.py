@@ -4,10 +4,9 @@ A static member of a KIP-848 or streams group that ends without leaving keeps it
 meanwhile (UNRELEASED_INSTANCE_ID). A temporary leave with both ids of it lets the successor in at once, with the same
 partitions. It may only be sent for a process that is dead:
 
-* The member was described before a run of each container that can hold its id ended, so it belongs to that run or an earlier
-  one, and of one container only the last run can live.
-* It was not described before the first run of the pod that was seen: such a member may be that of somebody who copied the id.
-* Every other pod that can hold the id is proven dead, as in a removal.
+* One live pod alone is left of those that were there when the member joined (`members.carriers`).
+* The member was first described well before the end of a run of each container of that pod that can hold its id. So it belongs to
+  that run or an earlier one, and of one container only the last run can live.
 
 `crashed_seats` finds whom an end may concern; whatever stands against a release is a guard, and each is a mutant. So a crash that
 is not released is told, with why, for as long as its session may last.
@@ -26,8 +25,8 @@ from typing import Final
 from ..api import remedies
 from ..api.resources.staticgroup import CrashRelease, Mode, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
-from .evidence.chain import ChainClause, ChainVerdict, Incarnation, IncarnationState, judge
-from .evidence.run import ContainerRun, RunEnd, every_end, holders
+from .evidence.chain import Incarnation, IncarnationState
+from .evidence.run import ContainerEnd, RunEnd, holders
 from .findings import Finding, Subject
 from .group import GroupView, LeaveCall, MemberView, ReleaseEntry
 from .guards import (
@@ -39,23 +38,18 @@ from .guards import (
     not_read_afresh,
     pods_unseen,
     suspended,
-    two_incarnations,
     unscoped,
 )
 from .ids.naming import Naming
 from .protocols import released_by
 from .roles import Role
-from .seats import Seat, Standing, holders_of, is_continuous, unseen_by
+from .seats import Seat, Standing, holders_of
 from .snapshot import NOTHING_REMEMBERED, CrashRecord, History, SeatMemory, Snapshot
 
 MARGIN_S: Final = 10.0
 """A member was described so long before a run ended, for the clocks of the operator and the node may differ."""
 SESSION_MAX_S: Final = 60.0
 """Longest session that a stock broker allows (group.consumer.max.session.timeout.ms, and of streams groups the same)."""
-AT_ONCE_S: Final = 0.05
-"""The next round describes the group after what this one has heard meanwhile."""
-CLOCK_SET_BACK_S: Final = 5.0
-"""Nobody knows when the operator's clock reaches again what it once told."""
 
 
 class ReleaseGuard(StrEnum):
@@ -64,11 +58,9 @@ class ReleaseGuard(StrEnum):
     PROCESS_MAY_LIVE = "ProcessMayLive"
     END_DOUBTED = "EndDoubted"
     OTHER_PROCESS = "OtherProcessPossible"
-    OLDER_THAN_POD = "MemberOlderThanPod"
     RELEASED_BEFORE = "ReleasedBefore"
     POD_REPLACED = "PodReplaced"
     NOT_WANTED = "NotWanted"
-    DESCRIBED_EARLIER = "DescribedEarlier"
     REPORT_ONLY = "LockedOut"
 
 
@@ -78,15 +70,14 @@ class Crash(Candidate):
 
     Parameters
     ----------
-    chain: whether every process that can hold the id is proven dead but for those of `pod`.
-    pod: the one live pod of the seat. runs: of each of its containers that can hold the id.
+    pod: the one live pod of the seat. runs: each of its containers that can hold the id, with its newest end.
     member_since_s: when the member was described first, operator's clock, seconds since the Unix epoch.
     by: the call that lets a member of such a group leave for a while.
     """
 
     by: LeaveCall
     pod: Incarnation
-    runs: tuple[ContainerRun, ...]
+    runs: tuple[ContainerEnd, ...]
     member_since_s: float
 
     @property
@@ -123,69 +114,53 @@ class Release:
     ordinal: int
     pod: Incarnation
     ends: tuple[RunEnd, ...]
-    chain: ChainVerdict
     evidence: str
 
 
 def crashed_seats(
     role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History
 ) -> tuple[Seat, ...]:
-    """Return the wanted seats whose holder may be of a run that is over, each with the verdict over its other pods.
+    """Return the wanted seats whose holder may be of a run that is over.
 
     Parameters
     ----------
     expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds.
     """
     live = (pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE)
-    pods = {pod.pod_name: pod for pod in live if any(run.end is not None for run in pod.runs_seen)}
+    pods = {pod.pod_name: pod for pod in live if any(each.end is not None for each in pod.ends)}
     if not pods or released_by(group) is None or not role.may_be_in(group):
         return ()
     held = holders_of(role, group)
     found = []
     for key, ordinal in expected.items():
         pod = pods.get(f"{naming.schemes[0].workload_name}-{ordinal}")
-        members, memory = held.get(key), history.seats.get(key, NOTHING_REMEMBERED)
-        if pod is not None and members and key in pod.instance_ids and _may_be_over(holders(pod.runs_seen, key), members[0], memory):
+        members = held.get(key)
+        if pod is not None and members and key in pod.instance_ids and _may_be_over(holders(pod.ends, key), members[0], key, history):
             found.append(_seat(naming, key, pod, tuple(members), snapshot, history))
     return tuple(found)
 
 
-def _may_be_over(runs: tuple[ContainerRun, ...], member: MemberView, memory: SeatMemory) -> bool:
+def _may_be_over(runs: tuple[ContainerEnd, ...], member: MemberView, key: str, history: History) -> bool:
     """True when a member is in the group and was described before a run of some container ended that can hold its id."""
     if member.member_epoch is None or member.is_away:
         return False
-    since_s = dict(memory.described).get(member.member_id)
+    since_s = history.members.first_seen_s(key, member.member_id)
     return since_s is not None and any(run.end is not None and since_s < run.end.finished_at_s for run in runs)
 
 
-def _is_over(runs: tuple[ContainerRun, ...], since_s: float) -> bool:
+def _is_over(runs: tuple[ContainerEnd, ...], since_s: float) -> bool:
     """True when a member was described well before a run of each container ended that can hold its id."""
-    ends = every_end(runs)
-    return bool(ends) and since_s + MARGIN_S <= min(end.finished_at_s for end in ends)
+    return bool(runs) and all(run.end is not None and since_s + MARGIN_S < run.end.finished_at_s for run in runs)
 
 
 def _seat(
-    naming: Naming, key: str, pod: Incarnation, holders: tuple[MemberView, ...], snapshot: Snapshot, history: History
+    naming: Naming, key: str, pod: Incarnation, members: tuple[MemberView, ...], snapshot: Snapshot, history: History
 ) -> Seat:
-    evidence, ordinals = snapshot.evidence.get(key), naming.ordinals_of(key)
-    chain = evidence.chain if evidence is not None else ()
-    doubted = [o for o in ordinals if not is_continuous(snapshot, history, o)]
-    verdict = judge(
-        key,
-        # Of the processes of its own pod the runs tell. One that is not in the chain leaves nothing proven.
-        [replace(i, state=IncarnationState.DEAD) if i.uid == pod.uid else i for i in chain] if _is_in(pod, chain) else (),
-        continuous=not doubted,
-        gap=unseen_by(snapshot, doubted[0]) if doubted else None,
-        namespace=snapshot.namespace,
-    )
     return Seat(
-        key=key, ordinal=ordinals[0], pod_name=pod.pod_name, pod_names=naming.pod_names_of(key), standing=Standing.LOCKED_OUT,
-        holders=holders, memory=history.seats.get(key, NOTHING_REMEMBERED), evidence=evidence, verdict=verdict,
+        key=key, ordinal=naming.ordinals_of(key)[0], pod_name=pod.pod_name, pod_names=naming.pod_names_of(key),
+        standing=Standing.LOCKED_OUT, holders=members, memory=history.seats.get(key, NOTHING_REMEMBERED),
+        evidence=snapshot.evidence.get(key),
     )
-
-
-def _is_in(pod: Incarnation, chain: Iterable[Incarnation]) -> bool:
-    return any(i.uid == pod.uid for i in chain)
 
 
 def process_may_live(c: Crash) -> Hit | None:
@@ -205,25 +180,11 @@ def end_doubted(c: Crash) -> Hit | None:
 
 
 def other_process(c: Crash) -> Hit | None:
-    """Hold unless every process that can hold the id, but for those of the pod, is proven dead."""
-    if c.chain.clause is ChainClause.PROVEN:
+    """Hold unless the pod is the only one left of those that were there when the member joined, with no run of it lost."""
+    if c.attribution is not None and c.attribution.carriers == {c.pod.uid} and not c.pod.has_lost:
         return None
-    return Hit(ReleaseGuard.OTHER_PROCESS, c.chain.sentence)
-
-
-def older_than_pod(c: Crash) -> Hit | None:
-    """Hold when the member was described before the first run that was seen of any container that can hold its id.
-
-    Notes
-    -----
-    Of runs before that one nothing is known, so they are nobody's.
-    """
-    began_s = [run.first_began_at_s for run in c.runs if run.first_began_at_s is not None]
-    if began_s and c.member_since_s >= min(began_s):
-        return None
-    sentence = "the member was in the group before the first run of this pod that was seen, so it may be somebody else's"
-    remedy = "it leaves when its session expires; if it stays, find who else uses this id (another cluster, a copied id) and stop it"
-    return Hit(ReleaseGuard.OLDER_THAN_POD, sentence, remedy)
+    what = "a run of its pod is lost" if c.pod.has_lost else "another pod may hold this member"
+    return Hit(ReleaseGuard.OTHER_PROCESS, f"{what}, and its process may live")
 
 
 def released_before(c: Crash) -> Hit | None:
@@ -250,16 +211,6 @@ def not_wanted(c: Crash) -> Hit | None:
     return None
 
 
-def described_earlier(c: Crash) -> Hit | None:
-    """Hold when the group was described before the end was heard of; the next round describes it again."""
-    if any(end.received_at_s > c.snapshot.described_at_s for end in c.ends):
-        sentence = "the group was described before the end of its run was heard of"
-        # Where the clock was set back since, the next round is no later than the end either.
-        is_in_order = all(end.received_at_s <= c.now_s for end in c.ends)
-        return Hit(ReleaseGuard.DESCRIBED_EARLIER, sentence, requeue_after_s=AT_ONCE_S if is_in_order else CLOCK_SET_BACK_S)
-    return None
-
-
 def report_only(c: Crash) -> Hit | None:
     """Hold when the user only wants to be told, or the operator may only observe."""
     if c.spec.crash_release is CrashRelease.RELEASE and c.spec.mode is Mode.MANAGE:
@@ -277,8 +228,6 @@ _WHATEVER_IS_READ: Final[tuple[Rule, ...]] = (
     process_may_live,
     end_doubted,
     other_process,
-    older_than_pod,
-    two_incarnations,
     released_before,
     report_only,
 )
@@ -288,7 +237,6 @@ RELEASE_GUARDS: Final[tuple[Rule, ...]] = (
     pod_replaced,
     not_wanted,
     no_barrier,
-    described_earlier,
 )
 """In this order; the first that hits names the reason."""
 _PASSING: Final = frozenset(
@@ -298,7 +246,6 @@ _PASSING: Final = frozenset(
         "WatchBehind",
         ReleaseGuard.POD_REPLACED,
         ReleaseGuard.NOT_WANTED,
-        ReleaseGuard.DESCRIBED_EARLIER,
     }
 )
 """Guards that pass by themselves within a round or two; nobody is told."""
@@ -334,14 +281,14 @@ def crashes_of(
     found, by, session_s = [], released_by(group), _session_s(snapshot, group)
     for seat in seats:
         pod, member = pods[seat.pod_name], seat.holders[0]
-        if seat.verdict is None or by is None:
+        since_s = history.members.first_seen_s(seat.key, member.member_id)
+        if since_s is None or by is None:
             continue
         crash = Crash(
-            seat=seat, member=member, chain=seat.verdict, group=group, spec=spec, snapshot=snapshot,
+            seat=seat, member=member, group=group, spec=spec, snapshot=snapshot,
             attribution=history.members.attribution(seat.key, member.member_id), history=history,
             is_scoped=naming.is_scoped(seat.key), issues_scoped=naming.issues_scoped,
-            now_s=now_s, by=by, pod=pod, runs=holders(pod.runs_seen, seat.key),
-            member_since_s=dict(seat.memory.described)[member.member_id],
+            now_s=now_s, by=by, pod=pod, runs=holders(pod.ends, seat.key), member_since_s=since_s,
         )  # fmt: skip
         if crash.is_over or now_s <= max(end.finished_at_s for end in crash.ends) + session_s + MARGIN_S:
             found.append(crash)
@@ -372,15 +319,9 @@ def _first_hit(crash: Crash, guards: tuple[Rule, ...]) -> Hit | None:
 
 def _release(c: Crash) -> Release:
     entry = ReleaseEntry(member_id=c.member.member_id, instance_id=c.seat.key)
-    others = [i for i in c.chain.incarnations if i.uid != c.pod.uid and i.certificate is not None]
-    parts = [
-        f"pod {c.pod.pod_name} uid {c.pod.uid}: {', '.join(end.container_id for end in c.ends)} ended at {c.ended_at}, "
-        f"and the member was described before",
-        *(f"pod {i.pod_name} uid {i.uid} {i.certificate.kind.value}" for i in others if i.certificate is not None),
-    ]
-    return Release(
-        entry=entry, by=c.by, ordinal=c.seat.ordinal, pod=c.pod, ends=c.ends, chain=c.chain, evidence="; ".join(parts)
-    )
+    ids = ", ".join(end.container_id for end in c.ends)
+    evidence = f"pod {c.pod.pod_name} uid {c.pod.uid}: {ids} ended at {c.ended_at}, and the member was described before"
+    return Release(entry=entry, by=c.by, ordinal=c.seat.ordinal, pod=c.pod, ends=c.ends, evidence=evidence)
 
 
 def _finding(c: Crash, hit: Hit) -> Finding:

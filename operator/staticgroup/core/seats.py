@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .evidence.chain import ChainVerdict, Gap, Incarnation, IncarnationState, gap_of, judge
+from .evidence.chain import Incarnation, IncarnationState
 from .group import GroupType, GroupView, MemberView
 from .ids.naming import Naming
-from .protocols import released_by
 from .roles import CONSUMER, Role
 from .snapshot import (
     NOTHING_REMEMBERED,
@@ -73,8 +72,6 @@ class Seat:
     pod_names: of a departed or crashed seat, all the pods that may hold the id by one template or another; `pod_name` is the first.
     holders: described members that hold it; the broker allows one, more is a reading on which nothing is decided.
     memory: as of this reading.
-    verdict: of a departed seat, whether every process that can hold it is proven dead; of a crashed one, whether every other
-        than that of its pod is; None for others.
     """
 
     key: str
@@ -84,7 +81,6 @@ class Seat:
     holders: tuple[MemberView, ...] = ()
     memory: SeatMemory = NOTHING_REMEMBERED
     evidence: Evidence | None = None
-    verdict: ChainVerdict | None = None
     pod_names: tuple[str, ...] = ()
 
     @property
@@ -99,7 +95,7 @@ class Seat:
 
     @property
     def chain(self) -> tuple[Incarnation, ...]:
-        """Every incarnation that may hold the id, as taken this round."""
+        """Every known pod that may hold the id, as taken this round."""
         return self.evidence.chain if self.evidence is not None else ()
 
 
@@ -209,26 +205,11 @@ def pods_without_id(
     return tuple(p for p in lacking if not wanted[p.pod_name] <= naming.expand(p).instance_ids)
 
 
-def is_continuous(snapshot: Snapshot, history: History, ordinal: int | None) -> bool:
-    """Tell whether no pod of an ordinal's name can have come and gone unseen since its ids could first be issued."""
-    known = snapshot.continuity
-    if history.injected is None or ordinal is None or known is None or known.epoch != snapshot.watch_epoch:
-        return False
-    return known.is_unbroken(ordinal)
-
-
-def unseen_by(snapshot: Snapshot, ordinal: int) -> Gap:
-    """Say when pods of an ordinal's name can have come and gone unseen, the last time, and what to do."""
-    spans = snapshot.continuity.spans_of(ordinal) if snapshot.continuity is not None else ()
-    return gap_of(spans, snapshot.editable)
-
-
 class _Reading:
     """One reading of the group, asked seat by seat."""
 
     def __init__(self, group: GroupView, snapshot: Snapshot, history: History, now_s: float) -> None:
         self.group, self.snapshot, self.history, self.now_s = group, snapshot, history, now_s
-        self._can_release = released_by(group) is not None
         self._member_ids = {m.member_id for m in group.members}
         live = [pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE]
         self._by_name = {pod.pod_name: pod for pod in live}
@@ -249,7 +230,6 @@ class _Reading:
         memory = SeatMemory(
             sightings=sightings,
             absent_since_s=absent_since_s,
-            described=self._described(before, holders, pod_name),
             release=self._settled(before.release, holders),
             crash=next((before.crash for m in holders if before.crash and before.crash.member_id == m.member_id), None),
             replaced=self._replaced(key, pod_name, before, holders),
@@ -296,11 +276,9 @@ class _Reading:
 
         Parameters
         ----------
-        ordinals, pod_names: every one whose pod may hold the id; a doubt of one is a doubt of the seat.
+        ordinals, pod_names: every one whose pod may hold the id.
         """
         before = self.history.seats.get(key, NOTHING_REMEMBERED)
-        doubted = [o for o in ordinals if not is_continuous(self.snapshot, self.history, o)]
-        evidence = self.snapshot.evidence.get(key)
         return Seat(
             key=key,
             ordinal=ordinals[0],
@@ -308,18 +286,11 @@ class _Reading:
             pod_names=pod_names,
             standing=Standing.DEPARTED,
             holders=tuple(_sorted(holders)),
-            evidence=evidence,
+            evidence=self.snapshot.evidence.get(key),
             memory=SeatMemory(
                 departed_since_s=self.now_s if before.departed_since_s is None else before.departed_since_s,
                 sightings=self._sightings(key, before, holders),
                 removal=self._verified(before.removal),
-            ),
-            verdict=judge(
-                key,
-                evidence.chain if evidence is not None else (),
-                continuous=not doubted,
-                gap=unseen_by(self.snapshot, doubted[0]) if doubted else None,
-                namespace=self.snapshot.namespace,
             ),
         )
 
@@ -327,15 +298,6 @@ class _Reading:
         """Return a seat that was removed and is not wanted again."""
         memory = SeatMemory(removal=self._verified(record))
         return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=Standing.VACATED, memory=memory)
-
-    def _described(
-        self, before: SeatMemory, holders: Iterable[MemberView], pod_name: str
-    ) -> tuple[tuple[str, float], ...]:
-        """Note since when each holder is described, where that matters: after all ends that are heard of, whatever the clock tells."""
-        known, pod = dict(before.described), self._by_name.get(pod_name)
-        heard_s = (run.end.received_at_s for run in (pod.runs_seen if pod is not None else ()) if run.end is not None)
-        since_s = max((self.now_s, *heard_s))
-        return tuple((m.member_id, known.get(m.member_id, since_s)) for m in holders if self._can_release)
 
     def _settled(self, record: ReleaseRecord | None, holders: Iterable[MemberView]) -> ReleaseRecord | None:
         """Advance the verification of a release by one reading: the member has left, or another one holds the seat."""

@@ -8,14 +8,12 @@ then the watch barrier); `plan` reads nothing else. A Snapshot can be written to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..api.ordinals import Ordinals
 from .absences.causes import Cause
 from .absences.reservoir import Reservoir
 from .evidence.chain import Incarnation
-from .evidence.continuity import Checkpoint
-from .evidence.spans import EditablePod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision
 from .members.memory import SETTLE_MIN_S, Members, Sight
@@ -25,9 +23,6 @@ from .next_pods.measured import Held
 from .next_pods.shared_setting import SharedSetting
 from .workload import WorkloadView
 
-EPOCH_UNKNOWN = "unknown"
-"""In place of a watch epoch: ids were issued and nobody remembers since when. No watch ever has this epoch."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshRead:
@@ -36,7 +31,7 @@ class FreshRead:
     Parameters
     ----------
     is_expected: the workload, read consistently, wants this ordinal.
-    objects: name and uid of each pod object that has one of the seat's pod names; () when reads by name found none.
+    objects: name and uid of each pod object that has one of the seat's pod names and may hold its id; () when reads by name found none.
     resource_version: of that consistent read, the newest of several.
     barrier_passed: the pod watch was brought up to `resource_version` afterwards, in every namespace that it follows.
     unfollowed: a namespace that it is to follow and does not, and that may have pods; "" when there is none.
@@ -55,7 +50,7 @@ class Evidence:
 
     Parameters
     ----------
-    chain: every incarnation that ever carried its id or has its pod name.
+    chain: every known pod that may hold its id.
     fresh: the consistent reads; a seat without them is not acted upon.
     """
 
@@ -80,11 +75,9 @@ class Snapshot:
     group: the group as described; a KafkaProblem when it could not be read completely.
     evidence: by the key of each departed seat, and of each whose pod has had a crash.
     described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch; 0.0 when it does not matter.
-    watch_epoch: continuity epoch of the pod watch; "" while the watch is not anchored.
-    continuity: for which seats no pod can have come and gone unseen, as of now; None while that is not known.
+    watch: name of the pod watch; "" while it is not whole.
     told_elsewhere: ids of members that a pod carries as they are, which is no seat of the workload.
     copies: pods that live, are no seat of the workload, and carry an id that it calls for and that nobody else can issue.
-    editable: pods that live, of the workload or with an id of it, whose ids can be edited.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
     same_scope: other StaticGroups (namespace/name) of what may be the same Kafka group whose ids have the same scope.
@@ -114,11 +107,9 @@ class Snapshot:
     others: tuple[Incarnation, ...] = ()
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     described_at_s: float = 0.0
-    watch_epoch: str = ""
-    continuity: Checkpoint | None = None
+    watch: str = ""
     told_elsewhere: frozenset[str] = frozenset()
     copies: tuple[Incarnation, ...] = ()
-    editable: tuple[EditablePod, ...] = ()
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
     same_scope: tuple[str, ...] = ()
@@ -137,13 +128,11 @@ class Snapshot:
 class Injected:
     """What the operator allows the injection to write into the next pods (status.injected).
 
-    Nothing is injected while it is absent, so no id exists before the pod watch was anchored: `watch_epoch` is
-    the continuity epoch from which on every pod that can carry an id of this StaticGroup has been seen.
+    Nothing is injected while it is absent, so no id exists before the pod watch was whole.
     `suffix_follows_preset`: see `api.injection`.
     """
 
     scope: str
-    watch_epoch: str
     method: str
     id_template: str
     session_timeout_ms: int | None
@@ -160,7 +149,6 @@ class RemovalRecord:
         before it is durable).
     absent_since_s: since when the pair is absent under `coordinator`; None while it is still described.
     settled_at_s: when the absence was verified; None while it is not.
-    pod_uids: incarnations in the chain when it was removed; a holder without a new one is a zombie.
     """
 
     instance_id: str
@@ -170,7 +158,6 @@ class RemovalRecord:
     attempts: int = 1
     absent_since_s: float | None = None
     settled_at_s: float | None = None
-    pod_uids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,8 +204,6 @@ class SeatMemory:
         restart, which only puts off what is said of it.
     sightings: (member_id, uid of the newest incarnation, since_s) in order of first sight; lost at a restart.
     removal: its acknowledged removal; durable; None when there is none.
-    described: (member_id, when this process had it described first) of its present holders, in a group whose members can be
-        released; lost at a restart, and then nothing is concluded of members that are older.
     release: of the last member that was released from it; lost at a restart.
     crash: of its present holder; lost at a restart.
     replaced: (member_id of its present holder, since_s), where it took the place of another one although the pod was Ready all
@@ -229,7 +214,6 @@ class SeatMemory:
     absent_since_s: float | None = None
     sightings: tuple[tuple[str, str, float], ...] = ()
     removal: RemovalRecord | None = None
-    described: tuple[tuple[str, float], ...] = ()
     release: ReleaseRecord | None = None
     crash: CrashRecord | None = None
     replaced: tuple[str, float] | None = None
@@ -245,7 +229,6 @@ class History:
     Parameters
     ----------
     injected, issued_ordinals, templates: durable, in the StaticGroup's status.
-    continuity: the same as of the last round; durable; None before the first id was issued, or when it was lost.
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
     absences: what is kept of measured absences, by cause; durable.
     measured: the session timeout that they put in use; durable; None while the structural estimate holds.
@@ -261,7 +244,6 @@ class History:
     injected: Injected | None = None
     issued_ordinals: Ordinals = field(default_factory=Ordinals)
     templates: tuple[str, ...] = ()
-    continuity: Checkpoint | None = None
     fleet_timeout_ms: int | None = None
     absences: Mapping[Cause, Reservoir] = field(default_factory=dict)
     measured: Held | None = None
@@ -271,10 +253,6 @@ class History:
     members: Members = field(default_factory=Members)
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
     connect_work: int | None = None
-
-    def without_ages(self) -> History:
-        """Return it without since when members are described, as after a restart: of them nothing is concluded by the clock."""
-        return replace(self, seats={key: replace(memory, described=()) for key, memory in self.seats.items()})
 
     @property
     def removals(self) -> tuple[RemovalRecord, ...]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from .pods.continuity import Continuity
+from .pods.position import WatchPosition
 from .problem import KubeProblem, KubeProblemKind
 from .transport import LEASES, Json, Transport
 
@@ -35,15 +35,8 @@ _OTHER_VERSION: Final = (KubeProblemKind.CONFLICT, KubeProblemKind.NOT_FOUND)
 """What a write answers when the Lease is no longer as it was."""
 RELEASE_PAUSES_S: Final = (0.0, 0.1, 0.4, 0.8)
 """Waits before each try to give the Lease up; another replica looks each second, and waits no longer than its duration anyway."""
-CONTINUITY_ANNOTATION: Final = "staticgroup.io/watch-position"
-RESTORED_ANNOTATION: Final = "staticgroup.io/restored"
-"""A person's word that etcd was restored (`staticgroup restored` writes it): a new value ends every history."""
-RESTORED_BY_ANNOTATION: Final = "staticgroup.io/restored-by"
-"""Whose word that was and why, for people; no operator reads it."""
-CONTINUITY_ANNOTATION_BEFORE: Final = "staticgroup.io/watch-continuity"
-"""Where earlier operators keep theirs, whose histories prove less (they could begin again after a gap, and saw no pod without
-the index label). So neither goes on from the other's: after an upgrade, and after a rollback, ids issued before are held.
-It is taken away at each renewal; an earlier operator carries ours on, because it gives all metadata back."""
+POSITION_ANNOTATION: Final = "staticgroup.io/watch-position"
+"""What a later process goes on from; a Lease without it, as one that was deleted, begins new watches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +88,7 @@ class ActiveLease:
     Parameters
     ----------
     identity: unique name of this replica.
-    continuity: what to store with each renewal; None keeps what is stored.
-    on_restored: told of the word about a restored etcd, "" for none, at each reading of the Lease.
+    position: what to store with each renewal; None keeps what is stored.
     on_went_back: told, in words, when the Lease is read in a version older than one that was seen.
     clock_s: monotonic seconds; now_s: seconds since the Unix epoch, only for the times shown to people.
     sleep: waits between attempts and between readings that failed, seconds.
@@ -104,17 +96,14 @@ class ActiveLease:
 
     def __init__(
         self, transport: Transport, settings: LeaseSettings, *, identity: str,
-        continuity: Callable[[], Continuity | None], clock_s: Callable[[], float], now_s: Callable[[], float],
-        sleep: Callable[[float], Any] = asyncio.sleep, on_restored: Callable[[str], None] = lambda mark: None,
-        on_went_back: Callable[[str], None] = lambda reason: None,
+        position: Callable[[], WatchPosition | None], clock_s: Callable[[], float], now_s: Callable[[], float],
+        sleep: Callable[[float], Any] = asyncio.sleep, on_went_back: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self._transport = transport
         self._settings = settings
-        self._on_restored = on_restored
         self._on_went_back = on_went_back
-        self.restored = ""
         self._identity = identity
-        self._continuity = continuity
+        self._position = position
         self._clock_s = clock_s
         self._now_s = now_s
         self._sleep = sleep
@@ -125,8 +114,6 @@ class ActiveLease:
         self._written: Json | None = None
         self._transitions_seen = -1
         self._version_seen = ""
-        self.told: Continuity | None = None
-        """What the Lease said last of this timeline, also when it says nothing any more."""
 
     def holds(self) -> bool:
         """True while this replica may act; ends by itself when renewals stay without success."""
@@ -139,21 +126,20 @@ class ActiveLease:
         """What tells this replica's holding from others, with a lower number than any later one; None: it has none."""
         return self._holding
 
-    async def read_continuity(self) -> Continuity | None:
+    async def read_position(self) -> WatchPosition | None:
         """Read what the last holder stored, asking again until the API server answers.
 
         Returns
         -------
-        None when the Lease does not exist, holds nothing that can be read, or was stored before somebody said that etcd
-        was restored: that means a new epoch. A refusal or no answer says neither, and a new epoch would hold every
-        removal back. `restored` then is the word that was read.
+        None when the Lease does not exist, or holds nothing that can be read: that means new watches. A refusal or no answer says
+        neither, and new watches would hold removals back.
         """
         while isinstance(raw := await self._read(), KubeProblem):
             _log.warning("waiting for the Lease to be readable", extra={"problem": raw.message})
             await self._sleep(self._settings.retry_period_s)
         self._take_reading(raw)
-        self.restored = _restored_in(raw)
-        return self.told if _continuity_in(raw) is not None else None
+        text = _annotations(raw).get(POSITION_ANNOTATION)
+        return WatchPosition.from_json(text) if isinstance(text, str) else None
 
     async def run(self, *, on_acquired: Callable[[], None], on_lost: Callable[[], None]) -> None:
         """Try to hold the Lease until cancelled, then release it.
@@ -241,7 +227,6 @@ class ActiveLease:
         return None if isinstance(raw, KubeProblem) and raw.kind is KubeProblemKind.NOT_FOUND else raw
 
     def _observe(self, raw: Json) -> None:
-        self._on_restored(_restored_in(raw))
         self._transitions_seen = max(self._transitions_seen, _transitions_in(raw))
         resource_version = raw["metadata"]["resourceVersion"]
         self._take_reading(raw)
@@ -249,15 +234,13 @@ class ActiveLease:
             self._observed = _Observed(raw=raw, resource_version=resource_version, seen_s=self._clock_s())
 
     def _take_reading(self, raw: Json | None) -> None:
-        """Compare a reading with those before, also the one that the pod watch goes on from, and keep what it says."""
+        """Compare a reading with those before, also the one that the pod watch goes on from."""
         version = raw["metadata"]["resourceVersion"] if raw is not None else ""
         if is_older(version, self._version_seen):
             self._on_went_back(
                 f"the Lease was read at resourceVersion {version} after {self._version_seen} (etcd restored?)"
             )
         self._version_seen = version or self._version_seen
-        if (stored := _continuity_in(raw)) is not None:
-            self.told = stored if _restored_in(raw) in ("", stored.restored) else None
 
     async def confirm(self) -> bool:
         """Ask the API server whether this replica's holding is still the present one; it is lost when it is not.
@@ -320,10 +303,9 @@ class ActiveLease:
         metadata = {k: v for k, v in ((raw or {}).get("metadata") or {}).items() if k != "managedFields"}
         metadata |= {"name": self._settings.name, "namespace": self._settings.namespace}
         annotations = dict(metadata.get("annotations") or {})
-        annotations.pop(CONTINUITY_ANNOTATION_BEFORE, None)
-        continuity = self._continuity()
-        if continuity is not None:
-            annotations[CONTINUITY_ANNOTATION] = continuity.to_json()
+        position = self._position()
+        if position is not None:
+            annotations[POSITION_ANNOTATION] = position.to_json()
         body: Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
         body["metadata"] = metadata | {"annotations": annotations}
         return body
@@ -374,15 +356,6 @@ def is_older(read: str, seen: str) -> bool:
 
 def _annotations(raw: Json | None) -> Json:
     return ((raw or {}).get("metadata") or {}).get("annotations") or {}
-
-
-def _continuity_in(raw: Json | None) -> Continuity | None:
-    text = _annotations(raw).get(CONTINUITY_ANNOTATION)
-    return Continuity.from_json(text) if isinstance(text, str) else None
-
-
-def _restored_in(raw: Json | None) -> str:
-    return str(_annotations(raw).get(RESTORED_ANNOTATION) or "")
 
 
 def _transitions_in(raw: Json) -> int:

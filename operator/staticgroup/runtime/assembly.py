@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..api import names
 from ..api.journal import watch_scope_of
 from ..api.resources.status import Writer
 from ..core.members.node_gone import NodeLifecycle
@@ -16,12 +15,9 @@ from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kafka.login.lent import Lent
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
-from ..kube.nodes.ledger import NodeLedger
-from ..kube.nodes.looks import NodeLooks
-from ..kube.nodes.records import NodeRecords
 from ..kube.nodes.store import NodeStore
-from ..kube.pods.continuity import Continuity
 from ..kube.pods.hooks import PodStoreSettings
+from ..kube.pods.position import WatchPosition
 from ..kube.pods.store import PodStore
 from ..kube.transport import Transport
 from .connections import Connections
@@ -30,18 +26,14 @@ from .injection import Injection
 from .journal import Journal, Sink
 from .journal.sinks import sinks_of
 from .listener import Listener
-from .memory.histories import Histories
 from .memory.memories import Memories
-from .memory.put_back import LookBack
 from .metrics import Metrics
 from .narrator import Narrator
-from .nodes.evidence import NodeEvidence
-from .process.settings import Settings, node_rules
-from .process.streams import Streams, ours
+from .process.settings import Settings
+from .process.streams import Streams
 from .recommendations import recommendations_of
 from .reconciler import Reconciler
 from .stores import Stores
-from .words import Words
 from .work_queue import WorkQueue
 
 CONNECTION_CONCURRENCY = 16
@@ -69,15 +61,13 @@ class Assembly(ABC):
     Attributes
     ----------
     is_active: True while rounds may begin here.
-    has_taken_over: True from then on until the Lease is lost, also when rounds have ended: the Lease tells how far this replica has looked.
     """
 
     def __init__(
         self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
         kafka: KafkaGateway | None = None, journal_sinks: Sequence[Sink] | None = None,
     ) -> None:
-        self.is_active = self.has_taken_over = False
-        self._resumed_timeline = ""
+        self.is_active = False
         self.settings = settings
         self.sources = sources = sources or Sources()
         self.metrics = Metrics()
@@ -87,25 +77,19 @@ class Assembly(ABC):
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
-        self.node_ledger = self._node_ledger(transport)
         self.nodes = NodeStore(
-            transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s, ledger=self.node_ledger
+            transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s, now_s=sources.now_s
         )
         self.connections = self._connections()
         self.journal = self._journal(journal_sinks)
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
-        self.words = self._words()
         self.outage = transport.outage
         self.outage.on_end = self._outage_ended
         self.injection = self._injection()
         self.streams = Streams.of(transport, self.listener, self.stores, settings, rng=sources.rng, clock_s=sources.monotonic_s)
-        self.look_back = LookBack(
-            transport, ours(names.STATIC_GROUP_PLURAL), self.streams.groups, self.stores, clock_s=sources.monotonic_s
-        )
         self.lease = self._active_lease(transport)
-        self.reconciler = self._reconciler()
-        self.node_evidence = self._node_evidence(transport)
+        self.reconciler = self._reconciler(lambda: transport.clock_ahead_s)
         self.connection_reporter = self._connection_reporter()
         self.queue, self.connection_queue = self._queues()
 
@@ -130,14 +114,6 @@ class Assembly(ABC):
             now_s=self.sources.now_s,
         )
 
-    def _words(self) -> Words:
-        return Words(
-            kube=self.kube,
-            pods=self.pods,
-            scopes=self.settings.watch_namespaces or ("",),
-            on_gap_words=self.listener.look_at_all_groups,
-        )
-
     def _injection(self) -> Injection:
         return Injection(
             self.kube,
@@ -152,11 +128,10 @@ class Assembly(ABC):
             transport,
             self._lease_settings(),
             identity=self.settings.identity,
-            continuity=self._storable_continuity,
+            position=self._lease_position,
             clock_s=self.sources.monotonic_s,
             now_s=self.sources.now_s,
-            on_restored=self.pods.restored,
-            on_went_back=self.pods.went_back,
+            on_went_back=self.pods.begin_anew,
         )
 
     def _journal(self, sinks: Sequence[Sink] | None) -> Journal | None:
@@ -218,7 +193,7 @@ class Assembly(ABC):
             is_election_enabled=self.settings.leader_election,
         )
 
-    def _reconciler(self) -> Reconciler:
+    def _reconciler(self, clock_ahead_s: Callable[[], float]) -> Reconciler:
         return Reconciler(
             kube=self.kube,
             kafka=self.kafka,
@@ -236,16 +211,6 @@ class Assembly(ABC):
                 still_holds=self.lease.confirm,
                 monotonic_s=self.sources.monotonic_s,
             ),
-            histories=Histories(
-                kube=self.kube,
-                pods=self.pods,
-                policy_served=lambda: self.injection.policy_served,
-                webhook_served=lambda: self.injection.webhook_served,
-                words=lambda: self.words.gap_words,
-                now_s=self.sources.now_s,
-                monotonic_s=self.sources.monotonic_s,
-                swept=lambda key: self.node_evidence.swept(key),  # noqa: PLW0108 - it is made later
-            ),
             narrator=Narrator(kube=self.kube, metrics=self.metrics),
             metrics=self.metrics,
             may_write=self._may_write,
@@ -260,32 +225,7 @@ class Assembly(ABC):
             recommendations=self.recommendations,
             node_lifecycle=NodeLifecycle(self.settings.node_lifecycle),
             settle_least_s=self.settings.settle_s,
-        )
-
-    def _node_ledger(self, transport: Transport) -> NodeLedger:
-        """Make what remembers nodes, dated by the API server's clock; what it asks of others it asks later."""
-        return NodeLedger(
-            now_s=lambda: self.sources.now_s() + transport.clock_ahead_s,
-            cluster_uid=lambda: self.reconciler.cluster_uid,
-            timeline=lambda: self.pods.timeline or self._resumed_timeline,
-            trusts_deletion=node_rules(self.settings).trusts_deletion,
-            clock_apart_s=lambda: transport.clock_ahead_s,
-        )
-
-    def _node_evidence(self, transport: Transport) -> NodeEvidence:
-        settings, clock_s = self.settings, self.sources.monotonic_s
-        return NodeEvidence(
-            pods=self.pods,
-            stores=self.stores,
-            memories=self.reconciler.memories,
-            ledger=self.node_ledger,
-            records=NodeRecords(transport, self.node_ledger, namespace=settings.namespace, prefix=settings.lease_name),
-            looks=NodeLooks(transport, scopes=settings.watch_namespaces or ("",), clock_s=clock_s),
-            rules=node_rules(settings),
-            is_needed=self.listener.is_needed,
-            look_again=self.listener.look_at,
-            now_s=self.sources.now_s,
-            monotonic_s=clock_s,
+            clock_ahead_s=clock_ahead_s,
         )
 
     # what the parts ask the operator ------------------------------------------------------------------------------
@@ -299,7 +239,7 @@ class Assembly(ABC):
         """Return as whom a status is written; None without leader election, or while the Lease is not held."""
 
     @abstractmethod
-    def _storable_continuity(self) -> Continuity | None:
+    def _lease_position(self) -> WatchPosition | None:
         """Return what the Lease may say of the watch; None keeps what it says."""
 
     @abstractmethod

@@ -7,13 +7,10 @@ hears all of it too, so that its stores are warm, and only looks at nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ..core.evidence.chain import Incarnation
 from ..core.evidence.pod import PodVersion
 from ..kube.nodes.store import NodeStore
-from ..kube.pods.continuity import Workload
 from ..kube.pods.hooks import PodStoreHooks
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem
@@ -22,7 +19,6 @@ from .connections import Connections
 from .connections.reporter import ConnectionReporter
 from .journal import Journal
 from .metrics import Metrics
-from .nodes.evidence import NodeEvidence
 from .reconciler import Reconciler
 from .stores import Stores, uid_of
 from .work_queue import Key, WorkQueue
@@ -36,11 +32,9 @@ class Parts(Protocol):
     Attributes
     ----------
     is_active: True while rounds may begin here.
-    has_taken_over: True from then on until the Lease is lost, also when rounds have ended.
     """
 
     is_active: bool
-    has_taken_over: bool
     metrics: Metrics
     stores: Stores
     nodes: NodeStore
@@ -48,7 +42,6 @@ class Parts(Protocol):
     connections: Connections
     journal: Journal | None
     reconciler: Reconciler
-    node_evidence: NodeEvidence
     connection_reporter: ConnectionReporter
     queue: WorkQueue
     connection_queue: WorkQueue
@@ -66,7 +59,6 @@ class Listener:
         return PodStoreHooks(
             node_of=self._parts.nodes.node_of,
             is_managed=self._is_managed,
-            counted_on=self._counted_on,
             on_change=self._pod_changed,
             on_end=self._pod_ended,
             on_gap=self._gap_opened,
@@ -86,11 +78,8 @@ class Listener:
         else:
             if self._stores.group_uids.get(key, uid) != uid:
                 self._forget_group(key)  # the end of its predecessor went unseen
-            memories, (_, digest) = self._parts.reconciler.memories, self._stores.histories.get(key, (0, ""))
             is_due = self._stores.put_group(key, raw)
-            if self._parts.has_taken_over:
-                memories.hear(key, digest)
-            if not is_due and not memories.is_overwritten(key) and not memories.is_disowned(key):
+            if not is_due and not self._parts.reconciler.memories.is_overwritten(key):
                 return
             self.look_at(key, at_once=True)
         self.look_at_all((neighbours | self._neighbours(key)) - {key})
@@ -177,17 +166,10 @@ class Listener:
     def node_changed(self, node_name: str) -> None:
         """Take the news that facts of a node are others now."""
         self._parts.pods.node_changed(node_name)
-        self._parts.node_evidence.hurry(node_name)
+        self.look_at_all(self._parts.reconciler.memories.with_suspects_on(node_name))
 
     def _is_managed(self, namespace: str, pod_name: str) -> bool:
         return bool(self._stores.groups_of_workload(namespace, _workload_of(pod_name)))
-
-    def is_needed(self, suspect: Incarnation) -> bool:
-        """True for a suspect that some StaticGroup has to remember, by its name or by an id that it carried."""
-        return self._is_managed(suspect.namespace, suspect.pod_name) or bool(self._counted_on(suspect))
-
-    def _counted_on(self, pod: Incarnation) -> Mapping[Workload, bool]:
-        return self._parts.reconciler.ledgers.counting_on(pod)
 
     def _gap_opened(self, reason: str) -> None:
         self._parts.metrics.watch_gaps.inc()
@@ -195,8 +177,8 @@ class Listener:
     def _uncertified(self, reason: str) -> None:
         self._parts.metrics.certificate_refusals.labels(reason).inc()
 
-    def _anchored(self, epoch: str) -> None:
-        log.info("pod watch anchored", extra={"epoch": epoch, "pods": len(self._parts.pods)})
+    def _anchored(self, watch: str) -> None:
+        log.info("pod watch anchored", extra={"watch": watch, "pods": len(self._parts.pods)})
         self.look_at_all_groups()
 
     def look_at(self, key: Key, *, at_once: bool = False) -> None:

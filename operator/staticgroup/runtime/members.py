@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from ..core.evidence.chain import Incarnation, IncarnationState
 from ..core.group import GroupView, KafkaProblem, MemberView
@@ -19,6 +20,9 @@ from ..core.seats import holders_of
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
 
+CLOCKS_APART_S: Final = 10.0
+"""The clocks of the operator and of the API server differ by less."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SightGatherer:
@@ -28,7 +32,7 @@ class SightGatherer:
     ----------
     lifecycle: what the deletion of a Node says of its machine.
     may_be_of: whether a pod of another namespace may be a member of the StaticGroup's Kafka group.
-    now_s: operator's clock, seconds since the Unix epoch.
+    now_s: operator's clock, seconds since the Unix epoch. clock_ahead_s: how far the API server's clock is ahead of it.
     """
 
     pods: PodStore
@@ -36,11 +40,17 @@ class SightGatherer:
     lifecycle: NodeLifecycle
     may_be_of: Callable[[Incarnation], bool]
     now_s: Callable[[], float]
+    clock_ahead_s: Callable[[], float]
 
     async def gather(
-        self, namespace: str, naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members, described_at_s: float
+        self, namespace: str, naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members, described_at_s: float,
+        *, ids_since_s: float = 0.0,
     ) -> Sight:
         """Return what is known after one describe, once the pod watch has passed a consistent read behind it.
+
+        Parameters
+        ----------
+        ids_since_s: since when an id of the StaticGroup can be known to anybody, seconds since the Unix epoch; 0.0: for ever.
 
         Notes
         -----
@@ -49,10 +59,11 @@ class SightGatherer:
         new = _new_members(naming, role, group, members)
         has_passed = bool(new) and await self.pods.reach_present(namespace)
         # No await from here on: all of it is one moment of the watch.
-        watch, watch_since_s = self.pods.watch
-        doubtful = tuple(self._suspects_of(namespace, naming, members))
+        watch, watch_since_s = self.pods.watch(namespace)
+        doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
         sight = Sight(
-            watch=watch, watch_since_s=watch_since_s, described_at_s=described_at_s, ends=self.pods.ends,
+            watch=watch, watch_since_s=watch_since_s, described_at_s=described_at_s,
+            dated_at_s=described_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
             ended=frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
             live=frozenset(self._live(members)), has_passed=has_passed,
         )
@@ -70,11 +81,7 @@ class SightGatherer:
             uid = pod_of(member, live, own, described_at_s=described_at_s)
             if uid is not None:
                 addressed[instance_id] = uid
-        return Sight(
-            watch=watch, watch_since_s=watch_since_s, described_at_s=described_at_s, ends=sight.ends, ended=sight.ended,
-            back=sight.back, suspects=doubtful, live=sight.live, has_passed=True,
-            carrying=carrying, addressed=addressed, last_end=last_end,
-        )
+        return replace(sight, carrying=carrying, addressed=addressed, last_end=last_end)
 
     def _pods_of(self, seat: Seat) -> Iterator[Incarnation]:
         """Yield every known pod that may hold an id."""
@@ -82,17 +89,20 @@ class SightGatherer:
         far = (i for i in self.pods.carriers(seat.carried_as) if i.namespace != seat.namespace and self.may_be_of(i))
         return (pod for pod in (*near, *far) if seat.may_be_held_by(pod))
 
-    def _suspects_of(self, namespace: str, naming: Naming, members: Members) -> Iterator[Suspect]:
+    def _suspects_of(self, namespace: str, naming: Naming, members: Members, ids_since_s: float) -> Iterator[Suspect]:
         """Yield the suspects of the pod store that may hold an id of ours, and the carriers of a member that nothing is known of."""
         for pod in self.pods.doubtful():
             own = naming.own_ids(pod)
             is_seat = pod.namespace == namespace and bool(naming.schemes) and ordinal_of_pod(naming.schemes[0].workload_name, pod.pod_name) is not None
+            is_older = not own and max(pod.created_at_s, pod.since_s + CLOCKS_APART_S) < ids_since_s and not pod.object_present
+            if is_older:  # a container reads its environment from the object, which was gone before the ids were made
+                continue
             if is_seat or (own and (pod.namespace == namespace or self.may_be_of(pod))):
                 yield _suspect(pod, own)
         lost: dict[str, set[str]] = {}
         for instance_id, attribution in members.attributions.items():
             for uid in attribution.carriers - {UNSEEN, UNATTRIBUTED}:
-                if self.pods.watch[0] and self.pods.get(uid) is None:
+                if self.pods.watch(namespace)[0] and self.pods.get(uid) is None:
                     lost.setdefault(uid, set()).add(instance_id)
         known = {s.uid for s in members.suspects}
         for uid, ids in lost.items():
@@ -144,7 +154,7 @@ def _suspect(pod: Incarnation, instance_ids: frozenset[str]) -> Suspect:
         pod_name=pod.pod_name,
         instance_ids=instance_ids,
         since_s=pod.since_s,
-        node_name=pod.node_name if pod.node_uid else "",  # of a Node that was never seen, absence says nothing
+        node_name=pod.node_name if pod.is_node_known else "",  # of a Node that was never seen, absence says nothing
         placed_at_s=pod.placed_at_s,
         provider=pod.provider,
         has_lost_run=pod.has_lost,

@@ -92,7 +92,7 @@ class Metrics:
         )
         self.certificate_to_leave_seconds = histogram(
             "staticgroup_certificate_to_leave_seconds",
-            "From the last death certificate of a chain to the acknowledged leave.",
+            "From the last certificate of a pod of the seat to the acknowledged leave.",
             buckets=(0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60),
         )
         self.released = counter(
@@ -113,8 +113,8 @@ class Metrics:
         )
         self.members = of_groups("staticgroup_members", "Members by class.", ("class",))
         self.held = of_groups("staticgroup_removals_held", "Departed members that a guard holds back.", ("guard",))
-        self.blind = of_groups(
-            "staticgroup_blind_seats", "Seats whose removal would wait, because a pod may have come and gone unseen."
+        self.suspects = of_groups(
+            "staticgroup_suspects", "Pods whose processes may live unseen, which hold the removal of members that joined beside them."
         )
         self.ready = of_groups("staticgroup_ready", "1 when the Ready condition is True.")
         self.condition = of_groups(
@@ -173,4 +173,4 @@ class Metrics:
             counter.clear()
 
     def _gauges_of_groups(self) -> tuple[GroupGauge, ...]:
-        return (self.members, self.held, self.blind, self.ready, self.condition)
+        return (self.members, self.held, self.suspects, self.ready, self.condition)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..api import names
@@ -16,14 +15,11 @@ from ..api.reasons import ConditionStatus, Reason
 from ..api.resources.conditions import Condition
 from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus
-from ..core.evidence.chain import Incarnation
-from ..core.evidence.continuity import Checkpoint, closed_by_words
-from ..core.evidence.spans import BlindSpan, GapWord
 from ..core.group import KafkaProblem, LeaveOutcome, ReleaseOutcome
 from ..core.next_pods.group_config import GroupConfigWrite
 from ..core.next_pods.shared_setting import SharedSetting
 from ..core.outcomes import Executed
-from ..core.plan import Plan, Removal
+from ..core.plan import Plan
 from ..core.releases import Release
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
@@ -35,23 +31,16 @@ log = logging.getLogger(__name__)
 audit = logging.getLogger("staticgroup.audit")
 
 MESSAGE_MAX = 1000
-CLOSED_SPANS_MAX = 100
-"""Of one StaticGroup, that evidence of removals may name; the newest."""
 
 
 @dataclass(slots=True)
 class _Told:
-    """What was told of one StaticGroup, and the closed spans that are still to be told."""
+    """What was told of one StaticGroup."""
 
     held: frozenset[tuple[str, str]] = frozenset()
-    confirmed: frozenset[str] = frozenset()
     ready: tuple[str, str] | None = None
     refused: str = ""
     config_refused: str = ""
-    closed: list[tuple[BlindSpan, GapWord]] = field(default_factory=list)
-    untold: list[tuple[BlindSpan, GapWord]] = field(default_factory=list)
-    swept: list[BlindSpan] = field(default_factory=list)
-    untold_swept: list[BlindSpan] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -69,7 +58,7 @@ class Narrator:
         """Count and audit the coordinator's answer to each removal, with the evidence that allowed it."""
         key = (group.metadata.namespace, group.metadata.name)
         for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
-            died_at_s = max((i.since_s for i in removal.chain.incarnations), default=now_s)
+            ended_at_s = max((pod.since_s for pod in removal.ended), default=now_s)
             self.metrics.leave_outcomes.labels(outcome.value).inc()
             _audit(
                 group,
@@ -79,12 +68,12 @@ class Narrator:
                 member_id=removal.entry.member_id,
                 ordinal=removal.ordinal,
                 attempt=removal.attempt,
-                evidence=self._evidence(group, removal),
-                seconds_after_certificate=round(now_s - died_at_s, 3),
+                evidence=removal.evidence,
+                seconds_after_certificate=round(now_s - ended_at_s, 3),
             )
             if outcome is LeaveOutcome.REMOVED:
                 self.metrics.removed.labels(*key).inc()
-                self.metrics.certificate_to_leave_seconds.observe(max(0.0, now_s - died_at_s))
+                self.metrics.certificate_to_leave_seconds.observe(max(0.0, now_s - ended_at_s))
 
     async def removals(self, group: StaticGroup, executed: Executed) -> None:
         """Tell users of each removal that was acknowledged or refused."""
@@ -94,7 +83,7 @@ class Narrator:
                     group,
                     "Normal",
                     "MemberRemoved",
-                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {self._evidence(group, removal)}",
+                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {removal.evidence}",
                 )
             elif outcome is LeaveOutcome.NOT_AUTHORIZED:
                 await self._post(
@@ -172,89 +161,6 @@ class Narrator:
                     f"{instance_id} stays in group {group.spec.group_id} ({guard}): {message}",
                 )
 
-    async def confirmations(
-        self, group: StaticGroup, known: Iterable[Incarnation], before: StaticGroupStatus | None
-    ) -> None:
-        """Audit and tell each suspicion that a person's word, or what became of a node, has closed, once.
-
-        Parameters
-        ----------
-        known: every incarnation of the workload. before: the status of before this round, which tells what an earlier
-            process has told.
-        """
-        closed = {i.uid: i for i in known if i.certificate is not None and i.certificate.is_of_gone}
-        ledger = before.ledger.incarnations if before is not None and before.ledger is not None else ()
-        told = self._of(group)
-        before_told, told.confirmed = told.confirmed, frozenset(closed)
-        for uid in sorted(closed.keys() - before_told - {e.uid for e in ledger if e.confirmed_by is not None or e.node_certificate is not None}):
-            incarnation = closed[uid]
-            certificate = incarnation.certificate
-            assert certificate is not None
-            pod, node = incarnation.pod_name, incarnation.node_name
-            if certificate.is_word:
-                said_by = certificate.said_by
-                _audit(group, "suspect confirmed", pod=pod, uid=uid, node=node, confirmed_by=said_by, evidence=certificate.statement)
-            else:
-                kind = certificate.kind.value
-                _audit(group, "suspect closed by its node", pod=pod, uid=uid, node=node, certificate=kind, evidence=certificate.statement)
-            await self._post(
-                group,
-                "Normal",
-                "SuspectConfirmed" if certificate.is_word else "SuspectClosedByNode",
-                f"pod {pod} uid {uid} on node {node or 'unknown'} counts as ended ({certificate.kind.value}): {certificate.statement}",
-            )
-
-    def spans_closed(
-        self, group: StaticGroup, before: Checkpoint | None, after: Checkpoint | None, words: Iterable[GapWord]
-    ) -> None:
-        """Audit each blind span that a person's word has closed, before a removal can rest on that; `gaps` tells users.
-
-        Parameters
-        ----------
-        before, after: what was remembered of the seats' histories before this round, and is now.
-        """
-        told = self._of(group)
-        for span, word in closed_by_words(before, after, words):
-            told.closed = [*told.closed, (span, word)][-CLOSED_SPANS_MAX:]
-            told.untold.append((span, word))
-            _audit(
-                group,
-                "gap confirmed",
-                ordinals=span.ordinals.text,
-                span=span.words,
-                confirmed_by=word.said_by,
-                evidence=word.statement,
-            )
-
-    def spans_swept(self, group: StaticGroup, spans: Iterable[BlindSpan]) -> None:
-        """Audit each blind span that a sweep of the nodes has closed, before a removal can rest on that; `gaps` tells users."""
-        told = self._of(group)
-        for span in spans:
-            told.swept = [*told.swept, span][-CLOSED_SPANS_MAX:]
-            told.untold_swept.append(span)
-            _audit(group, "gap swept", ordinals=span.ordinals.text, span=span.words)
-
-    async def gaps(self, group: StaticGroup) -> None:
-        """Tell users of each blind span that a word or a sweep has closed, once."""
-        told = self._of(group)
-        swept, told.untold_swept = told.untold_swept, []
-        for span in swept:
-            await self._post(
-                group,
-                "Normal",
-                "GapSwept",
-                f"no pod of ordinals {span.ordinals.words} that nobody saw from {span.words} runs on any node that can have run one",
-            )
-        untold, told.untold = told.untold, []
-        for span, word in untold:
-            await self._post(
-                group,
-                "Normal",
-                "GapConfirmed",
-                f"what ran unseen of ordinals {span.ordinals.words} from {span.words} has ended, "
-                f"confirmed by {word.said_by}: {word.statement}",
-            )
-
     async def conditions(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
         """Tell Ready when its status or reason changed, once; a state that is not known yet is no news.
 
@@ -294,13 +200,13 @@ class Narrator:
         ready = _ready(status)
         self.metrics.ready.show(key, {(): 1 if ready is not None and ready.status.value == "True" else 0})
         self.metrics.held.show(key, {(guard,): count for guard, count in Counter(h.reason for h in decided.held).items()})
-        self.metrics.blind.show(key, {(): _blind_seats(decided)})
+        self.metrics.suspects.show(key, {(): len(decided.history.members.suspects)})
         self._condition_gauges(key, status)
 
     def suspended(self, group: StaticGroup, status: StaticGroupStatus) -> None:
         """Take the gauges of a suspended StaticGroup away, whose figures nobody reads any more, but for its conditions."""
         key = (group.metadata.namespace, group.metadata.name)
-        for gauge in (self.metrics.members, self.metrics.held, self.metrics.blind):
+        for gauge in (self.metrics.members, self.metrics.held, self.metrics.suspects):
             gauge.show(key, {})
         self.metrics.ready.show(key, {(): 0})
         self._condition_gauges(key, status)
@@ -311,21 +217,6 @@ class Narrator:
     def forget(self, key: Key) -> None:
         """Drop what was told about a StaticGroup that is gone."""
         self._told.pop(key, None)
-
-    def _evidence(self, group: StaticGroup, removal: Removal) -> str:
-        """Write the chain's certificates, and the words about gaps that this process has heard, as one line."""
-        parts = [
-            f"pod {i.pod_name} uid {i.uid} {i.certificate.kind.value} ({i.certificate.statement})"
-            for i in removal.chain.incarnations
-            if i.certificate is not None
-        ]
-        parts += [
-            f"unseen {span.words}, confirmed by {word.said_by}: {word.statement}"
-            for span, word in self._of(group).closed
-            if removal.ordinal in span.ordinals
-        ]
-        parts += [f"unseen {s.words}, every node swept" for s in self._of(group).swept if removal.ordinal in s.ordinals]
-        return "; ".join(parts)
 
     async def _post(self, group: StaticGroup, event_type: str, reason: str, message: str) -> None:
         reference = Involved(
@@ -343,16 +234,6 @@ class Narrator:
                 "Event not posted",
                 extra={"staticgroup": group.metadata.name, "reason": reason, "problem": problem.message},
             )
-
-
-def _blind_seats(decided: Plan) -> int:
-    """Count the seats of which a pod may have come and gone unseen; none are told before ids were issued."""
-    checkpoint, table = decided.history.continuity, decided.table
-    if checkpoint is None or table is None or not checkpoint.blind:
-        return 0
-    return sum(
-        not checkpoint.is_unbroken(seat.ordinal) for seat in (*table.wanted, *table.departed) if seat.ordinal >= 0
-    )
 
 
 def _ready(status: StaticGroupStatus) -> Condition | None:

@@ -1,6 +1,7 @@
 """Take the picture of one round, in the order that makes a removal safe and no other.
 
-(1) describe the group, (2) read workload and pods consistently, (3) bring the pod watch up to that read, (4) take the chains.
+(1) describe the group; where it shows a member for the first time, bring the pod watch up to a read behind it and attribute it,
+(2) read workload and pods consistently, (3) bring the pod watch up to that read, (4) see who of the carriers is left.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import dataclass, replace
 from ..api.identifiers import Ordinal
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
 from ..api.workloads import STATEFUL_SET
-from ..core.evidence.chain import Incarnation, IncarnationState, predates
-from ..core.evidence.continuity import settled_workload
+from ..core.evidence.chain import Incarnation, IncarnationState
 from ..core.group import BrokerBounds, GroupView, KafkaProblem
-from ..core.ids.naming import Naming, issued_since_s, ordinal_of_pod
+from ..core.ids.naming import Naming, ordinal_of_pod
 from ..core.intent import Intent, intent_of
+from ..core.members.holding import Seat as HeldSeat
 from ..core.members.memory import Sight
 from ..core.members.node_gone import NodeLifecycle
 from ..core.next_pods.advice import Advice
@@ -33,8 +34,6 @@ from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.connections import Connections
 from .members import SightGatherer
-from .memory.histories import Histories, Settled
-from .memory.ledgers import Ledgers
 from .memory.memory import Memory
 from .memory.rest import Picture
 from .recommendations import Recommendations
@@ -71,8 +70,6 @@ class Observer:
     pods: PodStore
     stores: Stores
     connections: Connections
-    histories: Histories
-    ledgers: Ledgers
     cluster_uid: str
     policy_served: Callable[[], bool]
     webhook_served: Callable[[], bool]
@@ -83,6 +80,7 @@ class Observer:
     nodes: NodeStore
     lifecycle: NodeLifecycle
     settle_least_s: float
+    clock_ahead_s: Callable[[], float]
 
     async def describe(self, group: StaticGroup, spec: StaticGroupSpec) -> Described:
         """Describe the Kafka group, which comes before all else."""
@@ -101,45 +99,45 @@ class Observer:
 
         Notes
         -----
-        Of the workload, its pods, their watch, what people say and how ids are injected, somebody tells (`Memory.told`). Nobody tells of
+        Of the workload, its pods, their watch and how ids are injected, somebody tells (`Memory.told`). Nobody tells of
         pods of other names and of StaticGroups of the same Kafka group; of those that have any, whole pictures are compared.
         """
         key = (group.metadata.namespace, group.metadata.name)
         is_as_told = last.told == memory.told and last.history is memory.history and last.spec == spec
         if not is_as_told or last.has_company or last.members != hash(described.group):
             return False
-        is_alone = not Rivals(self.stores).any_of(key) and not self.ledgers.strangers(group, spec, memory)
+        is_alone = not Rivals(self.stores).any_of(key)
         advice = self._advice(spec.connection_ref.key(key[0]), spec)
         return is_alone and last.quiet.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
 
     async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described) -> Snapshot:
         """Take one frozen picture after the description, in the order that the safety argument needs."""
-        first = await self._first_look(group, spec, memory, described)  # step 1
-        seen, intent = self._with_chains(group, spec, memory, first, {})
+        first = await self._first_look(spec, memory, described, group)  # step 1
+        seen, intent = self._with_chains(spec, memory, first, {})
+        seen = replace(seen, sight=await self._sight(group, spec, memory, described, intent))
         if memory.history.injected is None and spec.identity.scope is not None:
-            seen = replace(seen, others=self.ledgers.carriers_of(spec.identity.scope))
-        elif memory.history.templates:
-            seen = replace(seen, others=self.ledgers.others(group, spec, memory))
+            scope = spec.identity.scope
+            seen = replace(seen, others=self._others(lambda i: scope in i))
+        elif memory.history.templates and intent is not None:
+            seen = replace(seen, others=self._others(intent.naming.is_own))
         needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
         if needed:
             workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
-            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
+            seen, _ = self._with_chains(spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
             seen = self._with_rivals(seen)  # they may have said something meanwhile
-        sight = await self._sight(group, spec, memory, described, intent)
-        updated = self.histories.updated(
-            first.continuity, group, spec, memory.history, memory.settled, memory.premise, editable=first.editable
-        )
         return replace(
             seen,
-            watch_epoch=self.pods.epoch or "",
-            continuity=updated,
+            watch=self.pods.watch(seen.namespace)[0],
             told_elsewhere=self._told_elsewhere(spec, seen),
             copies=self._copies(spec, seen, intent),
-            sight=sight,
-            settle_least_s=self.settle_least_s,
         )
 
-    async def _first_look(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described) -> Snapshot:
+    def _others(self, is_asked: Callable[[str], bool]) -> tuple[Incarnation, ...]:
+        """Return every pod, of whatever name and namespace, that lives or may and has carried an id that is asked for."""
+        carried = {i for _, i in self.pods.ids() if is_asked(i)}
+        return tuple(i for i in self.pods.carriers(carried) if i.state is not IncarnationState.DEAD)
+
+    async def _first_look(self, spec: StaticGroupSpec, memory: Memory, described: Described, group: StaticGroup) -> Snapshot:
         """Take what the stores and the watch tell; no pods yet."""
         namespace = group.metadata.namespace
         connection_key, settings = spec.connection_ref.key(namespace), described.settings
@@ -147,17 +145,6 @@ class Observer:
         bounds = memory.bounds if isinstance(described.group, KafkaProblem) else await self._bounds(settings, spec, memory)
         found = await self._workload(namespace, spec.workload_ref)
         workload = None if isinstance(found, KubeProblem) else found
-        elsewhere = self.ledgers.is_carried_elsewhere(group, spec, memory)
-        memory.history = self.histories.looked(
-            group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=elsewhere
-        )
-        editable = self.histories.editable(namespace, spec.workload_ref.name, self.ledgers.living_elsewhere(memory))
-        is_doubted = (namespace, group.metadata.name) in self.stores.doubted
-        continuity = await self.histories.checkpoint(
-            group, spec, memory.history, memory.settled, memory.premise, editable=editable, is_doubted=is_doubted
-        )
-        if is_doubted and memory.history.continuity is None:  # remembered also while no ids are issued
-            memory.history = replace(memory.history, continuity=continuity)
         created_at = group.metadata.creation_timestamp
         seen = Snapshot(
             namespace=namespace,
@@ -172,9 +159,8 @@ class Observer:
             group=described.group,
             described_at_s=described.at_s,
             bounds=bounds,
-            watch_epoch=self.pods.epoch or "",
-            continuity=continuity,
-            editable=editable,
+            watch=self.pods.watch(namespace)[0],
+            settle_least_s=self.settle_least_s,
             cluster_uid=self.cluster_uid,
             advice=self._advice(connection_key, spec),
         )
@@ -197,7 +183,6 @@ class Observer:
 
     def _with_chains(
         self,
-        group: StaticGroup,
         spec: StaticGroupSpec,
         memory: Memory,
         snapshot: Snapshot,
@@ -212,7 +197,7 @@ class Observer:
             return snapshot, None
         seats = departed(spec, snapshot, memory.history, self.now_s(), intent)
         evidence = {
-            seat.key: Evidence(chain=self._chain(naming, group, seat), fresh=fresh.get(seat.key))
+            seat.key: Evidence(chain=self._chain(naming, snapshot.namespace, seat), fresh=fresh.get(seat.key))
             for seat in (*seats, *crashed(spec, snapshot, memory.history, intent))
         }
         return replace(snapshot, evidence=evidence), intent
@@ -228,15 +213,26 @@ class Observer:
     ) -> Sight | None:
         """Gather what is known of the pods that may hold members; None before ids are issued."""
         naming = intent.naming if intent is not None else memory.naming_of(spec)
-        if naming is None:
-            return None
+        return None if naming is None else await self.sight(group, spec, memory, described, naming)
+
+    async def sight(
+        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, naming: Naming
+    ) -> Sight:
+        """Gather what is known, after a description, of the pods that may hold members."""
         gatherer = SightGatherer(
-            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, now_s=self.now_s,
-            may_be_of=lambda pod: self.ledgers.may_be_of(group, pod),
+            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, now_s=self.now_s, clock_ahead_s=self.clock_ahead_s,
+            may_be_of=lambda pod: naming.is_told_by_scope or Rivals(self.stores).may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group),
         )
         return await gatherer.gather(
-            group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members, described.at_s
+            group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members, described.at_s,
+            ids_since_s=self._ids_since_s(group, spec, naming),
         )
+
+    @staticmethod
+    def _ids_since_s(group: StaticGroup, spec: StaticGroupSpec, naming: Naming) -> float:
+        """Return since when an id can be known to anybody, seconds since the Unix epoch; 0.0: who knows."""
+        created = group.metadata.creation_timestamp
+        return created.timestamp() if created is not None and naming.is_told_by_scope and spec.identity.scope is None else 0.0
 
     def _told_elsewhere(self, spec: StaticGroupSpec, seen: Snapshot) -> frozenset[str]:
         """Return the ids of members that a pod of the namespace carries as they are, which is no seat of the workload."""
@@ -266,7 +262,7 @@ class Observer:
     ) -> tuple[WorkloadView | None, dict[str, FreshRead]]:
         """Read intent and pods consistently (step 2), then bring the pod watch up to that read (step 3)."""
         namespace = group.metadata.namespace
-        position, epoch = self.pods.position(namespace), self.pods.epoch
+        position = self.pods.position(namespace)
         workload = await self.kube.read_workload(namespace, spec.workload_ref)
         if isinstance(workload, KubeProblem):
             return seen.workload, {}
@@ -275,9 +271,6 @@ class Observer:
         versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
         unfollowed = await self.pods.unfollowed() if passed else ""
-        settled = settled_workload(workload)
-        if passed and settled is not None and epoch == self.pods.epoch:
-            memory.settled = Settled(epoch=epoch, workload=settled)
         intent = intent_of(spec, replace(seen, workload=workload), memory.history)
         fresh: dict[str, FreshRead] = {}
         for seat in seats:
@@ -286,7 +279,7 @@ class Observer:
                 continue
             fresh[seat.key] = FreshRead(
                 is_expected=intent is None or not is_departed(intent.naming, intent.expected, seat.key),
-                objects=tuple((n, read.version.uid) for n, read in found if read.version is not None),
+                objects=tuple((n, r.version.uid) for n, r in found if r.version is not None and self._may_hold(intent, namespace, seat, r.version.uid)),
                 resource_version=max(read.resource_version for _, read in found),
                 barrier_passed=passed,
                 unfollowed=unfollowed,
@@ -328,19 +321,17 @@ class Observer:
         memory.bounds, memory.bounds_read_at_s = bounds, now_s
         return bounds
 
-    def _chain(self, naming: Naming, group: StaticGroup, seat: Seat) -> tuple[Incarnation, ...]:
-        """Return every incarnation that may hold a seat: those of its pod name, and those that carried its id anywhere."""
-        namespace = group.metadata.namespace
-        carried = sorted(naming.carried_as(seat.key))
-        chain = self.pods.chain(namespace, pod_names=seat.pod_names, instance_ids=carried)
-        elsewhere = (
-            i
-            for i in self.pods.carriers(carried)
-            if i.namespace != namespace and self.ledgers.may_be_of(group, i)
-        )
-        since_s = issued_since_s(naming, group, cluster_uid=self.cluster_uid)
-        found = (*(naming.expand(i) for i in chain), *elsewhere)
-        return tuple(i for i in found if not predates(i, seat.key, issued_since_s=since_s))
+    def _chain(self, naming: Naming, namespace: str, seat: Seat) -> tuple[Incarnation, ...]:
+        """Return every known pod that may hold a seat: those of its pod name, and those that carried its id anywhere."""
+        place = HeldSeat(seat.key, naming, namespace)
+        near = self.pods.chain(namespace, pod_names=place.pod_names, instance_ids=place.carried_as)
+        far = (i for i in self.pods.carriers(place.carried_as) if i.namespace != namespace)
+        return tuple(naming.expand(i) for i in (*near, *far) if place.may_be_held_by(i))
+
+    def _may_hold(self, intent: Intent | None, namespace: str, seat: Seat, uid: str) -> bool:
+        """True unless the pod watch has shown of an object that it cannot hold a seat."""
+        pod = self.pods.get(uid)
+        return intent is None or pod is None or HeldSeat(seat.key, intent.naming, namespace).may_be_held_by(pod)
 
 
 def _present(workload_name: str, naming: Naming | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:

@@ -10,22 +10,20 @@ did not come counts as unknown.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
-from ..core.evidence.chain import Incarnation
-from ..core.evidence.continuity import closed_by_sweeps
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.members.memory import SETTLE_MIN_S
+from ..core.members.memory import SETTLE_MIN_S, without_ended
 from ..core.members.node_gone import NodeLifecycle
 from ..core.outcomes import Executed
 from ..core.plan import Plan, plan
 from ..core.snapshot import Snapshot
-from ..core.status.checkpoints import sealed, wire_continuity
-from ..core.status.memory import history_from, wire_ledger
+from ..core.status.members import wire_seats, wire_suspects
+from ..core.status.memory import history_from
 from ..core.status.projection import project
 from ..core.status.statements import suspended_conditions
 from ..kafka.gateway import KafkaGateway
@@ -35,14 +33,12 @@ from ..kube.pods.store import PodStore
 from .connections import Connections
 from .executor import Executor
 from .journal import Journal, RoundReport
-from .memory.histories import Histories
-from .memory.ledgers import Ledgers, remembered
 from .memory.memories import Memories
 from .memory.memory import Memory
 from .memory.rest import Picture, Seen, seen
 from .metrics import Metrics
 from .narrator import Narrator
-from .observer import Observer
+from .observer import Described, Observer
 from .recommendations import Recommendations
 from .returns.returns import Returns
 from .stores import Stores
@@ -61,6 +57,8 @@ class Reconciler:
 
     Parameters
     ----------
+    node_lifecycle: what the deletion of a Node says of its machine. settle_least_s: see `Snapshot`. clock_ahead_s: how far the API
+        server's clock is ahead of the operator's, seconds.
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     force_observe: plan and report only, whatever the spec says.
@@ -75,7 +73,6 @@ class Reconciler:
     stores: Stores
     connections: Connections
     memories: Memories
-    histories: Histories
     narrator: Narrator
     metrics: Metrics
     cluster_uid: str
@@ -90,19 +87,11 @@ class Reconciler:
     recommendations: Recommendations | None = None
     node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO
     settle_least_s: float = SETTLE_MIN_S
-    ledgers: Ledgers = field(init=False)
+    clock_ahead_s: Callable[[], float] = lambda: 0.0
     returns: Returns = field(init=False)
 
     def __post_init__(self) -> None:
         self.returns = Returns(stores=self.stores, metrics=self.metrics, may_write=self.may_write, now_s=self.now_s)
-        self.ledgers = Ledgers(
-            pods=self.pods,
-            stores=self.stores,
-            memories=self.memories,
-            cluster_uid=lambda: self.cluster_uid,  # it is read when the process runs
-            now_s=self.now_s,
-            monotonic_s=self.monotonic_s,
-        )
 
     async def reconcile(self, key: Key) -> Result:
         """Run one round of one StaticGroup.
@@ -132,22 +121,16 @@ class Reconciler:
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
-        memory.compare_clocks(began_s - self.monotonic_s())
         told, last = memory.told, memory.seen_until(started_s)
         snapshot = await self.observe(group, spec, memory, last.picture if last is not None else None)
         if last is not None and snapshot is None:
             return self._rested(key, last, began_s, started_s)
         assert snapshot is not None
-        picture = Picture.of(spec, snapshot, memory.history, self.ledgers.strangers(group, spec, memory), told=told)
+        picture = Picture.of(spec, snapshot, memory.history, told=told)
         if last is not None and last.picture == picture:
             memory.history = last.picture.history  # the same, by which the next look knows it
             return self._rested(key, last, began_s, started_s)
         decided = self._planned(key, spec, snapshot, memory, began_s)
-        self.narrator.spans_closed(
-            group, memory.history.continuity, decided.history.continuity, self.histories.words()
-        )
-        swept = self.histories.swept(key)
-        self.narrator.spans_swept(group, closed_by_sweeps(memory.history.continuity, decided.history.continuity, swept))
         await self.narrator.group_config_changed(group, decided, memory.history.shared_setting)
         executed, decided = await self.execute(group, spec, decided, memory)
         memory.history = decided.history
@@ -168,18 +151,14 @@ class Reconciler:
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         is_unread = isinstance(snapshot.group, KafkaProblem) or bool(snapshot.workload_problem)
-        settled = None
-        if written and not is_unread:
-            settled = await self.histories.settle(group, spec, memory.history.continuity, snapshot.workload)
-            memory.settled = settled or memory.settled
-        has_changed = not written or is_unread or settled is not None or memory.status is not before
+        has_changed = not written or is_unread or memory.status is not before
         self._keep_seen(key, memory, picture, snapshot, decided, started_s, has_changed=has_changed)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
         waits = (decided.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
-        requeue_after_s = RACE_REQUEUE_S if retry or settled else min(waits)
+        requeue_after_s = RACE_REQUEUE_S if retry else min(waits)
         if is_unread or written:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, requeue_after_s)
@@ -253,7 +232,7 @@ class Reconciler:
         status = group.status
         memory = Memory(
             uid=group.metadata.uid,
-            history=history_from(status, group.metadata.uid, group.metadata.namespace),
+            history=history_from(status, group.metadata.namespace),
             status=status,
             shown=status,
             resource_version="",
@@ -267,14 +246,19 @@ class Reconciler:
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, last: Picture | None = None
     ) -> Snapshot | None:
         """Take one frozen picture, see `Observer`; None when nothing can have changed since the last one."""
-        observer = Observer(
+        observer = self._observer()
+        described = await observer.describe(group, spec)
+        if last is not None and observer.shows_the_same(group, spec, memory, described, last):
+            return None
+        return await observer.observe(group, spec, memory, described)
+
+    def _observer(self) -> Observer:
+        return Observer(
             kube=self.kube,
             kafka=self.kafka,
             pods=self.pods,
             stores=self.stores,
             connections=self.connections,
-            histories=self.histories,
-            ledgers=self.ledgers,
             cluster_uid=self.cluster_uid,
             policy_served=self.policy_served,
             webhook_served=self.webhook_served,
@@ -285,11 +269,8 @@ class Reconciler:
             nodes=self.nodes,
             lifecycle=self.node_lifecycle,
             settle_least_s=self.settle_least_s,
+            clock_ahead_s=self.clock_ahead_s,
         )
-        described = await observer.describe(group, spec)
-        if last is not None and observer.shows_the_same(group, spec, memory, described, last):
-            return None
-        return await observer.observe(group, spec, memory, described)
 
     # execute ---------------------------------------------------------------------------------------------------
 
@@ -323,71 +304,45 @@ class Reconciler:
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
             return False
-        self.ledgers.forget_settled(key, spec.workload_ref.name, snapshot, decided, memory)
-        self.ledgers.count_on(decided, memory)
-        known = self.ledgers.known(group, spec, memory, self.histories.words())
-        naming = memory.naming_of(spec)
-        ledger = remembered(known, memory, naming, group.metadata.namespace)
-        decided = replace(decided, history=memory.history)
         status = project(
-            spec, snapshot, decided, executed, ledger, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
+            spec, snapshot, decided, executed, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
         )
-        await self.narrator.confirmations(group, known, memory.status)
-        await self.narrator.gaps(group)
         await self.narrator.held(group, decided)
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
-        if self.memories.is_written(key, memory, status):
-            self.ledgers.mark_durable(key, known, status)
+        if self.memories.is_written(memory, status):
             return True
-        return await self._write(group, status, memory, known)
+        return await self._write(group, status, memory)
 
-    async def _write(
-        self, group: StaticGroup, status: StaticGroupStatus, memory: Memory, known: Sequence[Incarnation]
-    ) -> bool:
-        """Write the status; what it says of incarnations counts as durable only when the write succeeded."""
+    async def _write(self, group: StaticGroup, status: StaticGroupStatus, memory: Memory) -> bool:
+        """Write the status; returns False when that failed."""
         key = (group.metadata.namespace, group.metadata.name)
         is_written = await self.memories.write(key, memory, status)
         await self.narrator.status(group, memory.refusal)
-        if not is_written:
-            return False
-        self.ledgers.mark_durable(key, known, status)
-        return True
+        return is_written
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
-        """Say that nothing is done; only the ledger goes on, or a later resumption would have a gap."""
+        """Say that nothing is done; who may hold the members is remembered on, or a later removal would have to wait."""
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
-        spec = self._effective(group.spec)
         before = memory.status or StaticGroupStatus()
         conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
-        is_doubted = key in self.stores.doubted
-        if memory.history.injected is not None or is_doubted:
-            memory.history = self.histories.looked(
-                group, spec, memory.history, memory.premise, status=memory.status, shown=memory.shown, elsewhere=None
-            )
-            carried = await self.histories.checkpoint(
-                group, spec, memory.history, memory.settled, memory.premise, words=False, is_doubted=is_doubted
-            )
-            memory.history = replace(memory.history, continuity=carried or memory.history.continuity)
-        known = self.ledgers.known(group, spec, memory, self.histories.words())
-        namespace = group.metadata.namespace
-        ledger = remembered(known, memory, memory.naming_of(spec), namespace)
+        naming = memory.naming_of(group.spec)
+        if naming is not None:
+            found = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
+            sight = await self._observer().sight(group, group.spec, memory, Described(settings=found, group=found, at_s=self.now_s()), naming)
+            memory.history = replace(memory.history, members=without_ended(memory.history.members, sight))
+        members = memory.history.members
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,
                 "conditions": list(conditions),
-                "ledger": wire_ledger(ledger, namespace=namespace),
-                "continuity": wire_continuity(memory.history.continuity),
+                "seats": wire_seats(members),
+                "suspects": wire_suspects(group.metadata.namespace, members.suspects),
             }
         )
-        status = sealed(status)
         if self.may_write():
             self.narrator.suspended(group, status)
-            await self.narrator.confirmations(group, known, memory.status)
-        if self.memories.is_written(key, memory, status):
-            self.ledgers.mark_durable(key, known, status)
-            return Result()
-        if await self._write(group, status, memory, known):
+        if self.memories.is_written(memory, status) or await self._write(group, status, memory):
             return Result()
         return self._unwritten(memory, self.group_poll_s)
 

@@ -7,7 +7,6 @@ departures are confirmed by consistent reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -22,8 +21,6 @@ from ..core.ids.naming import Naming
 from ..core.ids.schemes import schemes_of
 from ..core.workload import WorkloadView
 from ..kube.namespaces import Namespaces
-from ..kube.object_stream import number_of
-from ..kube.translate.owners import digest_of, is_put_back
 from .work_queue import Key
 
 Name = TypeVar("Name")
@@ -50,23 +47,12 @@ class Stores:
     Attributes
     ----------
     connections: KafkaConnections, and with an empty namespace ClusterKafkaConnections.
-    disowned: StaticGroups with a history in the status that the API server does not note as the operator's own.
-    histories: of each StaticGroup whose status tells a history, the resourceVersion of the object and the digest of the history.
-    doubted: StaticGroups whose history somebody may have put back, until the operator has written over it.
-    told_version: the resourceVersion of the StaticGroup that was told of last; 0 before the first.
-    unsettled: of each StaticGroup to which a status was sent without an answer until now, `told_version` before that and when it
-        was, monotonic seconds.
     cluster_connections_problem: why ClusterKafkaConnections cannot be read; empty while they can.
     """
 
     groups: dict[Key, StaticGroup] = field(default_factory=dict)
     invalid_groups: dict[Key, str] = field(default_factory=dict)
     group_uids: dict[Key, str] = field(default_factory=dict)
-    disowned: set[Key] = field(default_factory=set)
-    histories: dict[Key, tuple[int, str]] = field(default_factory=dict)
-    doubted: set[Key] = field(default_factory=set)
-    told_version: int = 0
-    unsettled: dict[Key, tuple[int, float]] = field(default_factory=dict)
     connections: dict[Key, Connection] = field(default_factory=dict)
     invalid_connections: dict[Key, str] = field(default_factory=dict)
     connection_uids: dict[Key, str] = field(default_factory=dict)
@@ -90,7 +76,6 @@ class Stores:
         which is mostly our own write, is stored and asks for nothing.
         """
         before = self.groups.get(key)
-        self._note_history(key, body)
         try:
             group = StaticGroup.from_wire(body)
         except ValidationError as error:
@@ -108,7 +93,6 @@ class Stores:
                 self._by_namespace.setdefault(key[0], set()).add(key)
             return True
         self._unlink_invalid(key)
-        (self.disowned.add if is_put_back(body) else self.disowned.discard)(key)
         self.group_uids[key] = uid_of(body)
         was_invalid = self.invalid_groups.pop(key, None) is not None
         if before is not None:
@@ -124,40 +108,16 @@ class Stores:
             return True
         return before.metadata.uid != group.metadata.uid or before.metadata.generation != group.metadata.generation
 
-    def _note_history(self, key: Key, body: dict[str, Any]) -> None:
-        """Take note of the history in a status, also of a StaticGroup that cannot be read."""
-        self.told_version = number_of(body["metadata"].get("resourceVersion"))
-        if digest := digest_of(body):
-            self.histories[key] = self.told_version, digest
-        else:
-            self.histories.pop(key, None)
-
-    def is_doubted(self, key: Key, body: dict[str, Any]) -> bool:
-        """Tell of a StaticGroup that is read first whether the history in its status may be another one than the operator wrote last.
-
-        Notes
-        -----
-        Before that read the operator writes none, so one that is not the one that the watch shows is somebody's, or has come
-        late from a replica that was paused.
-        """
-        digest = digest_of(body)
-        is_odd = bool(digest) and (is_put_back(body) or self.histories.get(key, (0, ""))[1] != digest)
-        return is_odd or key in self.doubted  # also where it was emptied since
-
     def drop_group(self, key: Key, uid: str) -> bool:
         """Forget a StaticGroup; False, and nothing is forgotten, when another one has its name by now."""
         if self.group_uids.get(key, uid) != uid:
             return False
         self._drop_group(key)
-        self.histories.pop(key, None)
-        self.doubted.discard(key)
-        self.unsettled.pop(key, None)
         return True
 
     def _drop_group(self, key: Key) -> None:
         self.group_uids.pop(key, None)
         self.invalid_groups.pop(key, None)
-        self.disowned.discard(key)
         self._namings.pop(key, None)
         self._unlink_invalid(key)
         _discard(self._by_namespace, key[0], key)
@@ -236,12 +196,6 @@ class Stores:
     def groups_of_workload(self, namespace: str, workload_name: str) -> frozenset[Key]:
         """Return the StaticGroups that point at a workload."""
         return frozenset(self.by_workload.get((namespace, workload_name), ()))
-
-    def workloads_in(self, namespace: str) -> Iterator[tuple[Key, str]]:
-        """Yield every StaticGroup of a namespace, also those that cannot be read, with the name of its workload."""
-        for key in self._by_namespace.get(namespace, ()):
-            group = self.groups.get(key)
-            yield key, group.spec.workload_ref.name if group is not None else self._workload_of_invalid[key][1]
 
     def lane_of(self, key: Key) -> Key:
         """Return in which lane the rounds of a StaticGroup wait: its namespace, and its connection as that namespace sees it.

@@ -1,7 +1,7 @@
-"""Describe the little of a status that must survive a restart: what was injected and issued, the ledger, what settles.
+"""Describe the little of a status that must survive a restart: what was injected and issued, and what settles.
 
-The one idea: this is the durable part of the evidence chain. What is lost of it is never taken for innocence: departed
-members then wait for their session to expire.
+Who may be removed is remembered beside it (`members`). What is lost of either is never taken for innocence: departed members
+then wait for their session to expire.
 """
 
 from enum import StrEnum
@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
+from ..ordinals import ORDINALS_TEXT_MAX
 from ..schema import (
     ATOMIC,
     INT32_MAX,
@@ -20,25 +21,19 @@ from ..schema import (
     Timestamp,
     list_map,
 )
-from .continuity import OrdinalsText, Uid
 
-INCARNATIONS_MAX: Final = 200
-INSTANCE_IDS_MAX: Final = 64
-LEDGER_IDS_LENGTH_MAX: Final = 400_000
-"""Characters of all ids of a ledger: 200 entries of 64 ids of any length would be more than etcd takes."""
 SETTLING_MAX: Final = 100
-POD_UIDS_MAX: Final = 16
 TEMPLATES_MAX: Final = 8
 INJECTED_IDS_MAX: Final = 8
 INJECTED_ENV_MAX: Final = 16
 INJECTED_VALUE_MAX: Final = 1024
 
 PodName = Annotated[str, StringConstraints(max_length=253)]
-NodeName = Annotated[str, StringConstraints(max_length=253)]
-SaidBy = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 ShortText = Annotated[str, StringConstraints(max_length=300)]
+OrdinalsText = Annotated[
+    str, StringConstraints(max_length=ORDINALS_TEXT_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")
+]
 IdTemplate = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
-ResourceVersion = Annotated[str, StringConstraints(max_length=64)]
 AnnotationKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
 
 
@@ -48,38 +43,6 @@ class InjectedMethod(StrEnum):
     POLICY = "Policy"
     WEBHOOK = "Webhook"
     NONE = "None"
-
-
-class IncarnationState(StrEnum):
-    """Say what is known of the process of one pod UID."""
-
-    LIVE = "Live"
-    SUSPECT = "Suspect"
-    DEAD = "Dead"
-
-
-class Certificate(StrEnum):
-    """Name the proof that a process is dead."""
-
-    E1 = "E1"
-    E1_PRIME = "E1Prime"
-
-
-class NodeCertificate(StrEnum):
-    """Name the proof that what became of a node gives."""
-
-    NODE_GONE = "E2Node"
-    REAPED = "E3"
-    REBOOTED = "E4"
-
-
-class ReapDoubt(StrEnum):
-    """Say why the work of a kubelet after an object vanished need not have ended its processes."""
-
-    HOST_PID = "HostPID"
-    MIRROR = "MirrorPod"
-    STUCK = "StuckTerminating"
-    END_UNSEEN = "EndUnseen"
 
 
 class InjectedId(ApiModel):
@@ -129,10 +92,6 @@ class Injected(ApiModel):
     scope: Annotated[str, StringConstraints(pattern="^[0-9a-f]{8}$", min_length=8, max_length=8)] = Field(
         description="The 8 hex digits that stand for {scope}; constant for the life of the StaticGroup."
     )
-    watch_epoch: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
-        description="Continuity epoch of the pod watch in which ids began to be issued: from then on every pod that "
-        "carries one has been seen."
-    )
     method: InjectedMethod = Field(
         description="The method in force: Policy or Webhook, or None when nothing is injected."
     )
@@ -172,68 +131,6 @@ class Issued(ApiModel):
     )
 
 
-class Incarnation(ApiModel):
-    """Remember one pod UID that carried our ids, and what became of its process."""
-
-    pod_name: PodName = Field(description="Name of the pod.")
-    # Absent, not empty: what was written before the field was known means the same, and is written again unchanged.
-    namespace: Annotated[str, StringConstraints(min_length=1, max_length=63)] | None = Field(
-        None, description="Namespace of the pod; absent: that of the StaticGroup."
-    )
-    uid: Uid = Field(description="UID of the pod: one incarnation of the id.")
-    instance_ids: Annotated[list[InstanceIdText], Field(max_length=INSTANCE_IDS_MAX)] = Field(
-        description="The ids it was seen to carry.", json_schema_extra=ATOMIC
-    )
-    node_name: NodeName = Field("", description="Node it was bound to; empty: none.")
-    state: IncarnationState = Field(
-        description="Live: the pod exists, and has carried ids that its name does not tell. Suspect: it is gone without proof of death, but see confirmedBy. Dead: "
-        "proven."
-    )
-    certificate: Certificate | None = Field(
-        None,
-        description="The proof. E1: the kubelet reported its end, every container terminated. E1Prime: it never ran.",
-        json_schema_extra=NULLABLE,
-    )
-    confirmed_by: SaidBy | None = Field(
-        None,
-        description="Whose word closed the suspicion, by a PodEndConfirmation (E2). With it a Suspect counts as dead.",
-        json_schema_extra=NULLABLE,
-    )
-    # Absent, not null, from here on: what was written before these fields were known means the same, and is written again unchanged.
-    node_certificate: NodeCertificate | None = Field(
-        None,
-        description="The proof that what became of its node gave. E2Node: the node is gone or out of service. E3: its kubelet has "
-        "caught up and worked on since. E4: the same after a reboot. With it a Suspect counts as dead.",
-    )
-    created: Timestamp | None = Field(None, description="When the pod of a suspect was created.")
-    bound: Timestamp | None = Field(None, description="When it was bound to its node; absent: not seen.")
-    node_uid: Uid | None = Field(None, description="UID of the Node that had the name of its node when that was seen last; absent: none.")
-    grace_seconds: Annotated[int, Field(ge=0, le=INT32_MAX)] | None = Field(
-        None, description="How long the kubelet lets the pod of a suspect end by itself; absent: not known."
-    )
-    reap_doubt: ReapDoubt | None = Field(
-        None,
-        description="Why the work of its node need not have ended a suspect. HostPID: its processes may outlive its containers. "
-        "MirrorPod: a static pod, which runs whatever becomes of its object. "
-        "StuckTerminating: its deletion was overdue. EndUnseen: nobody saw how its object went.",
-    )
-    owed: ShortText | None = Field(None, description="What the node of a suspect has not shown yet, and since when that is so.")
-    evidence: ShortText = Field("", description="What the proof rests on, for people.")
-    since: Timestamp = Field(description="When it entered this state.")
-    resource_version: ResourceVersion = Field("", description="resourceVersion of the pod version that says so.")
-
-
-class Ledger(ApiModel):
-    """Hold the durable part of the evidence chain."""
-
-    overflow: bool = Field(
-        False, description="True while more incarnations are unproven than fit; see the blind span LedgerFull of continuity."
-    )
-    incarnations: Annotated[list[Incarnation], Field(max_length=INCARNATIONS_MAX)] = Field(
-        [], description="The incarnations to remember, at most 200.", json_schema_extra=list_map("uid")
-    )
-
-
 class Settling(ApiModel):
     """Remember one acknowledged removal until its id is wanted again."""
 
@@ -251,9 +148,4 @@ class Settling(ApiModel):
     )
     settled_at: Timestamp | None = Field(
         None, description="When the removal was seen to last; null while it is not.", json_schema_extra=NULLABLE
-    )
-    pod_uids: Annotated[list[Uid], Field(max_length=POD_UIDS_MAX)] = Field(
-        [],
-        description="Incarnations known when it was removed; a holder without a new one is reported, never removed.",
-        json_schema_extra=ATOMIC,
     )

@@ -1,7 +1,7 @@
 """Describe what the operator reports about a StaticGroup.
 
 The one idea: status is a projection, written as a whole by server-side apply, with one exception: what must survive a
-restart (`durable`, `continuity`). Every list and text is bounded, because an object has 1.5 MiB in etcd.
+restart (`durable`, `members`). Every list and text is bounded, because an object has 1.5 MiB in etcd.
 """
 
 from enum import StrEnum
@@ -26,16 +26,11 @@ from ..schema import (
 from . import members as internal
 from .absences import Absences
 from .conditions import CONDITIONS_MAX, Condition
-from .continuity import Continuity
 from .durable import (
     SETTLING_MAX,
-    Certificate,
     Injected,
     Issued,
-    Ledger,
-    NodeCertificate,
     PodName,
-    SaidBy,
     Settling,
     ShortText,
 )
@@ -124,37 +119,9 @@ class LastRemoval(ApiModel):
     at: Timestamp = Field(description="When the coordinator acknowledged it.")
     instance_id: InstanceIdText = Field(description="The id; the first one of a batch.")
     member_id: MemberIdText = Field(description="The member id that went with it.")
-    certificate: Certificate = Field(description="The proof that its process was dead.")
+    evidence: ShortText = Field("", description="What the proof rests on, for people.")
     reason: ShortText = Field(description="The reason given to the coordinator.")
     count: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(1, description="Members removed in the same batch.")
-
-
-class ConfirmedRemoval(ApiModel):
-    """Report the latest removal that rests on a person's word.
-
-    It stands beside `LastRemoval` because an operator that knows no words would refuse a status whose certificate it
-    cannot name.
-    """
-
-    at: Timestamp = Field(description="When the coordinator acknowledged it.")
-    instance_id: InstanceIdText = Field(description="The id; the first one of a batch that rests on a word.")
-    member_id: MemberIdText = Field(description="The member id that went with it.")
-    confirmed_by: SaidBy = Field(description="Whose word it was, by a PodEndConfirmation (E2).")
-    reason: ShortText = Field(description="The reason given to the coordinator.")
-
-
-class NodeRemoval(ApiModel):
-    """Report the latest removal that rests on what became of a node.
-
-    It stands beside `LastRemoval` for the same reason as `ConfirmedRemoval`.
-    """
-
-    at: Timestamp = Field(description="When the coordinator acknowledged it.")
-    instance_id: InstanceIdText = Field(description="The id; the first one of a batch that rests on a node.")
-    member_id: MemberIdText = Field(description="The member id that went with it.")
-    certificate: NodeCertificate = Field(description="The proof that its process was dead: E2Node, E3 or E4.")
-    evidence: ShortText = Field(description="What the proof rests on, for people.")
-    reason: ShortText = Field(description="The reason given to the coordinator.")
 
 
 class Recommended(ApiModel):
@@ -325,32 +292,19 @@ class StaticGroupStatus(ApiModel):
     exceptions: Annotated[list[MemberException], Field(max_length=EXCEPTIONS_MAX)] = Field(
         [], description="Ids and pods that are not as they should be, at most 50.", json_schema_extra=ATOMIC
     )
-    ledger: Ledger | None = Field(
-        None,
-        description="Incarnations whose death is not proven or not yet needed; survives a restart of the operator.",
-    )
     settling: Annotated[list[Settling], Field(max_length=SETTLING_MAX)] = Field(
         [],
         description="Acknowledged removals whose id is not wanted again, at most 100; settledAt says which were seen "
         "to last.",
         json_schema_extra=ATOMIC,
     )
-    last_removal: LastRemoval | None = Field(None, description="The latest removal that rests on the cluster's proof.")
-    last_confirmed_removal: ConfirmedRemoval | None = Field(
-        None, description="The latest removal that rests on a person's word."
-    )
-    last_node_removal: NodeRemoval | None = Field(
-        None, description="The latest removal that rests on what became of a node; absent before the first."
-    )
+    last_removal: LastRemoval | None = Field(None, description="The latest removal.")
     timeout: Timeout | None = Field(None, description="The session timeouts: in force, to come, needed, allowed.")
     absences: Absences | None = Field(
         None, description="For how long members were away when their process ended; absent before the first was measured."
     )
     connect: Connect | None = Field(
         None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."
-    )
-    continuity: Continuity | None = Field(
-        None, description="For which seats no pod can have come and gone unseen; absent before ids are issued."
     )
     watch: Annotated[str, StringConstraints(max_length=128)] | None = Field(
         None, description="Internal: name of the pod watch under which no pod can have joined unseen; null: none."

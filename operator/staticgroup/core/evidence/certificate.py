@@ -1,8 +1,8 @@
 """Death certificates: what one version of a Pod object proves about its processes.
 
-Only two certificates are made here. E1 "ended" is the kubelet's own word that every container has stopped or was never
-started; E1' "never ran" says that no process ever existed. E2 is a person's word (`words.py`); what became of a node gives
-the others (`nodes.py`). Everything else (a vanished object, a NotReady node, silence) is no evidence, and the incarnation stays a suspect. Each clause closes a
+Only two certificates are made. E1 "ended" is the kubelet's own word that every container has stopped or was never started;
+E1' "never ran" says that no process ever existed. Everything else (a vanished object, a NotReady node, silence) is no
+evidence, and the pod stays a suspect. Each clause closes a
 hole that was found by attacking the rule, so each is a mutant that the tests must kill.
 
 Source: the kubelet withholds a terminal phase while containers may still run since 1.27 (kubernetes/kubernetes PR 115331);
@@ -39,43 +39,21 @@ class CertificateKind(StrEnum):
 
     ENDED = "E1"
     NEVER_RAN = "E1Prime"
-    CONFIRMED = "E2"
-    NODE_GONE = "E2Node"
-    REAPED = "E3"
-    REBOOTED = "E4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Proof that no process of one incarnation runs; stable once true, but for what is known of a vanished object, which its return voids.
+    """Proof that no process of one pod runs; stable once true.
 
     Parameters
     ----------
-    kind: E1 and E1' of the object itself; E2 by a word, about the pod or its node; E3 and E4 by its node.
-    resource_version: of the object version that proves it; of the last one that was seen where no version does.
+    resource_version: of the object version that proves it.
     statement: the evidence in words, for the audit line.
-    said_by: whose word about the pod it is; "" unless E2.
     """
 
     kind: CertificateKind
     resource_version: int
     statement: str
-    said_by: str = ""
-
-    @property
-    def is_word(self) -> bool:
-        """True for a person's word about the pod."""
-        return self.kind is CertificateKind.CONFIRMED
-
-    @property
-    def is_of_node(self) -> bool:
-        """True for what became of the pod's node."""
-        return self.kind in (CertificateKind.NODE_GONE, CertificateKind.REAPED, CertificateKind.REBOOTED)
-
-    @property
-    def is_of_gone(self) -> bool:
-        """True for what no object version shows: a word, or what became of a node; it holds only while the object stays gone."""
-        return self.is_word or self.is_of_node
 
 
 class RefusalReason(StrEnum):
@@ -160,7 +138,7 @@ def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | Non
         )
     if _was_replaced(version, node):
         return Refusal(
-            clause=f"node {node.name} was made anew, or had another machine or container runtime, since the pod came to it",
+            clause=f"node {node.name} was made anew, or had another machine, since the pod came to it",
             reason=RefusalReason.NODE_REPLACED,
         )
     if node.kubelet_minor is None or node.kubelet_minor < KUBELET_MINOR_MIN:
@@ -172,7 +150,7 @@ def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | Non
 
 
 def _was_replaced(version: PodVersion, node: NodeView) -> bool:
-    """True when another Node object, machine or container runtime is known to have had the name since a pod came to it.
+    """True when another Node object or machine is known to have had the name since a pod came to it.
 
     Notes
     -----

@@ -167,16 +167,12 @@ class NodeView:
     is_virtual: True for a virtual-kubelet node, whose pod statuses are not written by a real kubelet.
     is_out_of_service: it carries the taint by which an administrator swears that nothing runs there any more; the
         pod garbage collector then ends its pods in the kubelet's place.
-    machine_id, system_uuid, boot_id: of status.nodeInfo, as its kubelet read them when it started; "" when not told.
-    runtime: which container runtime its kubelet works with, such as containerd, without its version; "" when not told.
+    machine: machineID and systemUUID of status.nodeInfo, as its kubelet read them when it started.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
-    written_at_s: when this version was written, by the API server's clock (the newest time of metadata.managedFields); 0.0 when the
-        object does not tell.
-    is_ready: condition Ready is True.
     provider: scheme of spec.providerID, such as aws; "" when it has none, or when somebody else than the cloud's controller deletes the
         Node (Karpenter, see `members.node_gone`).
-    other_until_s: when another object of the name was there, or this one stood for another machine or container runtime, as far as
-        is remembered, seconds since the Unix epoch; 0.0: never. The object itself does not tell.
+    other_until_s: when the object stood for another machine, as far as this process has seen, seconds since the Unix epoch; 0.0: never.
+        The object itself does not tell.
     """
 
     name: str
@@ -185,12 +181,7 @@ class NodeView:
     kubelet_minor: int | None = None
     is_virtual: bool = False
     is_out_of_service: bool = False
-    machine_id: str = ""
-    system_uuid: str = ""
-    boot_id: str = ""
-    runtime: str = ""
+    machine: str = ""
     created_at_s: float = 0.0
-    written_at_s: float = 0.0
-    is_ready: bool = False
     provider: str = ""
     other_until_s: float = 0.0

@@ -19,9 +19,10 @@ _KIND = ConditionType.REMOVAL_SETTLED
 _RACE_OUTCOMES: Final = frozenset({LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN})
 """Answers by which the compare-and-set tells that the group changed meanwhile; the next round describes it again."""
 _REASONS: Final = {
-    Guard.CHAIN: Reason.DEATH_NOT_PROVEN,
-    Guard.POD_PRESENT: Reason.DEATH_NOT_PROVEN,
-    Guard.GAP: Reason.WATCH_GAP,
+    Guard.POD_PRESENT: Reason.END_NOT_SEEN,
+    Guard.SUSPECT: Reason.END_NOT_SEEN,
+    Guard.UNATTRIBUTED: Reason.END_NOT_SEEN,
+    Guard.JOINED_BEFORE_WATCH: Reason.END_NOT_SEEN,
     Guard.UNSCOPED: Reason.UNSCOPED_IDS,
     Guard.POLICY_NEVER: Reason.REMOVAL_OFF,
     Guard.SUSPENDED: Reason.REMOVAL_OFF,

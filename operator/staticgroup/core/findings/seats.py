@@ -9,7 +9,6 @@ from typing import Final
 from ...api import remedies
 from ...api.identifiers import SEPARATORS, may_become
 from ...api.resources.status import ExceptionKind
-from ..evidence.chain import Incarnation, IncarnationState, way_out
 from ..next_pods.injection import InjectionVerdict
 from ..plan import Plan
 from ..roles import CONNECT
@@ -25,27 +24,12 @@ MEMBER_ID_SHOWN: Final = 80
 """A Connect worker's begins with its advertised address; an exception that shows more has no place for what is so of it."""
 
 
-def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnation]) -> Iterator[Finding]:
-    """Yield a finding for each id or pod that a person may have to look at.
-
-    Parameters
-    ----------
-    ledger: incarnations whose fate is remembered; the suspects among them are told.
-    """
+def findings_of_seats(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield a finding for each id or pod that a person may have to look at."""
     yield from _pods_to_restart(plan, snapshot)
     yield from (finding for finding in plan.locked_out if not finding.is_transient)
     yield from plan.held
-    for suspect in ledger:
-        if suspect.state is IncarnationState.SUSPECT:
-            is_near = suspect.namespace == snapshot.namespace
-            where = "" if is_near else f" of namespace {suspect.namespace}"
-            yield Finding(
-                kind=ExceptionKind.SUSPECT,
-                reason="DeathNotProven",
-                sentence=f"uid {suspect.uid}{where} on node {suspect.node_name or 'unknown'}: {suspect.refusal}{_owed(suspect)}",
-                remedy=way_out(suspect) if is_near else remedies.confirm_end_elsewhere(suspect.namespace),
-                subject=Subject(pod_name=suspect.pod_name),
-            )
+    yield from _suspects(plan, snapshot)
     if plan.table is not None:
         yield from misaddressed(plan.table)
         yield from _copies(plan.table, snapshot)
@@ -53,8 +37,18 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot, ledger: Sequence[Incarnati
     yield from _outsiders(plan, snapshot)
 
 
-def _owed(suspect: Incarnation) -> str:
-    return f"; {suspect.owed}" if suspect.owed else ""
+def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield the pods that may live unseen, which hold the removal of members that joined beside them."""
+    for suspect in plan.history.members.suspects:
+        where = "" if suspect.namespace == snapshot.namespace else f" of namespace {suspect.namespace}"
+        what = "a run of it was lost by its kubelet or runtime" if suspect.has_lost_run else "its object is gone, and its end was not seen"
+        yield Finding(
+            kind=ExceptionKind.SUSPECT,
+            reason="EndNotSeen",
+            sentence=f"uid {suspect.uid}{where}{f' on node {suspect.node_name}' if suspect.node_name else ''}: {what}",
+            remedy="nothing to do: members that joined beside it leave when their session expires, and it is forgotten once it is silent",
+            subject=Subject(pod_name=suspect.pod_name),
+        )
 
 
 def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:

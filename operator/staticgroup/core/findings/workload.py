@@ -13,7 +13,7 @@ from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.workloads import NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind, kind_named
 from ..evidence.chain import IncarnationState
 from ..ids.collisions import Collision
-from ..ids.naming import keep_ids_in_copies, ordinal_of_pod
+from ..ids.naming import ordinal_of_pod
 from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
 from ..next_pods.timeouts import TimeoutPlan, TimeoutVerdict, seconds
@@ -88,9 +88,9 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
     if hindered is not None:
         return hindered
     if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
-        return _pods_without_id(spec, snapshot, plan)
+        return _pods_without_id(snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
-        sentence = f"{_carriers(spec, snapshot, plan)}.{_annotation_note(spec, snapshot, plan)}{_suffix_note(spec, plan)}"
+        sentence = f"{_carriers(spec, snapshot, plan)}.{_annotation_note(spec, plan)}{_suffix_note(spec, plan)}"
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
     return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
@@ -136,7 +136,7 @@ def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
     return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedies.DIVIDE_IDS)
 
 
-def _pods_without_id(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
+def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
     without = plan.pods_without_id
     first = without[0]
     cause = "they were created before the injection was in force or set another id"
@@ -150,9 +150,6 @@ def _pods_without_id(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> F
     others = _whose(plan)
     if others:
         cause += f"; some carry the id of {min(others)}, and the members of one id fence each other"
-    earlier = _earlier_pods(spec, snapshot, plan)
-    if earlier:
-        cause += f"; {earlier}"
     return Finding(
         kind=ConditionType.INJECTED,
         reason=Reason.PODS_WITHOUT_ID,
@@ -186,27 +183,15 @@ def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
     return remedies.give_ids(snapshot.namespace, workload.name, workload.kind)
 
 
-def _earlier_pods(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
-    """Say what pods of an earlier template cost, and until when; nothing where a copy of none may keep its id."""
-    pods = keep_ids_in_copies(spec, plan.history, snapshot.pods)
-    if not pods or spec.identity.exclusive:
-        return ""
-    return (
-        f"{len(pods)} pods, such as {pods[0].pod_name}, follow an annotation by an earlier id template: until they are replaced, "
-        "a gap of the pod watch leaves every seat in doubt"
-    )
-
-
-def _annotation_note(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
+def _annotation_note(spec: StaticGroupSpec, plan: Plan) -> str:
     """Say that the ids can be edited where they can; nothing where they are composed of the pod's name."""
     injected = plan.history.injected
     if injected is None or not follows_annotation(identity_of(spec), injected.id_template):
-        earlier = _earlier_pods(spec, snapshot, plan)
-        return f" {earlier}." if earlier else ""
+        return ""
     return (
         f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container starts: "
         "do not edit it."
-    ) + ("" if spec.identity.exclusive else " A copy of a pod may keep it, so a gap of the pod watch leaves every seat in doubt.")
+    )
 
 
 def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:

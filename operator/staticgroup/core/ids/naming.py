@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
-from ...api.injection import env_suffixes, follows_annotation, identity_of, suffix_in_force
-from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes
+from ...api.injection import env_suffixes, identity_of, suffix_in_force
+from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX
 from ..evidence.chain import Incarnation
 from ..snapshot import History
@@ -76,33 +75,6 @@ class Naming:
         ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
         return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
 
-    def gives_all(self, pod: Incarnation) -> bool:
-        """True when a pod carries no other ids than those that the present scheme gives to its name, as almost every one.
-
-        Notes
-        -----
-        It is asked of each pod in each round, so it takes no pattern.
-        """
-        scheme = self.schemes[0] if self.schemes else None
-        ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
-        if scheme is None or ordinal is None:
-            return False
-        base = scheme.template.replace("{podName}", pod.pod_name).replace("{ordinal}", str(ordinal))
-        return all(i.startswith(base) and i[len(base) :] in scheme.env_suffixes for i in pod.instance_ids)
-
-    def told_by_name(self, pod: Incarnation) -> frozenset[str]:
-        """Return the ids that any scheme composes for the name of a pod, as it carries them, whatever the name is.
-
-        Notes
-        -----
-        A copy of a pod (`kubectl debug --copy-to`) has the id composed of its own name, and that is nobody else's.
-        """
-        ordinal = ordinal_of_pod(self.schemes[0].workload_name, pod.pod_name) if self.schemes else None
-        if ordinal is not None:
-            return frozenset(i for s in self.schemes for i in _bases(s, ordinal))
-        composed = (s for s in self.schemes if "{podName}" in s.template and "{ordinal}" not in s.template)
-        return frozenset(s.template.replace("{podName}", pod.pod_name) + added for s in composed for added in s.env_suffixes)
-
     def own_ids(self, pod: Incarnation) -> frozenset[str]:
         """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
         return frozenset(i for i in pod.instance_ids if self.is_own(i))
@@ -117,26 +89,6 @@ class Naming:
         if self.scope and self.scope in instance_id:
             return True
         return not self.is_told_by_scope and bool(self.ordinals_of(instance_id))
-
-    def strange_ids(self, pod: Incarnation, namespace: str) -> frozenset[str]:
-        """Return the ids of ours that a pod has carried and its own name does not explain.
-
-        Parameters
-        ----------
-        namespace: of the StaticGroup.
-
-        Notes
-        -----
-        The name of a pod leads to it from each id of its own ordinal, whichever template made it; to the holder of any other
-        id nothing leads but what was seen of its object.
-        """
-        if pod.namespace == namespace and self.gives_all(pod):
-            return frozenset()
-        own = self.own_ids(pod)
-        ordinal = ordinal_of_pod(self.schemes[0].workload_name, pod.pod_name) if own and self.schemes else None
-        if ordinal is None or pod.namespace != namespace:
-            return own
-        return frozenset(i for i in own if ordinal not in self.ordinals_of(i))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
         """Return every id a pod may carry whose process holds `instance_id`: itself, and what a client suffixes, expected or not."""
@@ -190,43 +142,6 @@ def naming_or_none(spec: StaticGroupSpec, history: History) -> Naming | None:
     except (InvalidInstanceIdError, ValueError):
         return None
     return naming if naming.schemes else None
-
-
-def keep_ids_in_copies(spec: StaticGroupSpec, history: History, pods: Iterable[Incarnation]) -> tuple[Incarnation, ...]:
-    """Return the pods that got an id from an annotation by an earlier template, so that a copy of one may keep it.
-
-    Parameters
-    ----------
-    pods: those of the workload that exist; once all of them were replaced, an earlier template costs nothing any more.
-
-    Notes
-    -----
-    A pod that carries the ids of the present template and none of those templates is one of the present, also where it reads
-    variables that nobody sees (`envFrom`).
-    """
-    templates = [t for t in history.templates if follows_annotation(identity_of(spec), t)]
-    naming = naming_or_none(spec, history) if templates else None
-    if naming is None:
-        return tuple(p for p in pods if templates and not p.ids_are_fixed)
-    earlier = [s for s in naming.schemes[1:] if s.template in templates]
-
-    def is_of_the_present(pod: Incarnation) -> bool:
-        return naming.gives(pod) and all(s.appended_to(i) is None for s in earlier for i in pod.instance_ids)
-
-    return tuple(p for p in pods if not p.ids_are_fixed and not is_of_the_present(p))
-
-
-def issued_since_s(naming: Naming, group: StaticGroup, *, cluster_uid: str) -> float:
-    """Return since when an id of a StaticGroup can be known to anybody, seconds since the Unix epoch.
-
-    Returns
-    -------
-    0.0 when that may be for ever: an id lacks the scope that comes of the StaticGroup's uid, or its creation is not told.
-    """
-    created, metadata = group.metadata.creation_timestamp, group.metadata
-    own = identity_scope(cluster_uid=cluster_uid, namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
-    is_own = naming.scope == own and all(own in s.template for s in naming.schemes)
-    return created.timestamp() if created is not None and is_own else 0.0
 
 
 def scheme_of(spec: StaticGroupSpec, template: str, suffix_follows_preset: bool | None) -> IdScheme:

@@ -28,7 +28,7 @@ def without_retired(history: History, naming: Naming, snapshot: Snapshot, group:
     naming: of this history. group: read completely. now_s: seconds since the Unix epoch.
     """
     idle: dict[str, float] = {}
-    if _is_all_in_sight(naming, snapshot, group):
+    if _is_all_in_sight(history, naming, snapshot, group):
         held = {m.instance_id for m in group.members if m.instance_id is not None}
         held |= {r.instance_id for r in history.removals if r.settled_at_s is None}
         living = [p for p in (*snapshot.known, *snapshot.others) if p.state is not IncarnationState.DEAD]
@@ -45,14 +45,13 @@ def without_retired(history: History, naming: Naming, snapshot: Snapshot, group:
     return replace(history, templates=kept, templates_idle_since_s=idle)
 
 
-def _is_all_in_sight(naming: Naming, snapshot: Snapshot, group: GroupView) -> bool:
+def _is_all_in_sight(history: History, naming: Naming, snapshot: Snapshot, group: GroupView) -> bool:
     """True when nothing came and went unseen, and every process that may live was given the ids of the present template."""
-    known = snapshot.continuity
     return (
         group.is_settled
-        and known is not None
-        and known.epoch == snapshot.watch_epoch
-        and not known.blind
+        and bool(snapshot.watch)
+        and history.members.watch == snapshot.watch
+        and not history.members.suspects
         and all(naming.gives(p) for p in snapshot.known if p.state is not IncarnationState.DEAD)
     )
 

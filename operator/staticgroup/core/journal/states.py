@@ -57,7 +57,7 @@ def tell_releases(collector: Collector) -> None:
 
 
 def _departed(collector: Collector) -> Iterator[_State]:
-    """List the newest end of each departed id whose incarnations are all proven dead."""
+    """List the newest end of each departed id whose pods have all ended."""
     table = collector.look.plan.table
     for seat in table.departed if table is not None else ():
         i = seat.key
@@ -92,7 +92,7 @@ def _removed(collector: Collector, group: GroupView) -> Iterator[_State]:
 
 def _removal(collector: Collector, record: RemovalRecord, attempt: int, removal: Removal | None) -> _State:
     acknowledged_ms = int(record.acknowledged_at_s * 1000)
-    proofs = removal.chain.incarnations if removal is not None else ()
+    proofs = removal.ended if removal is not None else ()
     certificates = [f"{p.uid} {p.certificate.kind.value}" for p in proofs if p.certificate is not None]
     return _of_removal(
         collector,

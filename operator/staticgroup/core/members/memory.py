@@ -30,7 +30,8 @@ class Members:
     watch: durable; name of the pod watch whose beginning no member to come can be older than; "" for none.
     watch_described: name of the pod watch under which the group was described before.
     taken_in: uids of the suspects of the pod store that were taken in once, whatever became of them.
-    described_at_s: when the last description was asked for, operator's clock, seconds since the Unix epoch; None before the first.
+    described_at_s: when the last description was asked for, operator's clock, seconds since the Unix epoch; None before the first, and
+        while no time is waited for.
     ends_seen: how many certificates the pod store had at the last description.
     """
 
@@ -40,7 +41,7 @@ class Members:
     watch_described: str = ""
     taken_in: frozenset[str] = frozenset()
     described_at_s: float | None = None
-    ends_seen: int = 0
+    ends_seen: int = field(default=0, compare=False)
 
     def attribution(self, instance_id: str, member_id: str) -> Attribution | None:
         """Return what is known of the member that holds an id; None when this very member was not described yet."""
@@ -62,6 +63,7 @@ class Sight:
     watch: name of the pod watch; another one whenever pods may have come and gone unseen; "" while it is not whole.
     watch_since_s: since when it is whole, seconds since the Unix epoch.
     described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch.
+    dated_at_s: the same by the clock of operator or API server that is ahead, to which the ends of containers are compared.
     ends: how many certificates the watch has brought in this process.
     ended: uids of carriers and suspects that have a certificate, or whose node is gone.
     back: uids of suspects whose objects are there after all, with no run lost.
@@ -76,6 +78,7 @@ class Sight:
     watch: str
     watch_since_s: float
     described_at_s: float
+    dated_at_s: float = 0.0
     ends: int = 0
     ended: frozenset[str] = frozenset()
     back: frozenset[str] = frozenset()
@@ -131,10 +134,11 @@ def described(
     )
     is_second = members.watch_described == sight.watch
     is_over = is_young and is_second and sight.described_at_s >= sight.watch_since_s + settle_s
+    is_waiting = bool(suspects) or (is_young and not is_over)
     return replace(
         members, attributions=attributions, suspects=suspects,
         watch=sight.watch if is_over else members.watch, watch_described=sight.watch,
-        described_at_s=sight.described_at_s, ends_seen=sight.ends,
+        described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,
     )
 
 
@@ -146,5 +150,5 @@ def _attributed(member_id: str, instance_id: str, members: Members, sight: Sight
         carrying=sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,),
         is_watch_young=is_watch_young and spoken_from is None,
         has_one_ended=sight.last_end.get(instance_id, 0) > members.ends_seen,
-        now_s=sight.described_at_s,
+        now_s=sight.dated_at_s,
     )

@@ -55,7 +55,7 @@ def judged(
 def _in_force(
     spec: StaticGroupSpec, snapshot: Snapshot, timeout: TimeoutPlan, protocol: Protocol | None
 ) -> InForce:
-    live = [pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE and snapshot.watch_epoch]
+    live = [pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE and snapshot.watch]
     unseen = _unseen(snapshot)
     shown = {t for pod in live for t in pod.session_timeouts_ms}
     if _is_of_the_group(protocol):
@@ -115,7 +115,7 @@ def _unseen(snapshot: Snapshot) -> int:
     A name whose pod went explains one: the StatefulSet's status may be behind. No clock decides, or time alone would be news.
     """
     reported = snapshot.workload.status_replicas if snapshot.workload is not None else 0
-    if not snapshot.watch_epoch:
+    if not snapshot.watch:
         return max(1, reported)
     name = snapshot.workload.name if snapshot.workload is not None else ""
     seen = {pod.pod_name for pod in (*snapshot.pods, *snapshot.known) if ordinal_of_pod(name, pod.pod_name) is not None}

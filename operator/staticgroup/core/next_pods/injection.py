@@ -1,8 +1,7 @@
 """What the injection may write into the next pods, and since when ids can exist.
 
-The admission policy injects nothing while `status.injected` is absent. The operator writes it only after its pod
-watch is anchored, so no pod can carry an id of this StaticGroup that the watch has not seen: that moment's
-continuity epoch is kept beside the scope and is what the evidence chain compares with later.
+The admission policy injects nothing while `status.injected` is absent. The operator writes it only after its pod watch is
+whole, so no pod can carry an id of this StaticGroup that the watch has not seen.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupView
 from ..ids.naming import Naming, ordinal_of_pod, scheme_of
 from ..ids.overlap import shared_by_two_ordinals
-from ..snapshot import EPOCH_UNKNOWN, History, Injected, Snapshot
+from ..snapshot import History, Injected, Snapshot
 from .agent import AgentHindrance, hindrance, is_brought
 from .timeouts import TimeoutPlan, TimeoutVerdict
 
@@ -59,6 +58,7 @@ class InjectionPlan:
     lacking_container: the first container that is to receive variables and that the pod template does not have; "" when it has all.
     brings_agent: the next pods get the agent of Connect workers.
     without_agent: what keeps it out of them; None where nothing does, or it is not asked for.
+    watch: name of the pod watch before which nobody can have joined with an id of it, because the ids are issued only now; "" otherwise.
     """
 
     injected: Injected | None
@@ -68,6 +68,7 @@ class InjectionPlan:
     lacking_container: str = ""
     brings_agent: bool = False
     without_agent: AgentHindrance | None = None
+    watch: str = ""
 
 
 def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, timeout: TimeoutPlan) -> InjectionPlan:
@@ -75,16 +76,14 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
 
     Notes
     -----
-    The scope is fixed by the first acknowledgement, or by the user: a new one would rename every member. So is the watch epoch, whether
-    or not a round has seen an id since: from its publication on the ids can be carried (injected into pods that no
-    round looked at, or written into a template by hand), so a later epoch would hide a gap.
+    The scope is fixed by the first acknowledgement, or by the user: a new one would rename every member.
     """
     before = history.injected
     wish, verdict, message = spec.identity.method, *_method_verdict(spec, snapshot)
     chosen = injector(wish, policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
     method = (chosen if verdict is InjectionVerdict.ACTIVE else InjectedMethod.NONE).value
-    if before is None and not (snapshot.watch_epoch and snapshot.cluster_uid):
-        message = "the pod watch is not anchored yet"
+    if before is None and not (snapshot.watch and snapshot.cluster_uid):
+        message = "the pod watch is not whole yet"
         return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
     written = spec.identity.scope
     if before is not None and written not in (None, before.scope):
@@ -111,7 +110,6 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         return _silenced(snapshot, history)
     injected = Injected(
         scope=scope,
-        watch_epoch=before.watch_epoch if before is not None else _first_epoch(spec, snapshot, scope, template),
         method=method,
         id_template=template,
         session_timeout_ms=_timeout_ms(timeout, before),
@@ -120,6 +118,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
     is_active = verdict is InjectionVerdict.ACTIVE
     return InjectionPlan(
         injected=injected,
+        watch=_first_watch(spec, snapshot, scope, template) if before is None else "",
         templates=templates,
         verdict=verdict,
         message=message,
@@ -227,15 +226,16 @@ def _own_scope(snapshot: Snapshot) -> str:
     return identity_scope(cluster_uid=cluster_uid, namespace=snapshot.namespace, name=name, uid=snapshot.uid)
 
 
-def _first_epoch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:
-    """Return since when the watch has seen every carrier of the ids that are acknowledged now.
+def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:
+    """Return the name of the watch that has seen every carrier of the ids that are acknowledged now; "" where there may be others.
 
-    Returns
-    -------
-    `EPOCH_UNKNOWN` when the ids are carried already although nothing remembers that they were issued: the memory was
-    lost, and what was forgotten with it (a suspect, a gap) nobody can tell.
+    Notes
+    -----
+    Ids with a scope that was written may be older than the StaticGroup. So may be ids that are carried already although nothing
+    remembers that they were issued: the memory was lost.
     """
-    return EPOCH_UNKNOWN if _is_carried(spec, snapshot, scope, template) else snapshot.watch_epoch
+    is_new = spec.identity.scope is None and not _is_carried(spec, snapshot, scope, template)
+    return snapshot.watch if is_new else ""
 
 
 def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> bool:

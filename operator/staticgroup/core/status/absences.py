@@ -10,7 +10,7 @@ from ..absences.causes import Cause
 from ..absences.reservoir import Reservoir, samples_from, text_of
 from ..next_pods.measured import Held
 from ..snapshot import History
-from .checkpoints import wire_time
+from .times import wire_time
 
 
 def wire_absences(history: History) -> api.Absences | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from ...api.resources import members as api
 from ...api.resources.status import StaticGroupStatus
 from ..members.carriers import UNATTRIBUTED, Attribution
 from ..members.memory import Members
 from ..members.suspects import Suspect
+from .times import wire_time
 
 
 def members_from(namespace: str, status: StaticGroupStatus | None) -> Members:
@@ -41,10 +41,10 @@ def wire_suspects(namespace: str, suspects: Iterable[Suspect]) -> list[api.Suspe
             pod=s.pod_name,
             namespace="" if s.namespace == namespace else s.namespace,
             ids=sorted(s.instance_ids)[: api.SUSPECT_IDS_MAX],
-            since=_time(s.since_s),
+            since=wire_time(s.since_s),
             node=s.node_name,
             provider=s.provider,
-            placed=_time(s.placed_at_s) if s.placed_at_s else None,
+            placed=wire_time(s.placed_at_s) if s.placed_at_s else None,
             lost_run=s.has_lost_run,
             addresses=sorted(s.addresses)[:8],
         )
@@ -55,7 +55,7 @@ def wire_suspects(namespace: str, suspects: Iterable[Suspect]) -> list[api.Suspe
 def _seat(instance_id: str, a: Attribution) -> api.SeatMember:
     carriers = sorted(a.carriers) if len(a.carriers) <= api.CARRIERS_MAX else [UNATTRIBUTED]
     # In whole seconds, and not earlier than it was: an end is compared with it.
-    return api.SeatMember(id=instance_id, member=a.member, first_seen=_time(math.ceil(a.first_seen_s)), carriers=carriers)
+    return api.SeatMember(id=instance_id, member=a.member, first_seen=wire_time(math.ceil(a.first_seen_s)), carriers=carriers)
 
 
 def _suspect_from(namespace: str, s: api.Suspect) -> Suspect:
@@ -71,7 +71,3 @@ def _suspect_from(namespace: str, s: api.Suspect) -> Suspect:
         has_lost_run=s.lost_run,
         addresses=frozenset(s.addresses),
     )
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(int(seconds), tz=UTC)

@@ -1,40 +1,35 @@
 """From what was decided to what users read: the status as a pure projection of one round.
 
-Nothing is decided here. The durable parts of the memory (injected, issued, settling, ledger) are written by
+Nothing is decided here. The durable parts of the memory (injected, issued, settling, members) are written by
 `memory`, the sentences by `conditions_of`; this module puts the whole together and keeps every list bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from ...api.protocols import GroupProtocol
 from ...api.reasons import ConditionType
-from ...api.resources import durable
 from ...api.resources import status as api
 from ...api.resources.conditions import Condition, set_condition
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.roles import RoleChoice
 from ...api.schema import INT32_MAX
-from ..evidence.certificate import Certificate
-from ..evidence.chain import Incarnation
 from ..findings.seats import findings_of_seats
 from ..group import GroupView, KafkaProblem
 from ..guards import Guard
 from ..next_pods.advice import moment
 from ..next_pods.timeouts import TimeoutPlan, in_short
 from ..outcomes import Executed
-from ..plan import Plan, Removal
+from ..plan import Plan
 from ..protocols import told_as
 from ..seats import Standing
 from ..snapshot import Snapshot
 from .absences import wire_absences
-from .checkpoints import sealed, wire_continuity
 from .connect import connect_status
 from .exceptions import MESSAGE_MAX, exceptions_of
 from .members import wire_seats, wire_suspects
-from .memory import wire_injected, wire_issued, wire_ledger, wire_settling
+from .memory import wire_injected, wire_issued, wire_settling
 from .shared_settings import own_ms, wire_shared_setting
 from .statements import conditions_of
 
@@ -44,7 +39,6 @@ def project(
     snapshot: Snapshot,
     plan: Plan,
     executed: Executed,
-    ledger: Sequence[Incarnation],
     before: api.StaticGroupStatus | None,
     now: datetime,
 ) -> api.StaticGroupStatus:
@@ -52,7 +46,6 @@ def project(
 
     Parameters
     ----------
-    ledger: incarnations whose fate must survive a restart of the operator.
     before: the status as it is; its timestamps are kept where nothing changed.
     now: aware time.
 
@@ -70,7 +63,7 @@ def project(
         conditions = set_condition(conditions, condition, now)
     order = [kind.value for kind in ConditionType]
     group = snapshot.group
-    return sealed(api.StaticGroupStatus(
+    return api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
         conditions=sorted(conditions, key=lambda c: order.index(c.type) if c.type in order else len(order)),
         protocol=_protocol(group, previous),
@@ -79,30 +72,17 @@ def project(
         injected=wire_injected(spec, plan.history.injected),
         issued=wire_issued(plan.history),
         members=_members(plan, previous),
-        exceptions=exceptions_of(findings_of_seats(plan, snapshot, ledger), previous.exceptions, now),
-        ledger=wire_ledger(ledger, needed=_needed(ledger, plan, group), namespace=snapshot.namespace),
+        exceptions=exceptions_of(findings_of_seats(plan, snapshot), previous.exceptions, now),
         settling=wire_settling(plan.history),
         last_removal=_last_removal(executed, previous, now),
-        last_confirmed_removal=_last_confirmed_removal(executed, previous, now),
-        last_node_removal=_last_node_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
         absences=wire_absences(plan.history),
         connect=connect_status(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
-        continuity=wire_continuity(plan.history.continuity),
         watch=plan.history.members.watch or None,
         seats=wire_seats(plan.history.members),
         suspects=wire_suspects(snapshot.namespace, plan.history.members.suspects),
         writer=previous.writer,
-    ))
-
-
-def _needed(ledger: Sequence[Incarnation], plan: Plan, group: GroupView | KafkaProblem) -> frozenset[str]:
-    """Return the uids whose ids a described member holds, or whose removal is not verified yet; none when unknown."""
-    if plan.naming is None or not isinstance(group, GroupView):
-        return frozenset()
-    ids = {m.instance_id for m in group.members}
-    ids |= {r.instance_id for r in plan.history.removals if r.settled_at_s is None}
-    return frozenset(i.uid for i in ledger if not ids.isdisjoint(plan.naming.expand(i).instance_ids))
+    )
 
 
 def _protocol(group: GroupView | KafkaProblem, previous: api.StaticGroupStatus) -> GroupProtocol:
@@ -135,63 +115,17 @@ def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
 
 
 def _last_removal(executed: Executed, previous: api.StaticGroupStatus, now: datetime) -> api.LastRemoval | None:
-    proven = [r for r in executed.removed if word_behind(r) is None and node_behind(r) is None]
-    if not proven:
+    if not executed.removed:
         return previous.last_removal
-    first = proven[0]
-    newest = max(first.chain.incarnations, key=lambda i: i.resource_version)
-    certificate = newest.certificate
-    if certificate is None:
-        raise AssertionError("a removal without a certificate was planned")
+    first = executed.removed[0]
     return api.LastRemoval(
         at=now,
         instance_id=first.entry.instance_id,
         member_id=first.entry.member_id[:300],
-        certificate=durable.Certificate(certificate.kind.value),
+        evidence=first.evidence[:MESSAGE_MAX],
         reason=first.entry.reason[:MESSAGE_MAX],
-        count=len(proven),
+        count=len(executed.removed),
     )
-
-
-def _last_confirmed_removal(
-    executed: Executed, previous: api.StaticGroupStatus, now: datetime
-) -> api.ConfirmedRemoval | None:
-    for removal in executed.removed:
-        word = word_behind(removal)
-        if word is not None:
-            return api.ConfirmedRemoval(
-                at=now,
-                instance_id=removal.entry.instance_id,
-                member_id=removal.entry.member_id[:300],
-                confirmed_by=word.said_by,
-                reason=removal.entry.reason[:MESSAGE_MAX],
-            )
-    return previous.last_confirmed_removal
-
-
-def _last_node_removal(executed: Executed, previous: api.StaticGroupStatus, now: datetime) -> api.NodeRemoval | None:
-    for removal in executed.removed:
-        proof = node_behind(removal)
-        if proof is not None and word_behind(removal) is None:
-            return api.NodeRemoval(
-                at=now,
-                instance_id=removal.entry.instance_id,
-                member_id=removal.entry.member_id[:300],
-                certificate=durable.NodeCertificate(proof.kind.value),
-                evidence=proof.statement[:MESSAGE_MAX],
-                reason=removal.entry.reason[:MESSAGE_MAX],
-            )
-    return previous.last_node_removal
-
-
-def node_behind(removal: Removal) -> Certificate | None:
-    """Return what became of a node that a removal rests on, because some carrier's end is known by nothing else; None: by nothing."""
-    return next((i.certificate for i in removal.chain.incarnations if i.certificate and i.certificate.is_of_node), None)
-
-
-def word_behind(removal: Removal) -> Certificate | None:
-    """Return the word that a removal rests on, because some carrier's end is known by nothing else; None: by none."""
-    return next((i.certificate for i in removal.chain.incarnations if i.certificate and i.certificate.is_word), None)
 
 
 def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:

@@ -6,7 +6,7 @@ from ...api.resources import status as api
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
 from ..next_pods.shared_setting import SharedSetting
 from ..next_pods.timeouts import TimeoutPlan
-from .checkpoints import wire_time
+from .times import wire_time
 
 
 def wire_shared_setting(known: SharedSetting | None) -> api.SharedSetting | None:

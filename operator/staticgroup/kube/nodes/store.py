@@ -19,7 +19,6 @@ from ..pages import PageLimit, pages
 from ..problem import KubeProblem, KubeProblemKind
 from ..translate import node_view
 from ..transport import CONNECTION_ERRORS, NODES, Transport, is_gone
-from .ledger import NodeLedger
 
 VANISHED_MAX: Final = 1_000
 _RETRY_DELAY_S: Final = 1.0
@@ -37,14 +36,14 @@ class NodeStore:
     on_change: (node name) facts are new, different or read afresh; certificates that waited for them can be judged.
     rng: spreads retries.
     clock_s: monotonic seconds.
-    ledger: is told all that is seen; None makes one that nobody asks.
+    now_s: seconds since the Unix epoch.
     """
 
     def __init__(
         self, transport: Transport, *, on_change: Callable[[str], None], rng: Random, clock_s: Callable[[], float],
-        sleep: Callable[[float], Any] = asyncio.sleep, retry_delay_s: float = _RETRY_DELAY_S, ledger: NodeLedger | None = None,
+        sleep: Callable[[float], Any] = asyncio.sleep, retry_delay_s: float = _RETRY_DELAY_S, now_s: Callable[[], float] = time.time,
     ) -> None:
-        self._ledger = ledger or NodeLedger(now_s=time.time)
+        self._now_s = now_s
         self._transport = transport
         self._on_change = on_change
         self._clock_s = clock_s
@@ -74,11 +73,7 @@ class NodeStore:
         if self._asks_by_name and self._clock_s() - self._answered_s.get(name, -ASK_AGAIN_S) >= ASK_AGAIN_S:
             self._ask(name)
             return None
-        view = self._nodes.get(name) or self._vanished.get(name)
-        record = self._ledger.record_of(name)
-        if view is None or record is None or not record.other_until_s:
-            return view
-        return replace(view, other_until_s=record.other_until_s)
+        return self._nodes.get(name) or self._vanished.get(name)
 
     @property
     def is_complete(self) -> bool:
@@ -88,10 +83,6 @@ class NodeStore:
     def present_node(self, name: str) -> NodeView | None:
         """Return the Node that has a name now; None when there is none, or while not all are known."""
         return self._nodes.get(name)
-
-    def present(self) -> tuple[NodeView, ...]:
-        """Return the nodes that exist, as far as they can be listed."""
-        return tuple(self._nodes.values())
 
     async def wait_listed(self) -> None:
         """Wait until nodes were listed, or it is known that they cannot be."""
@@ -104,7 +95,6 @@ class NodeStore:
                 resource_version = await self._list()
                 if isinstance(resource_version, KubeProblem):
                     is_forbidden = resource_version.kind is KubeProblemKind.FORBIDDEN
-                    self._ledger.broke(is_listed=not is_forbidden)
                     if is_forbidden:
                         self._asks_by_name = True
                         self._listed.set()
@@ -114,7 +104,6 @@ class NodeStore:
                 self._asks_by_name, self.is_readable = False, True
                 self._listed.set()
                 await self._follow(resource_version)
-                self._ledger.broke()
                 await self._sleep(self._backoff.next_s())
         finally:
             for task in self._asking:
@@ -122,7 +111,7 @@ class NodeStore:
 
     async def _list(self) -> str | KubeProblem:
         found: dict[str, NodeView] = {}
-        resource_version, began_s, is_readable = "", self._ledger.now_s(), True
+        resource_version, unreadable = "", set[str]()
         async for page in pages(self._transport, NODES, self._page_limit):
             if isinstance(page, KubeProblem):
                 return page
@@ -131,16 +120,12 @@ class NodeStore:
                 if isinstance(view, NodeView):
                     found[view.name] = view
                 else:
-                    is_readable = False
+                    unreadable.add(str((raw.get("metadata") or {}).get("name", "")))
             resource_version = str(page["metadata"]["resourceVersion"])
-        for name in self._nodes.keys() - found.keys():
+        for name in self._nodes.keys() - found.keys() - unreadable:  # one that cannot be read is there all the same
             self._remember_vanished(name)
         for view in found.values():
-            self._put(view, at_s=began_s)
-        if is_readable:
-            self._ledger.began(began_s, found)
-        else:  # one that cannot be read is there all the same
-            self._ledger.broke(is_listed=False)
+            self._put(view)
         return resource_version
 
     async def _follow(self, resource_version: str) -> None:
@@ -149,15 +134,13 @@ class NodeStore:
             query = {"resourceVersion": resource_version, "timeoutSeconds": "300"}
             try:
                 async with self._transport.watch(NODES, query=query) as stream:
-                    if self._ledger.is_outdated:
-                        return
                     if isinstance(stream, KubeProblem):
                         if is_gone(stream) or stream.kind is KubeProblemKind.FORBIDDEN:
                             return
                     else:
                         self._backoff.reset()
                         while (event := await stream.next_event(_STALL_TIMEOUT_S)) is not None:
-                            if event.get("type") == "ERROR" or self._ledger.is_outdated:
+                            if event.get("type") == "ERROR":
                                 return
                             resource_version = self._take(event) or resource_version
             except CONNECTION_ERRORS:
@@ -171,25 +154,24 @@ class NodeStore:
         if event.get("type") != "BOOKMARK":
             view = node_view(raw)
             if isinstance(view, NodeView):
-                is_deleted = event.get("type") == "DELETED"
-                self._put(view, is_birth=event.get("type") == "ADDED" and view.name not in self._nodes, is_next=True)
-                if is_deleted:
+                self._put(view)
+                if event.get("type") == "DELETED":
                     self._remember_vanished(view.name)
-            else:
-                self._ledger.broke(is_listed=False)
         return str((raw.get("metadata") or {}).get("resourceVersion") or "")
 
-    def _put(self, view: NodeView, *, is_birth: bool = False, is_next: bool = False, at_s: float = 0.0) -> None:
-        self._ledger.take(view, is_birth=is_birth, is_next=is_next, at_s=at_s)
+    def _put(self, view: NodeView) -> None:
         known = self._nodes.get(view.name)
+        if known is not None and known.uid == view.uid:
+            is_other = known.machine != view.machine
+            view = replace(view, other_until_s=self._now_s() if is_other else known.other_until_s)
         self._nodes[view.name] = view
         self._vanished.pop(view.name, None)
         if known != view:
             self._on_change(view.name)
 
     def _remember_vanished(self, name: str) -> None:
-        self._ledger.take_gone(name)
         self._vanished[name] = self._nodes.pop(name)
+        self._on_change(name)
         if len(self._vanished) > VANISHED_MAX:
             del self._vanished[next(iter(self._vanished))]
 
@@ -203,7 +185,6 @@ class NodeStore:
         task.add_done_callback(self._asking.discard)
 
     async def _get(self, name: str) -> None:
-        began_s = self._ledger.now_s()
         raw = await self._transport.call("get", NODES, name=name)
         if isinstance(raw, KubeProblem):
             self._take_refusal(name, raw)
@@ -212,9 +193,7 @@ class NodeStore:
         view = node_view(raw)
         if isinstance(view, NodeView):
             self._answered_s[name] = self._clock_s()
-            self._ledger.take(view, at_s=began_s)
-            self._nodes[name] = view
-            self._vanished.pop(name, None)
+            self._put(view)
             self._on_change(name)
 
     def _take_refusal(self, name: str, problem: KubeProblem) -> None:

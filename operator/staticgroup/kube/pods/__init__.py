@@ -1,7 +1,5 @@
-"""Know every pod that can hold an instance id, and know since when nothing of it can have been missed.
+"""Know every pod that can hold an instance id, and know under which name of the watch nothing of it was missed.
 
-`store` is what decisions ask; it joins three parts. The `watch` follows pods. The `book` folds every version of a pod, in
-whatever order, into `records` (`contradictions`, `unwritten`, `gone`). And `epochs` say under which epoch nothing was
-missed: over a gap (`names`), over a restart (`continuity`, `handover`), and beside a workload whose status cannot be
-written (`behind`).
+`store` is what decisions ask. The `watch` follows pods, the `book` folds every version of a pod, in whatever order, into
+`records`, and `position` is what a later process goes on from.
 """

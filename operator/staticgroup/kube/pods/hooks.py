@@ -5,10 +5,7 @@ from dataclasses import dataclass, field
 
 from ...core.evidence.pod import PodVersion
 from ..pages import PAGE_LIMIT
-from .behind import IsManaged
-from .book import NodeOf
-from .gone import GONE_MAX
-from .unwritten import CountedOn
+from .book import GONE_MAX, IsManaged, NodeOf
 from .watch.stream import STALL_TIMEOUT_S
 
 
@@ -44,11 +41,10 @@ class PodStoreHooks:
     ----------
     node_of: facts of a node by name.
     is_managed: (namespace, pod name) belongs to a StaticGroup.
-    counted_on: see `CountedOn`.
     on_change: (namespace, owner name, pod name) has changed in a way that decisions can see.
     on_end: likewise, afterwards: a pod or a container of it has ended, or may have.
-    on_gap: continuity ended, with the reason in words.
-    on_anchor: the store is complete and continuous, with its epoch.
+    on_gap: a watch is not whole any more, with the reason in words.
+    on_anchor: the watch of a scope is whole, with its name.
     on_uncertified: a pod that a StaticGroup manages vanished without a certificate, with the kind of what stood against it.
     on_object: a raw pod as a watch or a LIST showed it, and its translation, before it is folded.
     """
@@ -57,7 +53,6 @@ class PodStoreHooks:
     is_managed: IsManaged
     on_change: Callable[[str, str, str], None]
     on_gap: Callable[[str], None]
-    counted_on: CountedOn = field(default=lambda suspect: {})
     on_end: Callable[[str, str, str], None] = field(default=lambda namespace, owner_name, pod_name: None)
     on_anchor: Callable[[str], None] = field(default=lambda epoch: None)
     on_uncertified: Callable[[str], None] = field(default=lambda reason: None)

@@ -7,6 +7,7 @@ interned. Both indexes point at the record itself, not at its uid.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
+from dataclasses import replace
 from functools import lru_cache
 from sys import intern
 from typing import Final
@@ -17,7 +18,7 @@ from ...core.ids.naming import ordinal_of_pod
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
-_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN, _LOST = 4, 8, 16, 32, 64, 128, 256
+_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN, _LOST, _NODE = 4, 8, 16, 32, 64, 128, 256, 512
 
 UNPACKED_MAX: Final = 2_000
 """Incarnations that are kept unpacked, the newest: a round reads those of its workload several times, and so does the next one."""
@@ -46,19 +47,12 @@ def _unpacked(packed: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 class PodRecord:
-    """One incarnation, packed; see `core.evidence.chain.Incarnation` for the meaning of its facts.
-
-    Attributes
-    ----------
-    dropped_until: resourceVersion up to which earlier incarnations of the name were dropped as needless; 0 for none.
-    seen_in: number of the watch's era in which the API server showed it last; -1 when only a ledger names it.
-    """
+    """One pod, packed; see `core.evidence.chain.Incarnation` for the meaning of its facts."""
 
     __slots__ = (
-        "_flags", "_ids", "_started", "_whole", "addresses", "bound_at_s", "certificate", "created_at_s", "dropped_until", "ended_no", "ends_by_s", "grace_s", "namespace",
-        "node_name", "node_uid", "owed",
-        "owner_name", "pod_name", "provider", "ready_since_s", "reap_doubt", "refusal", "refusal_reason", "resource_version", "restarts", "runs_seen", "seen_in",
-        "session_timeouts_ms", "shown_at_s", "since_s", "uid",
+        "_flags", "_ids", "_started", "_whole", "addresses", "certificate", "created_at_s", "ended_no", "ends", "grace_s", "namespace",
+        "node_name", "owner_name", "placed_at_s", "pod_name", "provider", "ready_since_s", "refusal", "refusal_reason", "resource_version",
+        "restarts", "session_timeouts_ms", "shown_at_s", "since_s", "uid",
     )
 
     def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
@@ -66,8 +60,6 @@ class PodRecord:
         self.pod_name = incarnation.pod_name
         self.uid = incarnation.uid
         self.owner_name = intern(owner_name)
-        self.dropped_until = 0
-        self.seen_in = -1
         self.put(incarnation)
 
     def put(self, incarnation: Incarnation) -> None:
@@ -86,13 +78,9 @@ class PodRecord:
         self.created_at_s = incarnation.created_at_s
         self.restarts = incarnation.restarts
         self.session_timeouts_ms = _shared_numbers(incarnation.session_timeouts_ms)
-        self.runs_seen = incarnation.runs_seen
+        self.ends = incarnation.ends
         self.grace_s = incarnation.grace_s
-        self.ends_by_s = incarnation.ends_by_s
-        self.reap_doubt = intern(incarnation.reap_doubt)
-        self.owed = intern(incarnation.owed)
-        self.bound_at_s = incarnation.bound_at_s
-        self.node_uid = intern(incarnation.node_uid)
+        self.placed_at_s = incarnation.placed_at_s
         self.provider = intern(incarnation.provider)
         self.addresses = incarnation.addresses
         self.shown_at_s = incarnation.shown_at_s
@@ -106,6 +94,7 @@ class PodRecord:
             | (_FIXED if incarnation.ids_are_fixed else 0)
             | (_RUNS_KNOWN if incarnation.runs_known else 0)
             | (_LOST if incarnation.has_lost else 0)
+            | (_NODE if incarnation.is_node_known else 0)
         )
 
     @property
@@ -130,7 +119,9 @@ class PodRecord:
 
     def forget_version(self) -> None:
         """Let any resourceVersion be newer than the one that is known."""
-        self.resource_version = self.dropped_until = 0
+        self.resource_version = 0
+        if self.certificate is not None:
+            self.certificate = replace(self.certificate, resource_version=0)
         self.pack()
 
     def ended_as(self, number: int) -> None:
@@ -162,8 +153,8 @@ class PodRecord:
             runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
             created_at_s=self.created_at_s,
             restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN), has_lost=bool(flags & _LOST),
-            runs_seen=self.runs_seen, grace_s=self.grace_s, ends_by_s=self.ends_by_s, reap_doubt=self.reap_doubt,
-            owed=self.owed, bound_at_s=self.bound_at_s, node_uid=self.node_uid, provider=self.provider, addresses=self.addresses,
+            is_node_known=bool(flags & _NODE), ends=self.ends, grace_s=self.grace_s, placed_at_s=self.placed_at_s,
+            provider=self.provider, addresses=self.addresses,
             shown_at_s=self.shown_at_s, ended_no=self.ended_no,
         )
 
@@ -174,11 +165,10 @@ _Entry = PodRecord | tuple[PodRecord, ...]
 class _Index:
     """Map (namespace, key) to records; almost always one, so a tuple is made only for more."""
 
-    __slots__ = ("_by_namespace", "news")
+    __slots__ = ("_by_namespace",)
 
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[str, _Entry]] = {}
-        self.news = 0
 
     def keys(self) -> Iterator[tuple[str, str]]:
         for namespace, entries in self._by_namespace.items():
@@ -189,7 +179,6 @@ class _Index:
         present = entries.get(key)
         if present is None:
             entries[key] = record
-            self.news += 1
         else:
             entries[key] = (*present, record) if isinstance(present, tuple) else (present, record)
 
@@ -294,11 +283,6 @@ class PodRecords:
     def ids(self) -> Iterator[tuple[str, str]]:
         """Iterate over every id that any incarnation ever carried, each with its namespace."""
         return self._by_id.keys()
-
-    @property
-    def new_ids(self) -> int:
-        """Count the ids that came to a namespace; it stays as it is while none does."""
-        return self._by_id.news
 
     def of_workload(self, namespace: str, workload_name: str) -> Iterator[PodRecord]:
         """Iterate over every incarnation whose pod name is made of a StatefulSet's name, whoever owns it now."""

@@ -1,85 +1,204 @@
-"""Know every pod that can hold an instance id, and know whether that knowledge is complete.
+"""Know every pod that can hold an instance id, and know whether that knowledge is whole.
 
-The store follows all pods that have a name as StatefulSets give them, in one stream per scope, and folds what it sees
-into incarnations. Its one promise is the *continuity epoch*: while `epoch` keeps its value, no pod
-can have come and gone unseen; "" means that nothing may be concluded now. Everything that breaks the promise draws a
-new epoch. The barrier extends the promise to a given moment: once it has passed resourceVersion r, every pod event up
-to r has been folded.
+The store follows all pods that have a name as StatefulSets give them, in one stream per scope, and folds what it sees.
+Its one promise is the *name of the watch*: while it keeps its value, no pod of the scope can have come and gone unseen; ""
+means that nothing may be concluded now. The barrier extends the promise to a given moment: once it has passed
+resourceVersion r, every pod event up to r has been folded.
 
 Sources: Kubernetes API concepts (resource versions, 410, bookmarks), KEP-3157/KEP-2340 (consistent reads),
 KEP-5504 (resourceVersions of one type are comparable).
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Set
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from random import Random
+from typing import Any, Final
 
-from ...core.evidence.certificate import Certificate
 from ...core.evidence.chain import Incarnation
-from ...core.evidence.words import Word
+from ...core.evidence.pod import PodVersion
 from ..namespaces import is_gone
 from ..problem import KubeProblem
-from .continuity import Continuity, Workload
-from .following import PodFollower
-from .handover import ALL_NAMESPACES
+from ..translate import MalformedObject, pod_version
+from ..transport import Transport
+from .book import Change, PodBook
+from .hooks import PodStoreHooks, PodStoreSettings
+from .position import ScopePosition, WatchPosition, began_s
 from .records import oldest_first
-from .unwritten import NEWEST
+from .watch.sink import Gap, Listing
 from .watch.stream import PodStream
 
+_log = logging.getLogger(__name__)
+ALL_NAMESPACES: Final = ""
+REPLAYED_S: Final = 60.0
+"""A later process goes on from the position of so long ago: what happened since is in no status yet, perhaps."""
+SAMPLES_APART_S: Final = 5.0
+SAMPLES_MAX: Final = 2_000
 
-class PodStore(PodFollower):
-    """Answer what decisions ask of the pods that are followed, and take what is known of them from elsewhere."""
 
-    @property
-    def behind_workloads(self) -> Mapping[Workload, int]:
-        """Workloads whose ends after this position, up to where the watch was resumed, are known to nobody."""
-        return self._epochs.lineage.blind
+class PodStore:
+    """Follow the pods of all namespaces or of some.
 
-    def unbroken_since(self, namespace: str, pod_name: str = "", *, workload: str = "") -> frozenset[str]:
-        """Return the epochs since which no pod of a name can have come and gone unseen.
+    Parameters
+    ----------
+    scopes: namespaces to follow, one stream each; `("",)` for all in one stream.
+    gone: namespaces to follow that there were not when the process began; see `unfollowed`.
+    rng: draws names and spreads retries; must differ between processes.
+    now_s: seconds since the Unix epoch.
+    clock_s: monotonic seconds.
+    """
+
+    def __init__(
+        self, transport: Transport, hooks: PodStoreHooks, *, rng: Random, now_s: Callable[[], float],
+        clock_s: Callable[[], float], scopes: Sequence[str] = (ALL_NAMESPACES,), gone: Sequence[str] = (),
+        settings: PodStoreSettings | None = None, sleep: Callable[[float], Any] = asyncio.sleep,
+    ) -> None:
+        self._settings = settings or PodStoreSettings()
+        self._hooks = hooks
+        self._transport = transport
+        self._gone = tuple(gone)
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._book = PodBook(
+            node_of=hooks.node_of, now_s=now_s, is_managed=hooks.is_managed, gone_max=self._settings.gone_max
+        )
+        self._streams = {
+            scope: PodStream(
+                transport, self, scope=scope, rng=rng, now_s=now_s, clock_s=clock_s, sleep=sleep, chunk_size=self._settings.chunk_size,
+                stall_timeout_s=self._settings.stall_timeout_s, reconnect_delay_s=self._settings.reconnect_delay_s,
+            )
+            for scope in scopes
+        }
+        self._samples: deque[tuple[float, WatchPosition]] = deque()
+        self._is_known = asyncio.Event()
+        self.gap_count = 0
+
+    async def run(self, resume: WatchPosition | None) -> None:
+        """Follow all scopes until cancelled.
 
         Parameters
         ----------
-        pod_name: "" asks for what holds for every name of the namespace.
-        workload: asks, without a pod name, for what holds for every name of this StatefulSet.
-
-        Returns
-        -------
-        The present epoch and earlier ones; none while a scope is not anchored.
+        resume: what the last process stored, see `lease_position`; None begins new watches.
         """
-        return self._epochs.unbroken_since(namespace, pod_name, workload)
+        found = {scope: resume.of(scope) if resume is not None else None for scope in self._streams}
+        self._book.is_resumed = all(found.values())
+        if resume is not None and self._book.is_resumed:
+            self._samples.append((float("-inf"), WatchPosition({s: p for s, p in found.items() if p is not None})))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for scope, stream in self._streams.items():
+                    tasks.create_task(stream.run(found[scope]))
+                tasks.create_task(self._relist_periodically())
+        finally:
+            await asyncio.gather(*(s.close() for s in self._streams.values()), return_exceptions=True)
+
+    async def _relist_periodically(self) -> None:
+        while True:
+            await self._sleep(self._settings.relist_interval_s)
+            await self.relist()
+
+    async def relist(self) -> None:
+        """Compare every scope with a complete LIST now; a contradiction is a gap."""
+        for stream in self._streams.values():
+            await stream.relist()
+
+    # -- what a stream feeds (PodSink)
+
+    def translate(self, raw: object) -> PodVersion | MalformedObject:
+        """Translate a raw pod; a pod that cannot be read is logged by the field that is wrong, never by its content."""
+        version = pod_version(raw, env_names=self._settings.env_names)
+        if isinstance(version, MalformedObject):
+            _log.error("pod object cannot be read", extra={"field": version.field, "found": version.found})
+        else:
+            self._hooks.on_object(raw, version)
+        return version
+
+    def knows(self, uid: str) -> bool:
+        """True for a pod that is in the book, whatever it looks like now."""
+        return self._book.records.get(uid) is not None
+
+    def take_event(self, version: PodVersion, *, is_deleted: bool) -> None:
+        """Fold a version that a watch delivered."""
+        self._announce(self._book.take(version, is_deleted=is_deleted, in_order=True))
+        if is_deleted:
+            self._book.purge()
+
+    def take_listed(self, version: PodVersion) -> None:
+        """Fold a version that a LIST showed."""
+        self._announce(self._book.take(version, is_deleted=False, in_order=False))
+
+    def take_absent(self, scope: str, listing: Listing) -> None:
+        """Record as vanished what a complete LIST does not show."""
+        for change in self._book.take_absent(scope, listing.versions, listing.resource_version):
+            self._announce(change)
+
+    def contradiction(self, scope: str, listing: Listing) -> str:
+        """Compare a complete LIST with the book; "" when they agree."""
+        return self._book.contradiction(scope, listing.versions, listing.resource_version)
+
+    def gap_opened(self, scope: str, gap: Gap) -> None:
+        """Forget the order of versions after a restore, and tell the gap."""
+        if gap.is_restore:
+            self._book.forget_versions(scope)
+        self.gap_count += 1
+        kept = ((at_s, {s: p for s, p in sample.scopes.items() if s != scope}) for at_s, sample in self._samples)
+        self._samples = deque((at_s, WatchPosition(scopes)) for at_s, scopes in kept if scopes)
+        _log.warning("pod watch gap", extra={"scope": scope, "reason": gap.reason})
+        self._hooks.on_gap(gap.reason)
+
+    def anchored(self, scope: str) -> None:
+        """Tell that a scope is whole from now on."""
+        self.troubled(scope)
+        self._hooks.on_anchor(self._streams[scope].watch)
+
+    def troubled(self, scope: str) -> None:
+        """Note that it is known of a scope whether it can be followed."""
+        if all(s.is_anchored or s.problem is not None for s in self._streams.values()):
+            self._is_known.set()
+
+    def begin_anew(self, reason: str, *, is_restore: bool = True) -> None:
+        """Begin new watches: the API server was seen to go back in time, or nobody knows what the last watch showed."""
+        for stream in self._streams.values():
+            stream.report_gap(Gap(reason=reason, is_restore=is_restore))
+
+    def _announce(self, change: Change) -> None:
+        if change.refusal_reason:
+            self._hooks.on_uncertified(change.refusal_reason)
+        record = change.record
+        if change.is_back:
+            self.begin_anew(f"pod {record.namespace}/{record.pod_name} (uid {record.uid}) is back (etcd restored?)", is_restore=False)
+        if change.is_visible:
+            self._hooks.on_change(record.namespace, record.owner_name, record.pod_name)
+        if change.is_end:
+            self._hooks.on_end(record.namespace, record.owner_name, record.pod_name)
+
+    # -- what decisions ask
+
+    async def wait_anchored(self) -> None:
+        """Wait until each scope is whole, or it is known why it cannot be followed."""
+        await self._is_known.wait()
+
+    def watch(self, namespace: str) -> tuple[str, float]:
+        """Return the name of the watch of a namespace and since when it is whole, seconds since the Unix epoch; "" while it is not."""
+        stream = self._stream_of(namespace)
+        if stream is None or not stream.is_anchored or stream.has_reported_gap:
+            return "", 0.0
+        return stream.watch, began_s(stream.watch)
+
+    def names(self) -> str:
+        """Return the names of all watches as one text; "" while one of them is not whole."""
+        return ",".join(s.watch for s in self._streams.values()) if all(s.is_anchored for s in self._streams.values()) else ""
 
     @property
-    def timeline(self) -> str:
-        """What changes whenever the API server goes back in time; uids compare only within one."""
-        return self._epochs.timeline
+    def is_whole(self) -> bool:
+        """True while every scope that can be followed is whole."""
+        return all(s.is_anchored for s in self._streams.values() if s.problem is None) and self._is_known.is_set()
 
     @property
-    def ended_at_s(self) -> Mapping[str, float]:
-        """When earlier epochs ended, seconds since the Unix epoch; only those that this process knows of."""
-        return self._epochs.ended_at_s
-
-    def seen_under(self, uid: str) -> str:
-        """Return the epoch in which this process saw an object last; "" when it did not, or under none that is known."""
-        record = self._book.records.get(uid)
-        if record is None:
-            return ""
-        scope = record.namespace if record.namespace in self._streams else ALL_NAMESPACES
-        return self._epochs.of_era(scope, record.seen_in)
-
-    def restored(self, mark: str) -> None:
-        """Take a person's word that etcd was restored: every history ends, as if the server had been seen to go back.
-
-        Parameters
-        ----------
-        mark: which word it is; "" is none, and the one that is known already changes nothing.
-        """
-        if self._epochs.hear_restored(mark):
-            self.went_back(f"etcd was restored, as was said at {mark}")
-
-    async def wait_anchored(self) -> str:
-        """Wait until every scope is complete and return the epoch."""
-        await self._anchored.wait()
-        return self._epochs.epoch
+    def ends(self) -> int:
+        """Count the certificates that the watch has brought in this process."""
+        return self._book.ends
 
     def position(self, namespace: str) -> int:
         """Return the resourceVersion up to which this namespace is folded; 0 when it is not followed.
@@ -92,24 +211,13 @@ class PodStore(PodFollower):
         return stream.position if stream else 0
 
     async def reach_present(self, namespace: str) -> bool:
-        """Bring the watch of every namespace up to a consistent read that begins now; False: ask again, never proceed."""
+        """Bring the watch up to a consistent read that begins now; False: ask again, never proceed."""
         stream = self._stream_of(namespace)
-        if stream is None:
+        if stream is None or not stream.is_anchored:
             return False
         position = stream.position
         current = await stream.current_resource_version()
         return current is not None and await self.barrier(namespace, current, not_below=position)
-
-    @property
-    def watch(self) -> tuple[str, float]:
-        """Name of this watch, another one whenever pods may have come and gone unseen, and since when it is whole; "" while it is not."""
-        epoch = self._epochs.epoch
-        return epoch, self._since_s.get(epoch, self._now_s())
-
-    @property
-    def ends(self) -> int:
-        """Count the certificates that the watch has brought in this process."""
-        return self._book.ends
 
     async def barrier(self, namespace: str, resource_version: int, *, not_below: int = 0) -> bool:
         """Bring the watch up to the resourceVersion of a consistent read of a namespace.
@@ -117,8 +225,7 @@ class PodStore(PodFollower):
         Parameters
         ----------
         resource_version: of a consistent read of pods.
-        not_below: `position(namespace)` as it was before that read; a read below it is an etcd restore and a gap,
-            one further ahead than any cluster writes is, too.
+        not_below: `position(namespace)` as it was before that read; a read below it is an etcd restore.
 
         Returns
         -------
@@ -127,17 +234,19 @@ class PodStore(PodFollower):
 
         Notes
         -----
-        Of every namespace, because a copy of a pod holds its id in any: resourceVersions of pods compare over namespaces (KEP-5504).
+        Of every namespace that can be followed, because a copy of a pod holds its id in any: resourceVersions of pods compare over
+        namespaces (KEP-5504).
         """
         stream = self._stream_of(namespace)
-        epoch = self.epoch
-        if stream is None or not epoch or not stream.is_anchored:
+        watch = self.watch(namespace)
+        if stream is None or not watch[0]:
             return False
-        if (restore := stream.restore_shown(resource_version, not_below)) is not None:
-            self.went_back(restore.reason)
+        if resource_version < not_below:
+            self.begin_anew(Gap.restored(resource_version, not_below).reason)
             return False
-        passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in self._streams.values()))
-        return all(passed) and self.epoch == epoch
+        followed = [s for s in self._streams.values() if s is stream or s.problem is None]
+        passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in followed))
+        return all(p for s, p in zip(followed, passed, strict=True) if s is stream or s.problem is None) and self.watch(namespace) == watch
 
     async def _reaches(self, stream: PodStream, resource_version: int) -> bool:
         patience_s = self._settings.barrier_patience_s
@@ -156,123 +265,73 @@ class PodStore(PodFollower):
     def chain(
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
     ) -> tuple[Incarnation, ...]:
-        """Return every known incarnation with one of the pod names or one of the ids, oldest version first."""
+        """Return every known pod with one of the names or one of the ids, oldest version first."""
         return self._book.records.chain(namespace, pod_names, instance_ids)
 
     def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every known incarnation of any namespace that ever carried one of the ids, oldest version first."""
+        """Return every known pod of any namespace that ever carried one of the ids, oldest version first."""
         return self._book.records.carriers(instance_ids)
 
     def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
-        """Return every incarnation that is no seat of a StatefulSet and ever carried an id in a namespace."""
+        """Return every pod that is no seat of a StatefulSet and ever carried an id in a namespace."""
         return self._book.records.strays(namespace, workload_name, carried)
 
     def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation of any namespace that is no seat of a StatefulSet and ever carried one of the ids."""
+        """Return every pod of any namespace that is no seat of a StatefulSet and ever carried one of the ids."""
         return self._book.records.strays_anywhere(namespace, workload_name, instance_ids)
 
     def ids(self) -> Iterator[tuple[str, str]]:
-        """Iterate over every id that any incarnation ever carried, each with its namespace."""
+        """Iterate over every id that any pod ever carried, each with its namespace."""
         return self._book.records.ids()
 
-    @property
-    def forgotten_suspects(self) -> int:
-        """Count the suspects of nobody that were dropped for want of room; it stays as it is while none is."""
-        return self._book.gone.forgotten_suspects
-
-    @property
-    def new_ids(self) -> int:
-        """Count the ids that came to a namespace; it stays as it is while none does."""
-        return self._book.records.new_ids
-
     def of_workload(self, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
-        """Return every known incarnation named after a StatefulSet, present or gone, oldest version first."""
+        """Return every known pod named after a StatefulSet, present or gone, oldest version first."""
         return oldest_first(self._book.records.of_workload(namespace, workload_name))
 
     def get(self, uid: str) -> Incarnation | None:
-        """Return one incarnation; None when the uid is unknown."""
+        """Return one pod; None when the uid is unknown."""
         record = self._book.records.get(uid)
         return record.incarnation() if record else None
 
     def __len__(self) -> int:
         return len(self._book.records)
 
-    def merge(self, entries: Iterable[Incarnation]) -> None:
-        """Add the incarnations that a status holds from an earlier process.
-
-        Notes
-        -----
-        A certificate or a suspicion is kept, an unknown live one is verified by the LIST (or is a suspect at once
-        when the store is already complete and does not know it).
-        """
-        kept = tuple(entries)
-        self._stored_maximum = max((self._stored_maximum, *(e.resource_version for e in kept)))
-        self._book.merge(kept, complete_until=self._complete_until)
-
-    def _complete_until(self, namespace: str) -> int:
-        """Return up to where every object of a namespace is known: 0 while its LIST is not complete, all when it is not followed."""
-        stream = self._stream_of(namespace)
-        if stream is None:
-            return NEWEST
-        return stream.position if stream.is_anchored else 0
-
-    def hear(self, words: Iterable[Word]) -> None:
-        """Take all words that people have given about lost pods, in place of those of before."""
-        for change in self._book.hear(words):
-            self._announce(change)
-
     def doubtful(self) -> Iterator[Incarnation]:
         """Iterate over the suspects, and over the pods of which a run is lost."""
         return self._book.doubtful()
-
-    def suspects(self) -> Iterator[Incarnation]:
-        """Iterate over every suspect that was bound to a node."""
-        return self._book.suspects()
-
-    def close(self, uid: str, proof: Certificate) -> bool:
-        """Close a suspicion by what became of a node; False when the uid is no suspect any more."""
-        change = self._book.close(uid, proof)
-        if change is not None:
-            self._announce(change)
-        return change is not None
-
-    def owe(self, uid: str, owed: str) -> None:
-        """Note, for people, what the node of a suspect has not shown yet."""
-        change = self._book.owe(uid, owed)
-        if change is not None:
-            self._announce(change)
-
-    def forget(self, uid: str) -> bool:
-        """Drop a vanished incarnation that no decision needs any more; False when its object is present or unknown."""
-        return self._book.forget(uid)
 
     def node_changed(self, node_name: str) -> None:
         """Judge again the ends that waited for the facts of this node."""
         for change in self._book.take_node(node_name):
             self._announce(change)
 
-    def mark_durable(self, written: Incarnation) -> bool:
-        """Note that a status now holds this state; False when the incarnation has moved on since."""
-        return self._book.unwritten.mark_durable(written)
+    # -- what the Lease keeps
 
-    def is_durable(self, uid: str) -> bool:
-        """True unless the incarnation's end was not written to a status yet."""
-        return self._book.unwritten.is_durable(uid)
+    def lease_position(self, unwritten_since_s: float | None) -> WatchPosition | None:
+        """Return what a later process may go on from: the position of a minute ago; None keeps what is stored.
 
-    def continuity(self) -> Continuity | None:
-        """Return what may be stored durably now; None while the watch is not continuous."""
-        return self._handover.continuity(self.age_s())
+        Parameters
+        ----------
+        unwritten_since_s: since when a status waits to be written, monotonic seconds; None when none does. The position stays where it
+            was before, so that nothing that the status would tell is forgotten.
+        """
+        now_s = self._clock_s()
+        whole = {scope: ScopePosition(s.position, s.watch) for scope, s in self._streams.items() if s.is_anchored and not s.has_reported_gap}
+        if whole and (not self._samples or now_s - self._samples[-1][0] >= SAMPLES_APART_S):
+            self._samples.append((now_s if self._samples else float("-inf"), WatchPosition(whole)))
+            if len(self._samples) > SAMPLES_MAX:
+                del self._samples[-2]
+        limit_s = now_s - REPLAYED_S if unwritten_since_s is None else min(now_s, unwritten_since_s) - REPLAYED_S
+        while len(self._samples) > 1 and self._samples[1][0] <= limit_s:
+            self._samples.popleft()
+        return self._samples[0][1] if self._samples else None
 
-    def adopt(self, stored: Continuity) -> bool:
-        """Go on under the epoch that the last holder of the Lease stored, if that lacks nothing; see `Handover.adopt`."""
-        if self._epochs.missed_restore(stored.timeline):
-            self.went_back("the last holder saw the API server go back in time")
-        return self._handover.adopt(stored)
-
-    @property
-    def saw_restore(self) -> bool:
-        """True when this process saw, or was told, that the API server went back in time."""
-        return self._epochs.saw_restore
+    def adopt(self, stored: WatchPosition) -> None:
+        """Go on under the names that the last holder of the Lease stored, where our own watch was whole before its position."""
+        for scope, stream in self._streams.items():
+            position = stored.of(scope)
+            if position is not None and stream.is_anchored and stream.anchored_at <= position.resource_version:
+                stream.watch = position.watch
 
     def age_s(self) -> float:
         """Return the seconds since the quietest stream last heard anything (an event, a bookmark, a LIST page)."""

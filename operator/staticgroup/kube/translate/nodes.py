@@ -49,16 +49,9 @@ def _node_view(raw: Json) -> NodeView:
         kubelet_minor=int(minor[1]) if minor else None,
         is_virtual=is_virtual,
         is_out_of_service=is_out_of_service,
-        machine_id=text_of(system, "machineID", "status.nodeInfo"),
-        system_uuid=text_of(system, "systemUUID", "status.nodeInfo"),
-        boot_id=text_of(system, "bootID", "status.nodeInfo"),
-        runtime=text_of(system, "containerRuntimeVersion", "status.nodeInfo").partition("://")[0],
+        machine="/".join(text_of(system, key, "status.nodeInfo") for key in ("machineID", "systemUUID")),
         created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
-        written_at_s=_written_at_s(metadata),
         provider=_provider(spec, labels),
-        is_ready=any(
-            c.get("type") == "Ready" and c.get("status") == "True" for c in objects_of(status, "conditions", "status")
-        ),
     )
 
 
@@ -68,9 +61,3 @@ def _provider(spec: Json, labels: Json) -> str:
         return ""
     scheme, separator, _ = text_of(spec, "providerID", "spec").partition("://")
     return intern(scheme) if separator else ""
-
-
-def _written_at_s(metadata: Json) -> float:
-    """Return when a version was written; the API server dates what each field manager wrote last, by its own clock."""
-    path = "metadata.managedFields"
-    return max((time_s_of(entry, "time", f"{path}[]") or 0.0 for entry in objects_of(metadata, "managedFields", "metadata")), default=0.0)

@@ -172,8 +172,6 @@ async def _injection(operator: Operator, minor: int) -> Finding:
 async def _words(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
     """Yield whether each kind of words can be read; those about gaps belong to no namespace."""
     for plural, where, about, closes in (
-        (names.CONFIRMATION_PLURAL, namespace, "lost pods (PodEndConfirmation)", "a suspicion; {} and the chart's roles"),
-        (names.GAP_CONFIRMATION_PLURAL, "", "gaps of the pod watch (WatchGapConfirmation)", "a gap; {} and the chart's ClusterRole"),
     ):
         listed = await operator.kube.list_objects(plural, where)
         remedy = f"{listed.message}; " if isinstance(listed, KubeProblem) else ""

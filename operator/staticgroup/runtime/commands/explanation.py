@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from ...api import remedies
 from ...api.ordinals import Ordinals
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...core.evidence.chain import Incarnation
-from ...core.evidence.machines import Fleet
-from ...core.evidence.nodes import NodeRules, Owed, may_be_swept, nodes_to_sweep
-from ...core.evidence.spans import BlindSpan
 from ...core.findings import ended
 from ...core.findings.seats import findings_of_seats
 from ...core.group import GroupView, KafkaProblem
@@ -22,27 +18,11 @@ from ...core.snapshot import Snapshot
 from ...core.status.statements import findings_of_round
 
 FINDINGS_MAX = 100
-SWEPT_SHOWN_MAX = 10
 
 
 def explained(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> str:
     """Return the explanation of one round as lines of text."""
     return "\n".join(_lines(spec, snapshot, decided, now_s)) + "\n"
-
-
-def sweeps(spans: Iterable[BlindSpan], fleet: Fleet, rules: NodeRules) -> Iterator[str]:
-    """Say which nodes have to show that they run no pod that nobody saw in each span, or why no node can."""
-    for span in spans:
-        if not may_be_swept(span):
-            yield f"Sweep: no node can show what happened from {span.words}."
-            continue
-        found = nodes_to_sweep(span, fleet, rules)
-        if isinstance(found, Owed):
-            yield f"Sweep: what happened from {span.words} is shown by no node, because {found.sentence}."
-            continue
-        named = ", ".join(r.name for r in found[:SWEPT_SHOWN_MAX])
-        more = f" and {len(found) - SWEPT_SHOWN_MAX} more" if len(found) > SWEPT_SHOWN_MAX else ""
-        yield f"Sweep: of {span.words} every one of these {len(found)} nodes has to show that it runs no such pod: {named}{more}."
 
 
 def _lines(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> Iterator[str]:
@@ -71,7 +51,7 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
     if injected is None:
         yield "Identity: no id has been issued yet; ids are issued once the pod watch is complete."
     else:
-        yield f"Identity: {injected.id_template}, injected by {injected.method}; {_continuity(snapshot)}."
+        yield f"Identity: {injected.id_template}, injected by {injected.method}; {_watch(snapshot, decided)}."
     if decided.timeout is not None:
         t = decided.timeout
         yield f"Session timeout: {_timeouts(t)} ({t.source.value}, {t.basis.value}): {t.why}."
@@ -95,14 +75,13 @@ def _timeouts(t: TimeoutPlan) -> str:
     return f"{held}; the next pods get {seconds(t.next_ms)}"
 
 
-def _continuity(snapshot: Snapshot) -> str:
-    known = snapshot.continuity
-    if known is None:
-        return "nothing is known now of the seats' histories: the pod watch is not complete"
-    if not known.blind:
-        return "no pod of any seat can have come and gone unseen since ids were first issued"
-    blind = "; ".join(f"ordinals {s.ordinals.words} from {s.words}" for s in known.blind)
-    return f"it is not known which pods had the ids of {blind}; what to do: {remedies.LIST_GAPS}"
+def _watch(snapshot: Snapshot, decided: Plan) -> str:
+    """Say whether pods may have come and gone unseen."""
+    if not snapshot.watch:
+        return "the pod watch is not whole now, so nobody is removed"
+    if decided.history.members.watch == snapshot.watch:
+        return "the pod watch has seen every pod that can join"
+    return "members that joined before the pod watch was whole stay until their session expires or their pod restarts"
 
 
 def _seats(group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:
@@ -110,8 +89,10 @@ def _seats(group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:
     for seat in decided.table.seats if decided.table is not None else ():
         held = f", held by member {' and '.join(m.member_id for m in seat.holders)}" if not seat.is_wanted and seat.holders else ""
         yield f"  {seat.key}: {seat.standing.value}{held}{_worker(seat)}."
-        for incarnation in seat.chain:
-            yield f"      {_incarnation(incarnation, now_s)}"
+        for member in seat.holders:
+            yield from _carriers(decided, seat, member.member_id)
+        for pod in seat.chain:
+            yield f"      {_pod(pod, now_s)}"
 
 
 def _worker(seat: Seat) -> str:
@@ -124,9 +105,16 @@ def _worker(seat: Seat) -> str:
     return f", {work}, advertised as {worker.host or 'nothing that can be read'}"
 
 
-def _incarnation(i: Incarnation, now_s: float) -> str:
+def _carriers(decided: Plan, seat: Seat, member_id: str) -> Iterator[str]:
+    """Say who was there when a member joined and has not ended."""
+    found = decided.history.members.attribution(seat.key, member_id)
+    if found is not None and not seat.is_wanted:
+        left = ", ".join(sorted(found.carriers)) or "nobody"
+        yield f"      left of those that were there when it joined: {left}"
+
+
+def _pod(i: Incarnation, now_s: float) -> str:
     evidence = f"{i.certificate.kind.value}: {i.certificate.statement}" if i.certificate else i.refusal
-    evidence += f"; {i.owed}" if i.owed else ""
     return f"pod {i.pod_name} uid {i.uid}: {i.state.value} for {max(0, int(now_s - i.since_s))} s; {evidence}"
 
 
@@ -134,7 +122,7 @@ def _removals(spec: StaticGroupSpec, decided: Plan) -> Iterator[str]:
     for action in decided.actions:
         for r in action.removals:
             verb = "would be removed (mode Observe)" if spec.mode is Mode.OBSERVE else "is removed"
-            yield f"Plan: {r.entry.instance_id} {verb}: {r.chain.sentence}."
+            yield f"Plan: {r.entry.instance_id} {verb}: {r.evidence}."
     for record in decided.history.removals:
         if record.settled_at_s is None:
             yield f"Verifying: {record.instance_id} was removed, attempt {record.attempts}; not yet seen to last."
@@ -147,7 +135,7 @@ def _findings(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Itera
     executed = Executed(observe_only=spec.mode is Mode.OBSERVE)
     for finding in findings_of_round(spec, snapshot, decided, executed):
         yield f"{finding.kind}: {finding.status} ({finding.reason}). {finding.text}"
-    findings = tuple(findings_of_seats(decided, snapshot, snapshot.known))
+    findings = tuple(findings_of_seats(decided, snapshot))
     for finding in findings[:FINDINGS_MAX]:
         about = finding.subject.instance_id or finding.subject.pod_name or "the group"
         yield f"{finding.kind}: {about} ({finding.reason}): {ended(finding.text)}"

@@ -46,7 +46,6 @@ RIGHTS: Final[tuple[tuple[str, str, str, str, bool], ...]] = (
     *(("patch", names.GROUP, resource, "status", True) for resource in ("staticgroups", "kafkaconnections")),
     *((verb, "apps", "statefulsets", "", True) for verb in ("get", "list", "watch")),
     *((verb, "", "pods", "", True) for verb in ("get", "list", "watch")),
-    *((verb, names.GROUP, names.CONFIRMATION_PLURAL, "", False) for verb in ("get", "list", "watch")),
     ("create", "events.k8s.io", "events", "", False),
 )
 """(verb, group, resource, subresource, is_fatal) that the operator needs in each served namespace."""

@@ -1,7 +1,7 @@
 """`explain`: one round of observe and plan, by a process of its own, that writes nothing.
 
-It resumes the pod watch from where the operator stored it and merges the operator's ledger, so it sees the same
-chains as the operator does.
+It resumes the pod watch from where the operator stored it and reads what the status remembers, so it sees the same carriers
+as the operator does.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs
 from ..process.namespaces import serving
-from ..process.settings import Settings, node_rules
-from .explanation import explained, sweeps
+from ..process.settings import Settings
+from .explanation import explained
 from .snapshot_file import SnapshotFile, write_snapshot_file
 
 ANCHOR_TIMEOUT_S = 60.0
@@ -64,13 +64,10 @@ async def _explain(operator: Operator, namespace: str, name: str, snapshot_path:
             operator.recommendations.advice(cluster_id, group.spec.group_id)  # it reads only what was asked for
             await operator.recommendations.poll()
         spec, snapshot = await operator.reconciler.snapshot_of(group)
-        history = history_from(group.status, group.metadata.uid, group.metadata.namespace)
+        history = history_from(group.status, group.metadata.namespace)
         now_s = operator.sources.now_s()
         decided = plan(spec, snapshot, history, now_s)
     print(explained(spec, snapshot, decided, now_s), end="")
-    blind = snapshot.continuity.blind if snapshot.continuity is not None else ()
-    for line in sweeps(blind, operator.node_ledger.fleet(), node_rules(operator.settings)):
-        print(line)
     if snapshot_path is not None:
         write_snapshot_file(SnapshotFile(spec=spec, snapshot=snapshot, history=history, now_s=now_s), snapshot_path)
         print(f"Snapshot written to {snapshot_path}.")

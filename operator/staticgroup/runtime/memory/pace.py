@@ -1,9 +1,9 @@
 """When a status is written: at once what somebody waits for, in turns what changes with every pod, a moment later the next of many edits.
 
-Under a roll of thousands of pods each end changes a ledger, and each ledger is a status. The one idea: writes that tell
-only how far things are share a rate, so that the API server has at most two writes a second from this operator, the
-renewals of its Lease included; the StaticGroups take turns, and each writes what is true when its turn has come. A few are
-never held up. What waits is not durable yet, so the stored position leaves its workload behind meanwhile (`kube.behind`).
+Under a roll of thousands of pods each join changes a status. The one idea: writes that tell only how far things are share a
+rate, so that the API server has at most two writes a second from this operator, the renewals of its Lease included; the
+StaticGroups take turns, and each writes what is true when its turn has come. A few are never held up. While one waits, the
+position of the pod watch that the Lease keeps waits too.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ EDITS_PACE_S: Final = 0.3
 """Between two writes of one status that tell of nothing but edits of its spec. Each write costs an API server ten times what the
 round cost that led to it, and one that an edit overtakes is for nothing, so edits that come faster are told of together."""
 
-_PROGRESS: Final = frozenset({"absences", "columns", "conditions", "continuity", "exceptions", "group_state", "ledger", "members", "seats", "suspects"})
+_PROGRESS: Final = frozenset({"absences", "columns", "conditions", "exceptions", "group_state", "members", "seats", "suspects"})
 """Fields of a status that tell how far things are. All others are acted upon by the admission policy, by the next process or
-by whoever waits for an edit to be seen; so is what `continuity` says of times without sight, but not which pod has a seat: a
-process that reads an older one compares with that."""
+by whoever waits for an edit to be seen."""
 
 
 def can_wait(before: StaticGroupStatus | None, after: StaticGroupStatus) -> bool:
@@ -37,7 +36,7 @@ def can_wait(before: StaticGroupStatus | None, after: StaticGroupStatus) -> bool
     ----------
     before: as it was written last; None when it never was.
     """
-    if before is None or _ready(before) != _ready(after) or _blind(before) != _blind(after):
+    if before is None or _ready(before) != _ready(after):
         return False
     if _next_timeout(before) != _next_timeout(after):
         return False
@@ -50,11 +49,6 @@ def tells_of_edits(before: StaticGroupStatus | None, after: StaticGroupStatus) -
     if before is None or before.observed_generation == after.observed_generation:
         return False
     return can_wait(before.model_copy(update={"observed_generation": after.observed_generation}), after)
-
-
-def _blind(status: StaticGroupStatus) -> object:
-    known = status.continuity
-    return (known.timeline, known.blind) if known is not None else None
 
 
 def _next_timeout(status: StaticGroupStatus) -> object:

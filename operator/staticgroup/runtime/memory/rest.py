@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.workloads import STATEFUL_SET
-from ...core.evidence.chain import Incarnation
 from ...core.group import GroupView, KafkaProblem, KafkaProblemKind
 from ...core.plan import ACTIVE_REQUEUE_S, STEADY_REQUEUE_S, Plan
 from ...core.seats import SAME_MEMBER_READY_S
@@ -46,16 +45,17 @@ class Picture:
     told: int
 
     @classmethod
-    def of(cls, spec: StaticGroupSpec, snapshot: Snapshot, history: History, strangers: tuple[Incarnation, ...], *, told: int) -> Picture:
-        """Take it from what was observed; strangers: the pods of other names that the ledger may have to remember."""
+    def of(cls, spec: StaticGroupSpec, snapshot: Snapshot, history: History, *, told: int) -> Picture:
+        """Take it from what was observed."""
         s = snapshot
         rivals = (s.overlaps, s.same_scope, s.prior_claims, s.collisions, s.unheard, s.asked_by_others_ms)
+        sight = s.sight and replace(s.sight, described_at_s=0.0, dated_at_s=0.0, ends=0)
         return cls(
             spec=spec,
-            quiet=replace(s, described_at_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}),
+            quiet=replace(s, described_at_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}, sight=None),
             members=hash(s.group),
-            pods=hash((s.pods, s.known, s.others, s.copies, tuple(s.evidence.items()), strangers)),
-            has_company=any((*rivals, strangers, s.others, s.copies, s.told_elsewhere)),
+            pods=hash((s.pods, s.known, s.others, s.copies, tuple(s.evidence.items()), repr(sight))),
+            has_company=any((*rivals, s.others, s.copies, s.told_elsewhere)),
             history=history,
             told=told,
         )

@@ -12,8 +12,8 @@ from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from ...core.evidence.nodes import NodeLifecycle, NodeRules
 from ...core.members.memory import SETTLE_MIN_S
+from ...core.members.node_gone import NodeLifecycle
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -80,13 +80,9 @@ class Settings:
     recommendations_poll_s: how often a new snapshot is looked for, 10-86400 s.
     settle_s: shortest silence after which a pod that may live unseen counts no more for members to come, and after which a pod watch that
         began anew is whole, 1-86400 s. A group with longer sessions, or pods with longer grace periods, wait longer.
-    node_lifecycle: what the deletion of a Node object says of its machine. Untrusted: nothing. Cloud: a Node goes only after its
-        machine (cloud controller, Karpenter, cluster autoscaler). Fixed: only people remove nodes, powered off first.
-    trust_out_of_service_taint: the taint node.kubernetes.io/out-of-service counts as a word that nothing runs on the node.
-    reap_margin_s: how long, beyond its grace period, a pod that vanished is given to end on a node that works, 10-3600 s.
-    ask_runtime: ask the container runtime of a node what it runs, through `GET nodes/<name>/proxy`, before its pods count as ended.
-    trust_kubelet: kubelets here surely end what they were told to end, so that the work of one proves its pods ended without its
-        runtime being asked. It is not so where kills hang, or where a kubelet has a source of pods that does not answer.
+    node_lifecycle: what the deletion of a Node object says of its machine. Auto: that it is off where spec.providerID names a cloud whose
+        controller deletes Nodes, and Karpenter does not. Cloud: that it is off. Fixed: only people remove nodes, powered off first. Untrusted:
+        nothing.
     journal_queue: records that may wait for the brokers or the disk before others are dropped, 100-1000000.
     """
 
@@ -124,11 +120,7 @@ class Settings:
     recommendations_source: str = ""
     recommendations_poll_s: float = 300.0
     settle_s: float = SETTLE_MIN_S
-    node_lifecycle: str = "Untrusted"
-    trust_out_of_service_taint: bool = False
-    reap_margin_s: float = 60.0
-    ask_runtime: bool = False
-    trust_kubelet: bool = False
+    node_lifecycle: str = NodeLifecycle.AUTO.value
 
     def __post_init__(self) -> None:
         _bounded("concurrency", self.concurrency, 1, 256)
@@ -143,9 +135,8 @@ class Settings:
         _bounded("journal_queue", self.journal_queue, 100, 1_000_000)
         _bounded("recommendations_poll_s", self.recommendations_poll_s, 10, 86_400)
         _bounded("settle_s", self.settle_s, 1, 86_400)
-        _bounded("reap_margin_s", self.reap_margin_s, 10, 3600)
         if self.node_lifecycle not in list(NodeLifecycle):
-            raise SettingsError(f"{PREFIX}NODE_LIFECYCLE must be Untrusted, Cloud or Fixed, got {self.node_lifecycle!r}")
+            raise SettingsError(f"{PREFIX}NODE_LIFECYCLE must be Auto, Cloud, Fixed or Untrusted, got {self.node_lifecycle!r}")
         _recommendations(self.recommendations_source)
         if self.secret_label and not LABEL.fullmatch(self.secret_label):
             raise SettingsError(
@@ -175,17 +166,6 @@ class Settings:
             raise SettingsError(f"{PREFIX}LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR, got {self.log_level!r}")
         if self.log_format not in ("json", "text"):
             raise SettingsError(f"{PREFIX}LOG_FORMAT must be json or text, got {self.log_format!r}")
-
-
-def node_rules(settings: Settings) -> NodeRules:
-    """Return what may be concluded from nodes."""
-    return NodeRules(
-        lifecycle=NodeLifecycle(settings.node_lifecycle),
-        trusts_taint=settings.trust_out_of_service_taint,
-        reap_margin_s=settings.reap_margin_s,
-        asks_runtime=settings.ask_runtime,
-        trusts_kubelet=settings.trust_kubelet,
-    )
 
 
 def _bounded(name: str, value: float, low: float, high: float) -> None:

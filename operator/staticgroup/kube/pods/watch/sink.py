@@ -9,23 +9,15 @@ from ...translate import MalformedObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Why the watch is not continuous any more.
-
-    Parameters
-    ----------
-    is_restore: resourceVersions went backwards, or further ahead than any cluster writes.
-    is_expired: the API server no longer has the events; another one may.
-    """
+    """Why the watch is not whole any more; `is_restore`: resourceVersions went backwards."""
 
     reason: str
     is_restore: bool = False
-    is_expired: bool = False
 
     @classmethod
     def expired(cls, position: int) -> "Gap":
         """Make the gap of a watch whose history after a position is gone."""
-        reason = f"the API server no longer has the pod events after resourceVersion {position} (410)"
-        return cls(reason=reason, is_expired=True)
+        return cls(reason=f"the API server no longer has the pod events after resourceVersion {position} (410)")
 
     @classmethod
     def restored(cls, current: int, seen: int) -> "Gap":
@@ -33,15 +25,6 @@ class Gap:
         return cls(
             reason=f"a consistent read of pods answered resourceVersion {current}, below {seen} seen before "
             "(etcd restored?)",
-            is_restore=True,
-        )
-
-    @classmethod
-    def raised(cls, current: int, latest: int) -> "Gap":
-        """Make the gap of a consistent read that is further ahead than any cluster writes."""
-        return cls(
-            reason=f"a consistent read of pods answered resourceVersion {current}, {current - latest} ahead of the one before, more than is "
-            "written in that time (etcd restored with a raised revision?)",
             is_restore=True,
         )
 
@@ -61,22 +44,6 @@ class Listing:
     passed_over: dict[str, int] = field(default_factory=dict)
 
 
-class FollowedScope(Protocol):
-    """What a sink may read of the stream that feeds it."""
-
-    @property
-    def scope(self) -> str:
-        """The namespace; "" for all."""
-
-    @property
-    def position(self) -> int:
-        """The resourceVersion up to which every event has been folded."""
-
-    @property
-    def last_heard_s(self) -> float:
-        """When the API server said anything last, monotonic seconds."""
-
-
 class PodSink(Protocol):
     """What a stream feeds; all methods are synchronous, so a version is folded before the position moves."""
 
@@ -86,13 +53,10 @@ class PodSink(Protocol):
     def knows(self, uid: str) -> bool:
         """True for a pod that is in the book, whatever it looks like now."""
 
-    def is_unseen(self, uid: str) -> bool:
-        """True for a pod of the book that only a ledger names."""
-
-    def take_event(self, stream: FollowedScope, version: PodVersion, *, is_deleted: bool) -> None:
+    def take_event(self, version: PodVersion, *, is_deleted: bool) -> None:
         """Fold a version that a watch delivered."""
 
-    def take_listed(self, version: PodVersion, *, is_restore: bool) -> None:
+    def take_listed(self, version: PodVersion) -> None:
         """Fold a version that a LIST showed."""
 
     def take_absent(self, scope: str, listing: Listing) -> None:
@@ -101,23 +65,11 @@ class PodSink(Protocol):
     def contradiction(self, scope: str, listing: Listing) -> str:
         """Compare a LIST with what was folded; "" when they agree."""
 
-    def stored_maximum(self) -> int:
-        """Return the highest resourceVersion in the durable ledger, 0 when it is empty or void."""
+    def gap_opened(self, scope: str, gap: Gap) -> None:
+        """Hear that the watch of a scope is not whole any more; the stream anchors itself again."""
 
-    def gap_opened(self, stream: FollowedScope, gap: Gap, *, was_anchored: bool) -> None:
-        """Hear that continuity is lost; the stream anchors itself again."""
+    def anchored(self, scope: str) -> None:
+        """Hear that the watch of a scope is whole from now on."""
 
-    def gap_closed(self, scope: str, listing: Listing) -> None:
-        """Hear what a complete LIST shows after a gap, once its versions are folded."""
-
-    def gap_healed(self, scope: str) -> None:
-        """Hear that every event of the latest gap was folded after all."""
-
-    def skipped(self, stream: FollowedScope) -> None:
-        """Hear that only what lies after the stored position was delivered, because what lies before it is gone."""
-
-    def timeline_ended(self, stream: FollowedScope, reason: str) -> None:
-        """Hear that the API server went back in time, so resourceVersions compare with none of before."""
-
-    def anchored(self, stream: FollowedScope) -> None:
-        """Hear that the stream is complete and continuous from now on."""
+    def troubled(self, scope: str) -> None:
+        """Hear that a scope cannot be followed now."""

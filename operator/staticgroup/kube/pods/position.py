@@ -1,0 +1,57 @@
+"""Carry the pod watch from one operator process to the next.
+
+A watch that resumes from its own earlier position has missed nothing, even when another process resumes it, so it keeps
+its name. What cannot be resumed begins a new watch with a name of its own: pods may have come and gone unseen before it.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final, NamedTuple
+
+_NAME: Final = re.compile(r"(\d{1,12})-[0-9a-f]{8}")
+
+
+class ScopePosition(NamedTuple):
+    """Up to which resourceVersion the pods of a namespace ("" for all) are known, and the name of their watch."""
+
+    resource_version: int
+    watch: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchPosition:
+    """What a later process goes on from, by namespace, or "" for all of them."""
+
+    scopes: Mapping[str, ScopePosition]
+
+    def of(self, scope: str) -> ScopePosition | None:
+        """Return the position of a scope; a namespace may go on from that of a watch over all of them."""
+        return self.scopes.get(scope) or self.scopes.get("")
+
+    def to_json(self) -> str:
+        """Write the form that the Lease's annotation carries."""
+        return json.dumps({scope: list(position) for scope, position in self.scopes.items()}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "WatchPosition | None":
+        """Read what `to_json` wrote; None for anything else, which means to begin again."""
+        try:
+            scopes = {str(scope): ScopePosition(int(version), str(watch)) for scope, (version, watch) in json.loads(text).items()}
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return None
+        is_whole = all(p.resource_version > 0 and _NAME.fullmatch(p.watch) for p in scopes.values())
+        return cls(scopes) if scopes and is_whole else None
+
+
+def new_watch(now_s: float, rng: Random) -> str:
+    """Draw the name of a watch that is whole from now on, seconds since the Unix epoch."""
+    return f"{max(0, int(now_s)) + 1}-{rng.getrandbits(32):08x}"
+
+
+def began_s(watch: str) -> float:
+    """Return since when the watch of a name is whole, seconds since the Unix epoch; 0.0 for what is no name."""
+    found = _NAME.fullmatch(watch)
+    return float(found[1]) if found else 0.0
