@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from staticgroup.api import names
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import (
@@ -41,10 +40,6 @@ from staticgroup.kube.problem import KubeProblem, problem_of
 from support.bounds import altered, broker_bounds
 
 Json = dict[str, Any]
-OWNED_BY_US: Json = {
-    "manager": names.FIELD_MANAGER, "operation": "Apply", "subresource": "status", "fieldsType": "FieldsV1",
-    "fieldsV1": {"f:status": {"f:continuity": {"f:digest": {}}}},
-}  # fmt: skip
 Journal = list[tuple[str, ...]]
 Hook = Callable[[], Awaitable[None] | None]
 T = TypeVar("T")
@@ -318,7 +313,7 @@ class FakeKube(Hooks):
         if (present["metadata"]["uid"], present["metadata"].get("resourceVersion", "")) != (uid, known):
             return problem_of(409, verb="patch", resource=plural, namespace=namespace)
         self.status_writes.append(copied(status))
-        metadata = present["metadata"] | {"managedFields": [OWNED_BY_US]}  # whatever else it notes of who wrote what (KEP-555)
+        metadata = dict(present["metadata"])
         return copied(self.put_object(plural, present | {"metadata": metadata, "status": status}))
 
     async def post_event(

@@ -16,16 +16,17 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+from staticgroup.kube.pods.continuity import Continuity
+from staticgroup.runtime.memory.histories import Histories
+
 from simulator.engine.loop import run
 from staticgroup.api import names
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
-from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.hooks import PodStoreHooks
 from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.runtime.connections.connections import Connections
-from staticgroup.runtime.memory.histories import Histories
 from staticgroup.runtime.memory.memories import Memories
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator

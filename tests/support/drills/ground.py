@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from staticgroup.core.evidence.spans import CLOCKS_APART_S
+
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.node import Node
 from support.drills.api import Api

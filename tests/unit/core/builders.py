@@ -10,9 +10,10 @@ from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.evidence.certificate import Certificate, CertificateKind
 from staticgroup.core.evidence.chain import Incarnation, IncarnationState
-from staticgroup.core.evidence.continuity import Checkpoint
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 from staticgroup.core.group import GroupType, GroupView, MemberView
+from staticgroup.core.members.carriers import Attribution, digest_of
+from staticgroup.core.members.memory import Members, Sight
 from staticgroup.core.snapshot import (
     NOTHING_REMEMBERED,
     Evidence,
@@ -28,7 +29,7 @@ from support.bounds import broker_bounds
 
 NOW_S = 1_800_000_000.0
 SCOPE = "3fa9c1d2"
-EPOCH = "a1b2c3d4a1b2c3d4"
+WATCH = "1799990000-a1b2c3d4"
 SESSION_TIMEOUT_MS = 110_000
 """What is injected for `workload`: 30 + 20 + 20 + 3 s and headroom, rounded up to 5 s."""
 COORDINATOR = "1@10.0.0.1:9092"
@@ -155,7 +156,6 @@ def group(*members: MemberView, **changes: Any) -> GroupView:
 def injected(**changes: Any) -> Injected:
     values: dict[str, Any] = {
         "scope": SCOPE,
-        "watch_epoch": EPOCH,
         "method": "Policy",
         "id_template": f"{{podName}}.{SCOPE}",
         "session_timeout_ms": SESSION_TIMEOUT_MS,
@@ -178,7 +178,7 @@ def history(
         seats[key] = replace(seats.get(key, NOTHING_REMEMBERED), sightings=seen)
     for record in removals:
         seats[record.instance_id] = replace(seats.get(record.instance_id, NOTHING_REMEMBERED), removal=record)
-    return History(**({"injected": injected(), "issued_ordinals": Ordinals.of(range(3)), "seats": seats} | changes))
+    return History(**({"injected": injected(), "issued_ordinals": Ordinals.of(range(3)), "seats": seats, "members": members()} | changes))
 
 
 def fresh(**changes: Any) -> FreshRead:
@@ -192,10 +192,34 @@ def fresh(**changes: Any) -> FreshRead:
     return FreshRead(**(values | changes))
 
 
-def checkpoint(**changes: Any) -> Checkpoint:
-    """Nothing of the workload's pods was ever out of sight."""
-    values: dict[str, Any] = {"epoch": EPOCH, "timeline": "timeline-1", "at_s": NOW_S, "workload_name": "web"}
-    return Checkpoint(**(values | changes))
+def attributed(member_id: str = "m2", *carriers: str, first_seen_s: float = NOW_S - 300) -> Attribution:
+    """A member that was described long ago; whoever of its carriers has not ended."""
+    return Attribution(member=digest_of(member_id), first_seen_s=first_seen_s, carriers=frozenset(carriers))
+
+
+def members(carriers: Mapping[int, Sequence[str]] | None = None, **changes: Any) -> Members:
+    """What is remembered of m0 to m2, whose pods are u0 to u2, under a watch that saw all of them.
+
+    Parameters
+    ----------
+    carriers: by ordinal, in place of the pod of the member.
+    """
+    held = {n: [f"u{n}"] for n in range(3)} | {n: list(uids) for n, uids in (carriers or {}).items()}
+    values: dict[str, Any] = {
+        "attributions": {id_of(n): attributed(f"m{n}", *uids) for n, uids in held.items()},
+        "watch": WATCH,
+        "watch_described": WATCH,
+    }
+    return Members(**(values | changes))
+
+
+def sight(**changes: Any) -> Sight:
+    """What the pod store shows: web-2 has ended, and the watch is whole."""
+    values: dict[str, Any] = {
+        "watch": WATCH, "watch_since_s": NOW_S - 10_000, "described_at_s": NOW_S, "dated_at_s": NOW_S, "ended": frozenset({"u2"}),
+        "has_passed": True,
+    }
+    return Sight(**(values | changes))
 
 
 def evidence(
@@ -227,8 +251,8 @@ def departure(
         "group": group(member(0), member(1), member(2)),
         "bounds": broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000),
         "evidence": evidence(chains, fresh),
-        "watch_epoch": EPOCH,
-        "continuity": checkpoint(),
+        "watch": WATCH,
+        "sight": sight(),
         "cluster_uid": "cluster-1",
     }
     return Snapshot(**(values | changes))

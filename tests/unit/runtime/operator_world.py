@@ -9,11 +9,8 @@ from typing import Any
 from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus, Writer
 from staticgroup.core.evidence.pod import PodVersion
-from staticgroup.core.evidence.spans import GapWord
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.core.status.memory import ledger_from
 from staticgroup.runtime.connections.connections import Connections
-from staticgroup.runtime.memory.histories import Histories
 from staticgroup.runtime.memory.memories import Memories
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
@@ -72,7 +69,6 @@ class OperatorWorld:
         self.holding: Writer | None = None
         self.is_policy_served = True
         self.is_webhook_served = False
-        self.gap_words: tuple[GapWord, ...] = ()
         self.template = ""
         self.journal: Journal = []
         self.kafka = FakeKafka(journal=self.journal)
@@ -86,14 +82,8 @@ class OperatorWorld:
         self.declare(static_group(**spec))
         self.scale(2)
 
-    def _new_pods(self, epoch: str = "epoch-1") -> FakePods:
-        return FakePods(
-            journal=self.journal,
-            now_s=lambda: self.now_s,
-            nodes={"n1": NODE},
-            epoch=epoch,
-            counted_on=lambda suspect: self.reconciler.ledgers.counting_on(suspect),  # noqa: PLW0108 - it is made later
-        )
+    def _new_pods(self, watch_name: str = "1-00000001") -> FakePods:
+        return FakePods(journal=self.journal, now_s=lambda: self.now_s, nodes={"n1": NODE}, watch_name=watch_name)
 
     def list_again(self) -> None:
         """Show the stores every StaticGroup that they know as it is now, as every term begins."""
@@ -121,15 +111,6 @@ class OperatorWorld:
                 may_write=lambda: self.is_holder,
                 holding=lambda: self.holding,
                 still_holds=self.still_holds,
-                monotonic_s=lambda: self.now_s - self.stepped_s,
-            ),
-            histories=Histories(
-                kube=self.kube,
-                pods=self.pods,  # type: ignore[arg-type]
-                policy_served=lambda: self.is_policy_served,
-                webhook_served=lambda: self.is_webhook_served,
-                words=lambda: self.gap_words,
-                now_s=lambda: self.now_s,
                 monotonic_s=lambda: self.now_s - self.stepped_s,
             ),
             narrator=Narrator(kube=self.kube, metrics=metrics),
@@ -248,16 +229,15 @@ class OperatorWorld:
         await self.settled(2)
         return self
 
-    def restart(self, *, epoch: str | None = None) -> None:
-        """Replace the operator process by a new one; `epoch` is given when its watch could not resume."""
+    def restart(self, *, watch_name: str = "") -> None:
+        """Replace the operator process by a new one; `watch_name` is given when its watch could not resume."""
         before = self.pods
-        self.pods = self._new_pods(before.epoch if epoch is None else epoch)
-        self.pods.merge(ledger_from("shop", self.status))
-        if epoch is None:
-            self.pods.resume_after(before)
+        self.pods = self._new_pods(watch_name or before.watch_name)
+        present, version = tuple(self.kube.pods.values()), self.kube.resource_version
+        if watch_name:
+            self.pods.begin_afresh(present, version)
         else:
-            self.pods.begin_afresh(self.kube.pods.values(), self.kube.resource_version)
-        self.stores.doubted.clear()  # a process has no doubts but those that the Lease tells, and here is none
+            self.pods.resume_after(before, present, version, position=version)
         self.reconciler = self._new_reconciler()
 
     # what is seen --------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from ...api.resources.staticgroup import ConnectionKind, StaticGroup
 from ...api.served import UPGRADE_CRDS, lacking
 from ...core.group import KafkaProblem
 from ...kafka.login.credentials import ConnectionSettings
-from ...kube.nodes.looks import LEASE_NAMESPACE
 from ...kube.problem import KubeProblem
 from ..operator import Operator
 from ..process import kube_client, logs
@@ -22,7 +21,7 @@ from ..process.namespaces import serving
 from ..process.settings import Settings
 from ..process.streams import tell_once
 from .broker_calls import lacking as lacking_calls
-from .findings import POLICY_MINOR, Finding, right, rights_in
+from .findings import POLICY_MINOR, Finding, rights_in
 
 NO_NAMESPACE = "it is not served; take it out of watchNamespaces, or create it and run `helm upgrade`, which makes the Role in it"
 
@@ -71,8 +70,6 @@ async def findings(operator: Operator, namespace: str = "", missing: Sequence[st
     async for finding in _schemas(operator):
         yield finding
     yield await _injection(operator, minor)
-    async for finding in _words(operator, namespaces[0]):
-        yield finding
     for served in namespaces:
         async for finding in _kafka(operator, served):
             yield finding
@@ -104,7 +101,6 @@ async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncItera
         is_fatal=False,
         remedy="without it no death certificate can be judged, so every departed member waits for its session to expire; set rbac.nodes to true",
     )
-    yield await _node_rights(operator)
     lease = await operator.kube.can_i(
         "update", group="coordination.k8s.io", resource="leases", namespace=operator.settings.namespace
     )
@@ -113,25 +109,6 @@ async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncItera
         is_good=lease is True or not operator.settings.leader_election,
         is_fatal=False,
         remedy="a role limited to the Lease's name is not seen by this check; otherwise install the chart's roles",
-    )
-
-
-async def _node_rights(operator: Operator) -> Finding:
-    """Say whether a node can be asked what became of the pods that were lost with it."""
-    asked = [("", "nodes", "", ""), ("coordination.k8s.io", "leases", "", LEASE_NAMESPACE)]
-    if operator.settings.ask_runtime:
-        asked.append(("", "nodes", "proxy", ""))
-    missing = []
-    for group, resource, subresource, namespace in asked:
-        allowed = await operator.kube.can_i("get", group=group, resource=resource, subresource=subresource, namespace=namespace)
-        if allowed is not True:
-            missing.append(right("get", group, resource, subresource) + (f" in namespace {namespace}" if namespace else ""))
-    return Finding(
-        check="rights to ask what nodes prove",
-        is_good=not missing,
-        is_fatal=False,
-        remedy=f"the service account may not {', '.join(missing)}, so pods that were lost with a node wait for a person's word; "
-        "install the chart's roles (rbac.create, rbac.nodes)",
     )
 
 
@@ -167,20 +144,6 @@ async def _injection(operator: Operator, minor: int) -> Finding:
         f"{settings.webhook_name} is not installed or has no certificate yet (chart value injection.webhook.enabled)"
     )
     return Finding(check=check, is_good=False, is_fatal=False, remedy=remedy)
-
-
-async def _words(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
-    """Yield whether each kind of words can be read; those about gaps belong to no namespace."""
-    for plural, where, about, closes in (
-    ):
-        listed = await operator.kube.list_objects(plural, where)
-        remedy = f"{listed.message}; " if isinstance(listed, KubeProblem) else ""
-        yield Finding(
-            check=f"words about {about} are readable",
-            is_good=not isinstance(listed, KubeProblem),
-            is_fatal=False,
-            remedy=f"{remedy}without them nobody can close {closes.format(INSTALL_CRDS)}",
-        )
 
 
 async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
