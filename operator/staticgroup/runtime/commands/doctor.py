@@ -21,7 +21,7 @@ from ..process.namespaces import serving
 from ..process.settings import Settings
 from ..process.streams import tell_once
 from .broker_calls import lacking as lacking_calls
-from .findings import POLICY_MINOR, Finding, rights_in
+from .findings import POLICY_MINOR, Finding, right, rights_in
 
 NO_NAMESPACE = "it is not served; take it out of watchNamespaces, or create it and run `helm upgrade`, which makes the Role in it"
 
