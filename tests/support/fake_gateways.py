@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
-from staticgroup.core.evidence.pod import PodVersion
+from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.group import (
     BrokerBounds,
     GroupType,
@@ -249,6 +249,7 @@ class FakeKube(Hooks):
     resource_version: int = 100
     workloads: dict[tuple[str, str], WorkloadView] = field(default_factory=dict)
     pods: dict[tuple[str, str], PodVersion] = field(default_factory=dict)
+    nodes: dict[str, NodeView] = field(default_factory=dict)
     secrets: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict)
     objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
     problems: dict[str, KubeProblem] = field(default_factory=dict)
@@ -267,6 +268,11 @@ class FakeKube(Hooks):
         if "read_pod" in self.problems:
             return self.problems["read_pod"]
         return PodRead(resource_version=self.resource_version, version=self.pods.get((namespace, name)))
+
+    async def read_node(self, name: str) -> NodeView | KubeProblem | None:
+        """Return the Node of a name."""
+        await self.reached("read_node", name)
+        return self.nodes.get(name)
 
     async def read_secret(self, namespace: str, name: str) -> dict[str, bytes] | KubeProblem | None:
         """Read a Secret."""

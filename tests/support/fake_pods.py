@@ -113,8 +113,8 @@ class FakePods(Hooks):
         return True
 
     def watch(self, namespace: str) -> tuple[str, float]:
-        """Return the name of the watch, and since when it is whole."""
-        return self.watch_name, self.whole_since_s.setdefault(self.watch_name, self.now_s())
+        """Return the name of the watch, and for how long it has been whole."""
+        return self.watch_name, self.now_s() - self.whole_since_s.setdefault(self.watch_name, self.now_s())
 
     @property
     def ends(self) -> int:
@@ -178,8 +178,11 @@ class FakeNodes:
     """The Nodes that exist, all of them known."""
 
     nodes: Mapping[str, NodeView]
-    is_complete: bool = True
 
-    def present_node(self, name: str) -> NodeView | None:
-        """Return the Node that has a name now."""
+    def node_of(self, name: str) -> NodeView | None:
+        """Return what is known of a Node."""
         return self.nodes.get(name)
+
+    def is_present(self, name: str) -> bool:
+        """True for a Node that exists."""
+        return name in self.nodes

@@ -131,6 +131,8 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     -------
     A Plan; never raises for anything the world can show.
     """
+    if snapshot.sight is not None:  # whatever else this round comes to, who may live unseen is remembered
+        history = replace(history, members=without_ended(history.members, snapshot.sight))
     if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided but whether the next pods get ids
         return Plan(history=_silenced(history) if _must_be_silent(spec, snapshot, history) else history)
     protocol = protocol_in_force(protocol_asked_for(spec), snapshot.group)
@@ -219,7 +221,7 @@ def _members(spec: StaticGroupSpec, snapshot: Snapshot, history: History, naming
     if not isinstance(group, GroupView):
         return without_ended(history.members, sight)
     found = holders_of(role_of(spec), group)
-    held = {i: m[0].member_id if len(m) == 1 else None for i, m in found.items() if naming.ordinal_of(i) is not None}
+    held = {i: m[0].member_id if len(m) == 1 else None for i, m in found.items() if naming.is_own(i)}
     seats = {i: Seated(i, naming, snapshot.namespace) for i in held}
     known_ms = [ms for pod in snapshot.known for ms in pod.session_timeouts_ms]
     bounds = snapshot.bounds.of(group.group_type) if snapshot.bounds is not None else None

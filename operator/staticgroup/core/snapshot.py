@@ -67,7 +67,7 @@ class Snapshot:
     workload: None when the StatefulSet does not exist, or cannot be read.
     workload_problem: why it cannot be read; "" when it was read, or found not to exist.
     is_workload_unfit: it was read, and is not as a workload of its kind must be.
-    created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch.
+    created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch; age_s: for how long it exists, seconds.
     pods: present incarnations that the workload owns, by ordinal name.
     known: every incarnation that the watch has seen under the workload's name, present or gone.
     others: of any other name or namespace, those that live or may and have carried an id of this StaticGroup; only looked for while
@@ -103,6 +103,7 @@ class Snapshot:
     is_workload_unfit: bool = False
     bounds: BrokerBounds | None = None
     created_at_s: float = 0.0
+    age_s: float = 0.0
     known: tuple[Incarnation, ...] = ()
     others: tuple[Incarnation, ...] = ()
     evidence: Mapping[str, Evidence] = field(default_factory=dict)

@@ -26,18 +26,19 @@ from ..api.names import (
 )
 from ..api.resources.staticgroup import WorkloadRef
 from ..api.workloads import STATEFUL_SET, WorkloadKind, kind_named
-from ..core.evidence.pod import PodVersion
+from ..core.evidence.pod import NodeView, PodVersion
 from ..core.workload import WorkloadView
 from .event_poster import EventPoster, Involved
 from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind, problem_of
-from .translate import MalformedObject, pod_set_view, pod_version, workload_view
+from .translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
 from .transport import (
     ACCESS_REVIEWS,
     APPLY_PATCH,
     MUTATING_POLICIES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
+    NODES,
     PODS,
     SECRETS,
     Json,
@@ -74,6 +75,9 @@ class KubeGateway(Protocol):
 
     async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
         """Read the pod of a name consistently, whatever its labels."""
+
+    async def read_node(self, name: str) -> NodeView | KubeProblem | None:
+        """Read a Node consistently; None when it does not exist."""
 
     async def read_secret(self, namespace: str, name: str) -> dict[str, bytes] | KubeProblem | None:
         """Read a Secret's decoded entries; None when it does not exist."""
@@ -199,6 +203,14 @@ class AioKubeGateway:
         if isinstance(version, MalformedObject):
             return _malformed(version, PODS, namespace)
         return PodRead(resource_version=int(resource_version), version=version)
+
+    async def read_node(self, name: str) -> NodeView | KubeProblem | None:
+        """Read a Node consistently; None when it does not exist."""
+        raw = await self._transport.call("get", NODES, name=name)
+        if isinstance(raw, KubeProblem):
+            return None if raw.kind is KubeProblemKind.NOT_FOUND else raw
+        view = node_view(raw)
+        return _malformed(view, NODES, "") if isinstance(view, MalformedObject) else view
 
     async def read_secret(self, namespace: str, name: str) -> dict[str, bytes] | KubeProblem | None:
         """Read a Secret's decoded entries; None when it does not exist."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..core.evidence.chain import Incarnation, IncarnationState
+from ..core.evidence.chain import UNKNOWN_BOOT, Incarnation, IncarnationState
+from ..core.evidence.pod import NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView
 from ..core.ids.naming import Naming, ordinal_of_pod
 from ..core.members.address import pod_of
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN
 from ..core.members.holding import Seat
 from ..core.members.memory import Members, Sight, without_ended
-from ..core.members.node_gone import NodeLifecycle, is_node_gone
+from ..core.members.node_gone import NodeLifecycle, is_node_gone, may_be_gone
 from ..core.members.suspects import Suspect
 from ..core.roles import Role
 from ..core.seats import holders_of
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
+from ..kube.problem import KubeProblem
 
 CLOCKS_APART_S: Final = 10.0
 """The clocks of the operator and of the API server differ by less."""
@@ -32,24 +34,30 @@ class SightGatherer:
     ----------
     lifecycle: what the deletion of a Node says of its machine.
     may_be_of: whether a pod of another namespace may be a member of the StaticGroup's Kafka group.
-    now_s: operator's clock, seconds since the Unix epoch. clock_ahead_s: how far the API server's clock is ahead of it.
+    read_node: reads a Node consistently; None where there is none.
+    now_s: operator's clock, seconds since the Unix epoch. monotonic_s: a clock that never goes back. clock_ahead_s: how far the API
+        server's clock is ahead of the operator's.
     """
 
     pods: PodStore
     nodes: NodeStore
     lifecycle: NodeLifecycle
     may_be_of: Callable[[Incarnation], bool]
+    read_node: Callable[[str], Awaitable[NodeView | KubeProblem | None]]
     now_s: Callable[[], float]
+    monotonic_s: Callable[[], float]
     clock_ahead_s: Callable[[], float]
 
     async def gather(
-        self, namespace: str, naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members, described_at_s: float,
-        *, ids_since_s: float = 0.0,
+        self, namespace: str, naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members,
+        *, described_at_s: float, dated_at_s: float, brokers: str, ids_since_s: float = 0.0,
     ) -> Sight:
         """Return what is known after one describe, once the pod watch has passed a consistent read behind it.
 
         Parameters
         ----------
+        described_at_s, dated_at_s: when the group was asked for, monotonic seconds and seconds since the Unix epoch.
+        brokers: another text where the group was asked for elsewhere: what is not described there is not silent.
         ids_since_s: since when an id of the StaticGroup can be known to anybody, seconds since the Unix epoch; 0.0: for ever.
 
         Notes
@@ -58,14 +66,16 @@ class SightGatherer:
         """
         new = _new_members(naming, role, group, members)
         has_passed = bool(new) and await self.pods.reach_present(namespace)
+        doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
+        gone = await self._gone_with_their_nodes(members, doubtful)
         # No await from here on: all of it is one moment of the watch.
-        watch, watch_since_s = self.pods.watch(namespace)
+        watch, age_s = self.pods.watch(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
         sight = Sight(
-            watch=watch, watch_since_s=watch_since_s, described_at_s=described_at_s,
-            dated_at_s=described_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
-            ended=frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
-            live=frozenset(self._live(members)), has_passed=has_passed,
+            watch=f"{watch}.{brokers}" if watch else "", watch_age_s=age_s - (self.monotonic_s() - described_at_s),
+            described_at_s=described_at_s, dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
+            ended=gone | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
+            present=frozenset(self._present(members, doubtful)), has_passed=has_passed,
         )
         if not has_passed:
             return sight
@@ -78,10 +88,34 @@ class SightGatherer:
             own = [s for s in suspects if seat.may_be_held_by(s)]
             carrying[instance_id] = frozenset((*(pod.uid for pod in live), *(s.uid for s in own)))
             last_end[instance_id] = max((pod.ended_no for pod in pods), default=0)
-            uid = pod_of(member, live, own, described_at_s=described_at_s)
+            uid = pod_of(member, live, own, described_at_s=dated_at_s)
             if uid is not None:
                 addressed[instance_id] = uid
         return replace(sight, carrying=carrying, addressed=addressed, last_end=last_end)
+
+    async def _gone_with_their_nodes(self, members: Members, doubtful: Iterable[Suspect]) -> frozenset[str]:
+        """Return the carriers and suspects whose machines are gone, each by a consistent read of its Node.
+
+        Notes
+        -----
+        The store only says where a read is worth it: its watch may be behind that of pods.
+        """
+        gone = set()
+        for suspect in {s.uid: s for s in (*doubtful, *self._silent(members), *members.suspects)}.values():
+            known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
+            is_worth_it = known is None or not self.nodes.is_present(suspect.node_name) or is_node_gone(suspect, known)
+            if may_be_gone(suspect, self.lifecycle) and is_worth_it:
+                node = await self.read_node(suspect.node_name)
+                if not isinstance(node, KubeProblem) and is_node_gone(suspect, node):
+                    gone.add(suspect.uid)
+        return frozenset(gone)
+
+    def _silent(self, members: Members) -> Iterator[Suspect]:
+        """Yield the carriers that are suspects of the pod store, silent for so long that they are none for members to come."""
+        for uid in {uid for a in members.attributions.values() for uid in a.carriers}:
+            pod = self.pods.get(uid)
+            if pod is not None and pod.state is IncarnationState.SUSPECT:
+                yield _suspect(pod)
 
     def _pods_of(self, seat: Seat) -> Iterator[Incarnation]:
         """Yield every known pod that may hold an id."""
@@ -98,7 +132,7 @@ class SightGatherer:
             if is_older:  # a container reads its environment from the object, which was gone before the ids were made
                 continue
             if is_seat or (own and (pod.namespace == namespace or self.may_be_of(pod))):
-                yield _suspect(pod, own)
+                yield _suspect(pod)
         lost: dict[str, set[str]] = {}
         for instance_id, attribution in members.attributions.items():
             for uid in attribution.carriers - {UNSEEN, UNATTRIBUTED}:
@@ -111,52 +145,52 @@ class SightGatherer:
                 yield Suspect(uid=uid, namespace=namespace, pod_name=name, instance_ids=frozenset(ids), since_s=self.now_s())
 
     def _ended(self, members: Members, doubtful: Iterable[Suspect]) -> Iterator[str]:
-        """Yield the carriers and suspects that have a certificate, and those whose node is gone."""
-        suspects = {s.uid: s for s in (*doubtful, *members.suspects)}
-        for uid in {uid for a in members.attributions.values() for uid in a.carriers} | suspects.keys():
-            suspect, pod = suspects.get(uid), self.pods.get(uid)
-            is_certified = pod is not None and pod.state is IncarnationState.DEAD
-            if is_certified and not (suspect is not None and suspect.has_lost_run):
+        """Yield the carriers and suspects that have a certificate; one of which a run is lost has none, whatever its object says."""
+        lost = {s.uid for s in (*doubtful, *members.suspects) if s.lost_boot and not self._is_over(s)}
+        for uid in {uid for a in members.attributions.values() for uid in a.carriers} | {s.uid for s in (*doubtful, *members.suspects)}:
+            pod = self.pods.get(uid)
+            if pod is not None and pod.state is IncarnationState.DEAD and uid not in lost:
                 yield uid
-            elif suspect is None and pod is not None and pod.state is IncarnationState.SUSPECT:
-                suspect = _suspect(pod, pod.instance_ids)  # silent for so long that it is none for members to come
-            if suspect is not None and self.nodes.is_complete and is_node_gone(suspect, self.nodes.present_node(suspect.node_name), self.lifecycle):
-                yield uid
+
+    def _is_over(self, suspect: Suspect) -> bool:
+        """True when the node of a suspect runs under another boot than the one during which a run of it was lost."""
+        node = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
+        return node is not None and bool(node.boot) and suspect.lost_boot not in (UNKNOWN_BOOT, node.boot)
 
     def _back(self, members: Members) -> Iterator[str]:
         """Yield the suspects whose objects are there after all."""
         for suspect in members.suspects:
             pod = self.pods.get(suspect.uid)
-            if pod is not None and pod.state is IncarnationState.LIVE and pod.object_present and not suspect.has_lost_run:
+            if pod is not None and pod.state is IncarnationState.LIVE and (not suspect.lost_boot or self._is_over(suspect)):
                 yield suspect.uid
 
-    def _live(self, members: Members) -> Iterator[str]:
-        """Yield the carriers of members whose objects exist and have not ended."""
-        for uid in {uid for a in members.attributions.values() for uid in a.carriers}:
-            pod = self.pods.get(uid)
-            if pod is not None and pod.state is IncarnationState.LIVE and not pod.has_lost:
-                yield uid
+    def _present(self, members: Members, doubtful: Iterable[Suspect]) -> Iterator[str]:
+        """Yield the suspects whose objects exist."""
+        for suspect in (*doubtful, *members.suspects):
+            pod = self.pods.get(suspect.uid)
+            if pod is not None and pod.object_present:
+                yield suspect.uid
 
 
 def _new_members(naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members) -> dict[str, MemberView]:
     """Return the members of ours that were not described before, by id; none of an id that several are described with."""
     if isinstance(group, KafkaProblem):
         return {}
-    held = ((i, found) for i, found in holders_of(role, group).items() if naming.ordinal_of(i) is not None)
+    held = ((i, found) for i, found in holders_of(role, group).items() if naming.is_own(i))
     alone = ((i, found[0]) for i, found in held if len(found) == 1)
     return {i: m for i, m in alone if members.attribution(i, m.member_id) is None}
 
 
-def _suspect(pod: Incarnation, instance_ids: frozenset[str]) -> Suspect:
+def _suspect(pod: Incarnation) -> Suspect:
     return Suspect(
         uid=pod.uid,
         namespace=pod.namespace,
         pod_name=pod.pod_name,
-        instance_ids=instance_ids,
+        instance_ids=pod.instance_ids,
         since_s=pod.since_s,
         node_name=pod.node_name if pod.is_node_known else "",  # of a Node that was never seen, absence says nothing
         placed_at_s=pod.placed_at_s,
         provider=pod.provider,
-        has_lost_run=pod.has_lost,
+        lost_boot=pod.lost_boot,
         addresses=frozenset(pod.addresses),
     )

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -47,11 +49,12 @@ BOUNDS_MAX_AGE_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a round begins with: the settings of the connection, the group by them, and when it was asked for; Unix seconds."""
+    """What a round begins with: the settings of the connection, the group by them, and when it was asked for: Unix seconds, monotonic seconds."""
 
     settings: ConnectionSettings | KafkaProblem
     group: GroupView | KafkaProblem
     at_s: float
+    monotonic_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +89,13 @@ class Observer:
         """Describe the Kafka group, which comes before all else."""
         namespace = group.metadata.namespace
         settings = await self.connections.settings_for(namespace, spec.connection_ref)
-        at_s = self.now_s()
+        at_s, monotonic_s = self.now_s(), self.monotonic_s()
         found: GroupView | KafkaProblem = (
             settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
         )
         if isinstance(found, KafkaProblem):
             self.note_problem(spec.connection_ref.key(namespace), found)
-        return Described(settings=settings, group=found, at_s=at_s)
+        return Described(settings=settings, group=found, at_s=at_s, monotonic_s=monotonic_s)
 
     def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: Picture) -> bool:
         """Say whether all that a picture is made of is as it was, by the description and what can have changed untold.
@@ -127,7 +130,7 @@ class Observer:
             seen = self._with_rivals(seen)  # they may have said something meanwhile
         return replace(
             seen,
-            watch=self.pods.watch(seen.namespace)[0],
+            watch=self._watch(group, spec),
             told_elsewhere=self._told_elsewhere(spec, seen),
             copies=self._copies(spec, seen, intent),
         )
@@ -152,6 +155,7 @@ class Observer:
             uid=group.metadata.uid,
             metadata_generation=group.metadata.generation,
             created_at_s=created_at.timestamp() if created_at is not None else 0.0,
+            age_s=self.now_s() - created_at.timestamp() if created_at is not None else math.inf,
             workload=workload,
             workload_problem=found.message if isinstance(found, KubeProblem) else "",
             is_workload_unfit=isinstance(found, KubeProblem) and found.kind is KubeProblemKind.INVALID,
@@ -159,7 +163,7 @@ class Observer:
             group=described.group,
             described_at_s=described.at_s,
             bounds=bounds,
-            watch=self.pods.watch(namespace)[0],
+            watch=self._watch(group, spec),
             settle_least_s=self.settle_least_s,
             cluster_uid=self.cluster_uid,
             advice=self._advice(connection_key, spec),
@@ -220,13 +224,26 @@ class Observer:
     ) -> Sight:
         """Gather what is known, after a description, of the pods that may hold members."""
         gatherer = SightGatherer(
-            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, now_s=self.now_s, clock_ahead_s=self.clock_ahead_s,
+            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node, now_s=self.now_s,
+            monotonic_s=self.monotonic_s, clock_ahead_s=self.clock_ahead_s,
             may_be_of=lambda pod: naming.is_told_by_scope or Rivals(self.stores).may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group),
         )
         return await gatherer.gather(
-            group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members, described.at_s,
+            group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members,
+            described_at_s=described.monotonic_s, dated_at_s=described.at_s, brokers=self._brokers(group, spec),
             ids_since_s=self._ids_since_s(group, spec, naming),
         )
+
+    def _brokers(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
+        """Return what is another text where the connection leads to other brokers."""
+        connection = self.stores.connections.get(spec.connection_ref.key(group.metadata.namespace))
+        servers = sorted(connection.spec.bootstrap_servers) if connection is not None else []
+        return hashlib.sha256(",".join(servers).encode()).hexdigest()[:8]
+
+    def _watch(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
+        """Return the name of the watch by which members are remembered; "" while it is not whole."""
+        name, _ = self.pods.watch(group.metadata.namespace)
+        return f"{name}.{self._brokers(group, spec)}" if name else ""
 
     @staticmethod
     def _ids_since_s(group: StaticGroup, spec: StaticGroupSpec, naming: Naming) -> float:

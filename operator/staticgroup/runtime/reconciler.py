@@ -183,6 +183,9 @@ class Reconciler:
             self.journal.seen_again(key, began_ms)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         self.metrics.rounds.labels("nothing_new").inc()
+        last_memory = self.memories.known(key)
+        if last_memory is not None and not last_memory.is_unsure:
+            last_memory.unwritten_since_s = None
         waits = (last.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
         return Result(requeue_after_s=min(waits))
 
@@ -210,6 +213,8 @@ class Reconciler:
         memory = self.memories.known(key)
         if memory is not None:
             memory.told += 1
+            if memory.unwritten_since_s is None:
+                memory.unwritten_since_s = self.monotonic_s()  # until a round has told what is new
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
@@ -329,7 +334,9 @@ class Reconciler:
         naming = memory.naming_of(group.spec)
         if naming is not None:
             found = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
-            sight = await self._observer().sight(group, group.spec, memory, Described(settings=found, group=found, at_s=self.now_s()), naming)
+            sight = await self._observer().sight(group, group.spec, memory, Described(
+                settings=found, group=found, at_s=self.now_s(), monotonic_s=self.monotonic_s()
+            ), naming)
             memory.history = replace(memory.history, members=without_ended(memory.history.members, sight))
         members = memory.history.members
         status = before.model_copy(

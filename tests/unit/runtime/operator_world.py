@@ -72,7 +72,7 @@ class OperatorWorld:
         self.template = ""
         self.journal: Journal = []
         self.kafka = FakeKafka(journal=self.journal)
-        self.kube = FakeKube(journal=self.journal)
+        self.kube = FakeKube(journal=self.journal, nodes={"n1": NODE})
         self.kube.secrets["shop", "kafka-user"] = {"username": b"operator", "password": CANARY.encode()}
         self.stores = Stores()
         self.stores.put_connection(("shop", "kafka"), kafka_connection())
@@ -83,7 +83,7 @@ class OperatorWorld:
         self.scale(2)
 
     def _new_pods(self, watch_name: str = "1-00000001") -> FakePods:
-        return FakePods(journal=self.journal, now_s=lambda: self.now_s, nodes={"n1": NODE}, watch_name=watch_name)
+        return FakePods(journal=self.journal, now_s=lambda: self.now_s, nodes=self.kube.nodes, watch_name=watch_name)
 
     def list_again(self) -> None:
         """Show the stores every StaticGroup that they know as it is now, as every term begins."""

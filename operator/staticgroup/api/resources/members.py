@@ -38,7 +38,7 @@ class SeatMember(ApiModel):
 class Suspect(ApiModel):
     """Remember one pod whose processes may live although nothing is heard of them any more."""
 
-    uid: Uid = Field(description="metadata.uid of the pod; several-… for pods that carried the same ids.")
+    uid: Uid = Field(description="metadata.uid of the pod.")
     pod: Annotated[str, StringConstraints(max_length=253)] = Field(description="Name of the pod.")
     namespace: Annotated[str, StringConstraints(max_length=63)] = Field("", description="Namespace of the pod; empty: that of the StaticGroup.")
     ids: Annotated[list[InstanceIdText], Field(max_length=SUSPECT_IDS_MAX)] = Field(
@@ -48,7 +48,9 @@ class Suspect(ApiModel):
     node: NodeName = Field("", description="Node that it was bound to; empty: none, or several.")
     provider: Annotated[str, StringConstraints(max_length=63)] = Field("", description="Scheme of that node's spec.providerID.")
     placed: Timestamp | None = Field(None, description="When it came to its node, or earlier.")
-    lost_run: bool = Field(False, description="Its kubelet or runtime has lost a run of it.")
+    lost_boot: Annotated[str, StringConstraints(max_length=64)] = Field(
+        "", description="Boot of its node during which its kubelet or runtime has lost a run of it; empty: none was."
+    )
     addresses: Annotated[list[Address], Field(max_length=8)] = Field(
         [], description="Addresses of its own.", json_schema_extra=ATOMIC
     )

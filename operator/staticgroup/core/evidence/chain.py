@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from .certificate import Certificate, RefusalReason, certify, certify_unbound, lost_run
 from .pod import NodeView, PodVersion
 from .run import ContainerEnd, followed
+
+UNKNOWN_BOOT: Final = "unknown"
 
 
 class IncarnationState(StrEnum):
@@ -39,11 +42,13 @@ class Incarnation:
     runs_known: whatever is not among `started_containers` never ran.
     ids_are_fixed: in every version that was folded; see `PodVersion`.
     started_containers: names of the containers of which any version showed a run; they only accumulate.
-    has_lost: some version before the pod ended showed a run that its kubelet or runtime had lost.
+    boot: of its node, when it was seen there last without a run that was just lost.
+    lost_boot: the boot of its node during which a run was lost by its kubelet or runtime, UNKNOWN_BOOT for one that is not known; "" when
+        none was, or that boot is over.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     ends: of each container that may hold an id, the newest end of a run; forgotten at a restart.
     grace_s: the longest time that its kubelet may let it end by itself; None when no version told.
-    placed_at_s: when it came to its node, or earlier, by the API server's clock; 0.0 when that is not known.
+    placed_at_s: when it came to its node, by the API server's clock; 0.0 when that is not known.
     is_node_known: a Node object with the name of its node was seen while it was there.
     provider: of that Node, see `NodeView`.
     addresses: its own, as it showed them last; shown_at_s: since when, operator's clock, seconds since the Unix epoch.
@@ -65,7 +70,8 @@ class Incarnation:
     from_birth: bool = False
     runs_known: bool = False
     started_containers: frozenset[str] = frozenset()
-    has_lost: bool = False
+    boot: str = ""
+    lost_boot: str = ""
     runs: bool = False
     ready_since_s: float | None = None
     is_deleting: bool = False
@@ -81,6 +87,11 @@ class Incarnation:
     addresses: tuple[str, ...] = ()
     shown_at_s: float = 0.0
     ended_no: int = 0
+
+    @property
+    def has_lost(self) -> bool:
+        """True when a run of it was lost, whose process may live."""
+        return bool(self.lost_boot)
 
 
 def fold(
@@ -104,6 +115,7 @@ def fold(
     base = known or _begun(version, from_birth=from_birth, now_s=now_s)
     is_under_way = bool(base.started_containers) and version.restart_count <= base.restarts
     is_known = node is not None and bool(version.node_name) and not node.is_out_of_service
+    boot = node.boot if node is not None and is_known and not lost_run(version) else base.boot
     seen = replace(
         base,
         session_timeouts_ms=base.session_timeouts_ms if is_under_way else version.session_timeouts_ms,
@@ -112,7 +124,8 @@ def fold(
         resource_version=max(base.resource_version, version.resource_version),
         object_present=True,
         started_containers=base.started_containers | version.started_containers,
-        has_lost=base.has_lost or (not version.is_terminal and lost_run(version)),
+        boot=boot,
+        lost_boot=_lost_boot(base, version, node),
         runs=version.runs,
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
@@ -121,9 +134,9 @@ def fold(
         ids_are_fixed=base.ids_are_fixed and version.ids_are_fixed,
         ends=followed(base.ends, version, node, now_s=now_s),
         grace_s=max((s for s in (base.grace_s, version.grace_s, version.deletion_grace_s) if s is not None), default=None),
-        placed_at_s=max(version.created_at_s, version.scheduled_at_s or 0.0),
+        placed_at_s=version.scheduled_at_s or base.placed_at_s,
         is_node_known=base.is_node_known or is_known,
-        provider=(node.provider if node is not None and is_known else "") or base.provider,
+        provider=node.provider if node is not None and is_known else base.provider,
         addresses=version.addresses or base.addresses,
         shown_at_s=now_s if version.addresses and version.addresses != base.addresses else base.shown_at_s,
     )
@@ -136,6 +149,15 @@ def fold(
     return replace(
         seen, state=IncarnationState.LIVE, refusal=verdict.clause, refusal_reason=verdict.reason.value, since_s=since_s
     )
+
+
+def _lost_boot(base: Incarnation, version: PodVersion, node: NodeView | None) -> str:
+    """Return during which boot of its node a run of the pod was lost; "" once the node runs under another one, which ended all of them."""
+    lost_boot = base.lost_boot
+    if not lost_boot and lost_run(version) and not version.is_terminal:
+        lost_boot = base.boot or UNKNOWN_BOOT
+    is_over = node is not None and node.boot and lost_boot not in ("", UNKNOWN_BOOT, node.boot)
+    return "" if is_over else lost_boot
 
 
 def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> Incarnation:

@@ -41,7 +41,7 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield the pods that may live unseen, which hold the removal of members that joined beside them."""
     for suspect in plan.history.members.suspects:
         where = "" if suspect.namespace == snapshot.namespace else f" of namespace {suspect.namespace}"
-        what = "a run of it was lost by its kubelet or runtime" if suspect.has_lost_run else "its object is gone, and its end was not seen"
+        what = "a run of it was lost by its kubelet or runtime" if suspect.lost_boot else "its object is gone, and its end was not seen"
         yield Finding(
             kind=ExceptionKind.SUSPECT,
             reason="EndNotSeen",

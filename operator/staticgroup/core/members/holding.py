@@ -40,11 +40,11 @@ class Seat:
         Notes
         -----
         A pod of the name that was only seen with other ids may have this one all the same, for annotations can be edited and are
-        read again when a container starts; not where its ids are fixed. Clients may append more than the spec expects.
+        read again when a container starts; not where it has an id of ours that is fixed. Clients may append more than the spec expects.
         """
         if not self.carried_as.isdisjoint(pod.instance_ids):
             return True
         if pod.namespace != self.namespace or pod.pod_name not in self.pod_names:
             return False
-        is_fixed = isinstance(pod, Incarnation) and pod.ids_are_fixed and bool(pod.instance_ids)
+        is_fixed = isinstance(pod, Incarnation) and pod.ids_are_fixed and any(self.naming.is_own(i) for i in pod.instance_ids)
         return not is_fixed or any(may_become(i, self.instance_id) for i in pod.instance_ids)

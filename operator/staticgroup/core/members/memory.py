@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from .carriers import Attribution, attribute
-from .suspects import Suspect, after_description, bounded
+from .suspects import Suspect, after_description
 
 PAUSE_MAX_S: Final = 120.0
 """Two descriptions that lie further apart say nothing of the time between them: twice the longest usual poll interval and more."""
@@ -29,9 +29,8 @@ class Members:
     suspects: durable.
     watch: durable; name of the pod watch whose beginning no member to come can be older than; "" for none.
     watch_described: name of the pod watch under which the group was described before.
-    taken_in: uids of the suspects of the pod store that were taken in once, whatever became of them.
-    described_at_s: when the last description was asked for, operator's clock, seconds since the Unix epoch; None before the first, and
-        while no time is waited for.
+    taken_in: cases of the suspects of the pod store that were taken in once, whatever became of them.
+    described_at_s: when the last description was asked for, monotonic seconds; None before the first, and while no time is waited for.
     ends_seen: how many certificates the pod store had at the last description.
     """
 
@@ -61,14 +60,15 @@ class Sight:
     Parameters
     ----------
     watch: name of the pod watch; another one whenever pods may have come and gone unseen; "" while it is not whole.
-    watch_since_s: since when it is whole, seconds since the Unix epoch.
-    described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch.
-    dated_at_s: the same by the clock of operator or API server that is ahead, to which the ends of containers are compared.
+    watch_age_s: for how long it has been whole when the group was asked for, seconds.
+    described_at_s: when the group was asked for, monotonic seconds.
+    dated_at_s: the same in seconds since the Unix epoch, by the clock of operator or API server that is ahead, to which the ends of
+        containers are compared.
     ends: how many certificates the watch has brought in this process.
     ended: uids of carriers and suspects that have a certificate, or whose node is gone.
     back: uids of suspects whose objects are there after all, with no run lost.
     suspects: those of the pod store that may hold an id of the StaticGroup.
-    live: uids of the pods that may hold one, whose objects exist and have not ended.
+    present: uids of suspects whose objects exist: a run of each was lost.
     has_passed: the watch has passed a consistent read that began after the describe.
     carrying: by id, uids of the pods that carry it and are live or suspect, of each id that a new member holds.
     addressed: by id, the one pod that a new member speaks from.
@@ -76,14 +76,14 @@ class Sight:
     """
 
     watch: str
-    watch_since_s: float
+    watch_age_s: float
     described_at_s: float
     dated_at_s: float = 0.0
     ends: int = 0
     ended: frozenset[str] = frozenset()
     back: frozenset[str] = frozenset()
     suspects: tuple[Suspect, ...] = ()
-    live: frozenset[str] = frozenset()
+    present: frozenset[str] = frozenset()
     has_passed: bool = False
     carrying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     addressed: Mapping[str, str] = field(default_factory=dict)
@@ -98,14 +98,13 @@ def settle_s(least_s: float, session_timeouts_ms: Iterable[int], graces_s: Itera
 def without_ended(members: Members, sight: Sight) -> Members:
     """Take the pods that have ended out of all carriers and suspects, and take in the suspects that are new."""
     attributions = {i: a.without(sight.ended) for i, a in members.attributions.items()}
-    new = tuple(s for s in sight.suspects if s.uid not in members.taken_in)
-    suspects = [s for s in (*members.suspects, *new) if s.uid not in sight.ended and s.uid not in sight.back]
-    if not new and len(suspects) == len(members.suspects) and attributions == members.attributions:
+    new = {s.uid: s for s in sight.suspects if s.case not in members.taken_in}
+    known = [s for s in members.suspects if s.uid not in new and s.uid not in sight.ended and s.uid not in sight.back]
+    suspects = (*known, *(s for s in new.values() if s.uid not in sight.ended))
+    taken_in = frozenset(s.case for s in sight.suspects)
+    if suspects == members.suspects and attributions == members.attributions and taken_in == members.taken_in:
         return members
-    return replace(
-        members, attributions=attributions, suspects=bounded(suspects),
-        taken_in=members.taken_in.intersection(s.uid for s in sight.suspects) | {s.uid for s in new},
-    )
+    return replace(members, attributions=attributions, suspects=suspects, taken_in=taken_in)
 
 
 def described(
@@ -124,16 +123,17 @@ def described(
     if not sight.watch or (is_new and not sight.has_passed):
         return members  # no description: whom it shows for the first time is seen for the first time by the next one
     is_young = sight.watch != members.watch
-    attributions = {i: members.attributions[i] for i in held if i not in is_new and i in members.attributions}
-    attributions |= {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
+    # An id that is described empty for once may be held by the same member again.
+    kept = {i: a for i, a in members.attributions.items() if i not in is_new and (i in held or a.is_guessed)}
+    attributions = kept | {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
     before_s = members.described_at_s
     suspects = after_description(
         members.suspects, {i: attributions.get(i) for i in held}, may_hold,
-        live=sight.live, now_s=sight.described_at_s, settle_s=settle_s,
+        present=sight.present, now_s=sight.described_at_s, settle_s=settle_s,
         is_first=before_s is None or not 0 <= sight.described_at_s - before_s <= PAUSE_MAX_S,
     )
     is_second = members.watch_described == sight.watch
-    is_over = is_young and is_second and sight.described_at_s >= sight.watch_since_s + settle_s
+    is_over = is_young and is_second and sight.watch_age_s >= settle_s
     is_waiting = bool(suspects) or (is_young and not is_over)
     return replace(
         members, attributions=attributions, suspects=suspects,

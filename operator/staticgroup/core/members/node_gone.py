@@ -18,8 +18,6 @@ from .suspects import Suspect
 
 CLOUDS: Final = frozenset({"aws", "gce", "azure"})
 """Schemes of spec.providerID whose cloud controller deletes a Node only after its machine."""
-NOT_BY_ITS_CLOUD: Final = ""
-"""In place of a scheme: the Node goes by somebody else than the cloud controller."""
 
 
 class NodeLifecycle(StrEnum):
@@ -31,15 +29,18 @@ class NodeLifecycle(StrEnum):
     UNTRUSTED = "Untrusted"
 
 
-def is_node_gone(suspect: Suspect, node: NodeView | None, lifecycle: NodeLifecycle) -> bool:
-    """True when the machine that a suspect ran on is gone.
+def may_be_gone(suspect: Suspect, lifecycle: NodeLifecycle) -> bool:
+    """True where the absence of the Node that a suspect ran on would tell that its machine is off."""
+    if not suspect.node_name or lifecycle is NodeLifecycle.UNTRUSTED:
+        return False
+    return lifecycle is not NodeLifecycle.AUTO or suspect.provider in CLOUDS
+
+
+def is_node_gone(suspect: Suspect, node: NodeView | None) -> bool:
+    """True when the machine that a suspect ran on is gone, where `may_be_gone`.
 
     Parameters
     ----------
-    node: the Node object that has the name of its node now; None when there is none.
+    node: the Node object that has the name of its node now, as a consistent read shows it; None when there is none.
     """
-    if not suspect.node_name or lifecycle is NodeLifecycle.UNTRUSTED:
-        return False
-    if lifecycle is NodeLifecycle.AUTO and suspect.provider not in CLOUDS:
-        return False
     return node is None or 0.0 < suspect.placed_at_s < node.created_at_s

@@ -232,9 +232,11 @@ def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template
     Notes
     -----
     Ids with a scope that was written may be older than the StaticGroup. So may be ids that are carried already although nothing
-    remembers that they were issued: the memory was lost.
+    remembers that they were issued: the memory was lost. One that is lost later than `settle` after the StaticGroup was made is not
+    taken for none.
     """
-    is_new = spec.identity.scope is None and not _is_carried(spec, snapshot, scope, template)
+    is_young = snapshot.age_s < snapshot.settle_least_s
+    is_new = spec.identity.scope is None and is_young and not _is_carried(spec, snapshot, scope, template)
     return snapshot.watch if is_new else ""
 
 

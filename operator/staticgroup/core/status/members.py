@@ -27,9 +27,21 @@ def members_from(namespace: str, status: StaticGroupStatus | None) -> Members:
     )
 
 
+def wire_watch(members: Members) -> str | None:
+    """Write under which pod watch nobody can have joined unseen; none where the status has no room for all that is remembered.
+
+    Notes
+    -----
+    Then the next process begins as if it remembered nothing: whoever joins may be of a pod that nobody saw.
+    """
+    odd = sum(not _is_plain(a) for a in members.attributions.values())
+    is_whole = odd <= api.SEATS_MAX and len(members.suspects) <= api.SUSPECTS_MAX
+    return members.watch or None if is_whole else None
+
+
 def wire_seats(members: Members) -> list[api.SeatMember]:
     """Write the members and their carriers, those first that are not plain: a plain one has one pod, which the next process sees itself."""
-    ranked = sorted(members.attributions.items(), key=lambda item: (len(item[1].carriers) == 1 and not item[1].is_guessed, item[0]))
+    ranked = sorted(members.attributions.items(), key=lambda item: (_is_plain(item[1]), item[0]))
     return sorted((_seat(i, a) for i, a in ranked[: api.SEATS_MAX]), key=lambda s: s.id)
 
 
@@ -45,11 +57,15 @@ def wire_suspects(namespace: str, suspects: Iterable[Suspect]) -> list[api.Suspe
             node=s.node_name,
             provider=s.provider,
             placed=wire_time(s.placed_at_s) if s.placed_at_s else None,
-            lost_run=s.has_lost_run,
+            lost_boot=s.lost_boot,
             addresses=sorted(s.addresses)[:8],
         )
         for s in tuple(suspects)[: api.SUSPECTS_MAX]
     ]
+
+
+def _is_plain(a: Attribution) -> bool:
+    return len(a.carriers) == 1 and not a.is_guessed
 
 
 def _seat(instance_id: str, a: Attribution) -> api.SeatMember:
@@ -68,6 +84,6 @@ def _suspect_from(namespace: str, s: api.Suspect) -> Suspect:
         node_name=s.node,
         placed_at_s=s.placed.timestamp() if s.placed is not None else 0.0,
         provider=s.provider,
-        has_lost_run=s.lost_run,
+        lost_boot=s.lost_boot,
         addresses=frozenset(s.addresses),
     )

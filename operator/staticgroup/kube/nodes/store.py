@@ -75,14 +75,9 @@ class NodeStore:
             return None
         return self._nodes.get(name) or self._vanished.get(name)
 
-    @property
-    def is_complete(self) -> bool:
-        """True while every Node is known, so that one that is not is gone."""
-        return self._listed.is_set() and not self._asks_by_name and self.is_readable
-
-    def present_node(self, name: str) -> NodeView | None:
-        """Return the Node that has a name now; None when there is none, or while not all are known."""
-        return self._nodes.get(name)
+    def is_present(self, name: str) -> bool:
+        """True for a Node that exists, as far as was heard."""
+        return name in self._nodes
 
     async def wait_listed(self) -> None:
         """Wait until nodes were listed, or it is known that they cannot be."""

@@ -140,7 +140,7 @@ class PodBook:
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
-            has_lost=folded.has_lost, runs_known=folded.runs_known, grace_s=folded.grace_s,
+            lost_boot=folded.lost_boot, runs_known=folded.runs_known, grace_s=folded.grace_s,
             is_node_known=folded.is_node_known, provider=folded.provider,
         )
         if folded.certificate is None or known.state is IncarnationState.DEAD:
@@ -167,8 +167,7 @@ class PodBook:
 
     def _store(self, before: Incarnation | None, after: Incarnation, *, owner_name: str) -> Change:
         record = self.records.put(after, owner_name)
-        if after.has_lost:
-            self._lost.add(after.uid)
+        (self._lost.add if after.has_lost else self._lost.discard)(after.uid)
         if after.object_present:
             self._gone.pop(after.uid, None)
         else:

@@ -18,7 +18,7 @@ from ...core.ids.naming import ordinal_of_pod
 
 _STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
 _STATE_BITS: Final = 3
-_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN, _LOST, _NODE = 4, 8, 16, 32, 64, 128, 256, 512
+_PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN, _NODE = 4, 8, 16, 32, 64, 128, 256
 
 UNPACKED_MAX: Final = 2_000
 """Incarnations that are kept unpacked, the newest: a round reads those of its workload several times, and so does the next one."""
@@ -50,7 +50,7 @@ class PodRecord:
     """One pod, packed; see `core.evidence.chain.Incarnation` for the meaning of its facts."""
 
     __slots__ = (
-        "_flags", "_ids", "_started", "_whole", "addresses", "certificate", "created_at_s", "ended_no", "ends", "grace_s", "namespace",
+        "_flags", "_ids", "_started", "_whole", "addresses", "boot", "certificate", "created_at_s", "ended_no", "ends", "grace_s", "lost_boot", "namespace",
         "node_name", "owner_name", "placed_at_s", "pod_name", "provider", "ready_since_s", "refusal", "refusal_reason", "resource_version",
         "restarts", "session_timeouts_ms", "shown_at_s", "since_s", "uid",
     )
@@ -80,6 +80,8 @@ class PodRecord:
         self.session_timeouts_ms = _shared_numbers(incarnation.session_timeouts_ms)
         self.ends = incarnation.ends
         self.grace_s = incarnation.grace_s
+        self.boot = intern(incarnation.boot)
+        self.lost_boot = intern(incarnation.lost_boot)
         self.placed_at_s = incarnation.placed_at_s
         self.provider = intern(incarnation.provider)
         self.addresses = incarnation.addresses
@@ -93,7 +95,6 @@ class PodRecord:
             | (_DELETING if incarnation.is_deleting else 0)
             | (_FIXED if incarnation.ids_are_fixed else 0)
             | (_RUNS_KNOWN if incarnation.runs_known else 0)
-            | (_LOST if incarnation.has_lost else 0)
             | (_NODE if incarnation.is_node_known else 0)
         )
 
@@ -152,7 +153,7 @@ class PodRecord:
             from_birth=bool(flags & _FROM_BIRTH), started_containers=frozenset(_unpacked(self._started)),
             runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
             created_at_s=self.created_at_s,
-            restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN), has_lost=bool(flags & _LOST),
+            restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN), boot=self.boot, lost_boot=self.lost_boot,
             is_node_known=bool(flags & _NODE), ends=self.ends, grace_s=self.grace_s, placed_at_s=self.placed_at_s,
             provider=self.provider, addresses=self.addresses,
             shown_at_s=self.shown_at_s, ended_no=self.ended_no,

@@ -24,7 +24,7 @@ from ..translate import MalformedObject, pod_version
 from ..transport import Transport
 from .book import Change, PodBook
 from .hooks import PodStoreHooks, PodStoreSettings
-from .position import ScopePosition, WatchPosition, began_s
+from .position import ScopePosition, WatchPosition
 from .records import oldest_first
 from .watch.sink import Gap, Listing
 from .watch.stream import PodStream
@@ -180,11 +180,11 @@ class PodStore:
         await self._is_known.wait()
 
     def watch(self, namespace: str) -> tuple[str, float]:
-        """Return the name of the watch of a namespace and since when it is whole, seconds since the Unix epoch; "" while it is not."""
+        """Return the name of the watch of a namespace and for how long it has been whole, seconds; "" while it is not."""
         stream = self._stream_of(namespace)
         if stream is None or not stream.is_anchored or stream.has_reported_gap:
             return "", 0.0
-        return stream.watch, began_s(stream.watch)
+        return stream.watch, stream.whole_for_s
 
     def names(self) -> str:
         """Return the names of all watches as one text; "" while one of them is not whole."""
@@ -331,7 +331,7 @@ class PodStore:
         for scope, stream in self._streams.items():
             position = stored.of(scope)
             if position is not None and stream.is_anchored and stream.anchored_at <= position.resource_version:
-                stream.watch = position.watch
+                stream.go_on_as(position.watch)
 
     def age_s(self) -> float:
         """Return the seconds since the quietest stream last heard anything (an event, a bookmark, a LIST page)."""

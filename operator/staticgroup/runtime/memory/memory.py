@@ -67,7 +67,7 @@ class Memory:
     @property
     def grows_old(self) -> bool:
         """True while something is remembered that is forgotten when it is old enough."""
-        return bool(self.history.templates or self.history.members.suspects)
+        return bool(self.history.templates) or self.history.members.described_at_s is not None
 
     def waits_until_s(self, now_s: float) -> float | None:
         """Return when the status is to be written that is held up for now; None when none is. Monotonic seconds."""
