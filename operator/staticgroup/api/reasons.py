@@ -101,7 +101,6 @@ class Reason(StrEnum):
     RECOMMENDATION_USED = "RecommendationUsed"
     RECOMMENDATION_SHOWN = "RecommendationShown"
     RECOMMENDATION_ABSENT = "RecommendationAbsent"
-    RECOMMENDATION_INFEASIBLE = "RecommendationInfeasible"
     RECOMMENDATION_UNREACHABLE = "RecommendationUnreachable"
     RECOMMENDATION_CORRUPT = "RecommendationCorrupt"
     RECOMMENDATION_UNSUPPORTED = "RecommendationUnsupported"
@@ -189,7 +188,6 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.RECOMMENDATION_USED: _yes(_T.RECOMMENDATION_CURRENT),
         Reason.RECOMMENDATION_SHOWN: _yes(_T.RECOMMENDATION_CURRENT),
         Reason.RECOMMENDATION_ABSENT: _unknown(_T.RECOMMENDATION_CURRENT),
-        Reason.RECOMMENDATION_INFEASIBLE: _no(_T.RECOMMENDATION_CURRENT),
         Reason.RECOMMENDATION_UNREACHABLE: _no(_T.RECOMMENDATION_CURRENT),
         Reason.RECOMMENDATION_CORRUPT: _no(_T.RECOMMENDATION_CURRENT),
         Reason.RECOMMENDATION_UNSUPPORTED: _no(_T.RECOMMENDATION_CURRENT),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ..api.resources.staticgroup import Mode, StaticGroupSpec
 from .ids.naming import Naming, naming_of
 from .next_pods.agent import with_init_container
+from .next_pods.bounds import client_of
 from .next_pods.choice import plan_timeout
 from .next_pods.group_config import GroupConfigRecord, GroupConfigWrite, heartbeat_ms, held_over_ms, plan_group_config
 from .next_pods.injection import InjectionPlan, plan_injection
@@ -68,6 +69,7 @@ def next_pods(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> tu
         with_init_container(spec, snapshot.workload),
         protocol_in_force(protocol_asked_for(spec), snapshot.group),
         snapshot.bounds,
+        client=client_of(spec, snapshot.workload),
         advice=snapshot.advice,
         kept_ms=history.fleet_timeout_ms,
         experience=Experience(absences=history.absences, in_use=history.measured, now_s=snapshot.described_at_s),

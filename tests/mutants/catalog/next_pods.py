@@ -6,6 +6,7 @@ from .mutant import mutant
 from .suites import (
     ABSENCES,
     AGREEMENT,
+    BOUNDS,
     GROUP_CONFIG,
     HOLDS,
     MEASURED,
@@ -37,19 +38,49 @@ TIMEOUT = (
         "bounds not clamped",
         "core/next_pods/wishes.py",
         TIMEOUTS,
-        ("    return max(lower_ms, min(quantised(wish.target_ms), upper_ms))\n", "    return quantised(wish.target_ms)\n"),
+        ("bounds.clamped_ms(quantised(wish.target_ms))", "quantised(wish.target_ms)"),
     ),
     mutant(
         "fixed timeout not clamped",
         "core/next_pods/wishes.py",
         TIMEOUTS,
-        ("        return max(broker_min_ms, min(wish.target_ms, broker_max_ms))\n", "        return wish.target_ms\n"),
+        ("        return max(bounds.broker_min_ms, min(wish.target_ms, bounds.broker_max_ms))\n", "        return wish.target_ms\n"),
     ),
     mutant(
         "timeout not quantised",
         "core/next_pods/wishes.py",
         TIMEOUTS,
-        ("min(quantised(wish.target_ms), upper_ms)", "min(wish.target_ms, upper_ms)"),
+        ("clamped_ms(quantised(wish.target_ms))", "clamped_ms(wish.target_ms)"),
+    ),
+    mutant(
+        "session timeout chosen below what clients have by default",
+        "core/next_pods/bounds.py",
+        BOUNDS,
+        ("min_ms or DEFAULT_MS, max_ms\n", "min_ms, max_ms\n"),
+    ),
+    mutant(
+        "session timeout chosen with which librdkafka does not start",
+        "core/next_pods/bounds.py",
+        BOUNDS,
+        ("else assumed_ms or 1000 * SESSION", "else 1000 * SESSION"),
+    ),
+    mutant(
+        "user's maximum before the max.poll.interval.ms that the template shows",
+        "core/next_pods/bounds.py",
+        BOUNDS,
+        ("        (0, shown_ms or TIMEOUT_MS_MAX),\n", ""),
+    ),
+    mutant(
+        "heartbeat interval that the template shows overlooked",
+        "core/next_pods/choice.py",
+        BOUNDS,
+        ("client.heartbeat_ms or 1000 *", "1000 *"),
+    ),
+    mutant(
+        "Java client bound by what librdkafka refuses",
+        "core/next_pods/bounds.py",
+        BOUNDS,
+        ("        return Client(heartbeat_ms=heartbeat_ms, limit_ms=None)\n", "        return Client(heartbeat_ms=heartbeat_ms)\n"),
     ),
 )
 
@@ -77,12 +108,6 @@ RECOMMENDATIONS = tuple(
         (
             "core/next_pods/advice.py",
             TIMEOUTS,
-            "recommendation taken though the bounds leave no room",
-            ("    if not bounds.is_feasible:\n", "    if False:\n"),
-        ),
-        (
-            "core/next_pods/advice.py",
-            TIMEOUTS,
             "recommendation for another setting taken",
             ("    if record.setting is not setting:\n", "    if False:\n"),
         ),
@@ -93,16 +118,16 @@ RECOMMENDATIONS = tuple(
             ("    if not record.released:\n", "    if False:\n"),
         ),
         (
-            "core/next_pods/wishes.py",
+            "core/next_pods/bounds.py",
             TIMEOUTS,
             "three heartbeats do not bind a recommendation",
-            ("heartbeat_interval_ms=heartbeat_interval_s * 1000,", "heartbeat_interval_ms=0,"),
+            ("        (HEARTBEATS_PER_TIMEOUT_MIN * heartbeat_ms, TIMEOUT_MS_MAX),\n", ""),
         ),
         (
-            "core/next_pods/wishes.py",
+            "core/next_pods/bounds.py",
             TIMEOUTS,
             "the brokers' maximum does not bind a recommendation",
-            ("        broker_maximum_ms=broker_max_ms,\n", ""),
+            ("        (broker_min_ms, broker_max_ms),\n", "        (broker_min_ms, TIMEOUT_MS_MAX),\n"),
         ),
         (
             "core/plan.py",

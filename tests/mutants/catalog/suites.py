@@ -28,6 +28,7 @@ HISTORIES = (
     "tests/unit/kube/pods/test_unwritten.py",
 )
 TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
+BOUNDS = ("tests/unit/core/test_timeout_bounds.py",)
 MEASURED = ("tests/unit/core/test_measured.py",)
 ABSENCES = ("tests/unit/core/test_absences.py",)
 RESERVOIR = ("tests/unit/core/test_reservoir.py",)

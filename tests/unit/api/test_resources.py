@@ -50,8 +50,6 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
         },
         "sessionTimeout": {
             "mode": "Auto",
-            "minSeconds": 10,
-            "maxSeconds": 1800,
             "headroomPercent": 50,
             "percentile": 95,
             "writeGroupConfig": False,

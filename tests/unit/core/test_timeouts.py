@@ -118,7 +118,7 @@ def test_estimated_value_is_a_multiple_of_five_seconds_unless_a_bound_cuts_it(wi
     low, high = bounds
     chosen = plan_timeout(wish, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
     assert chosen.inject_ms is not None
-    cuts = {low, high, wish.min_seconds * 1000, wish.max_seconds * 1000, (wish.seconds or 0) * 1000}
+    cuts = {low, high, 9_000, *(1000 * (s or 0) for s in (wish.min_seconds, wish.max_seconds, wish.seconds))}
     assert chosen.inject_ms % STEP_MS == 0 or chosen.inject_ms in cuts
 
 
@@ -196,14 +196,14 @@ def reason_of(chosen) -> tuple[Reason, str]:
     kept=durations_ms,
 )
 def test_whatever_is_recommended_the_value_stays_within_every_bound(wish, view, bounds, told, kept) -> None:
-    """The law of `api.recommendation.TimeoutBounds`: max(spec, broker, 3 heartbeats) to min(spec, broker)."""
+    """The brokers' bounds before three heartbeats, and these before the user's."""
     low, high = bounds
     held = broker_bounds(classic_min_ms=low, classic_max_ms=high)
     chosen = plan_timeout(wish, view, protocols.CLASSIC, held, advice=told, kept_ms=kept)
     assert chosen.inject_ms is not None
     assert low <= chosen.inject_ms <= high
     if chosen.source is TimeoutSource.FLEET:
-        floor_ms, ceiling_ms = max(low, wish.min_seconds * 1000, 9_000), min(high, wish.max_seconds * 1000)
+        floor_ms, ceiling_ms = (max(low, min(max(9_000, 1000 * s), high)) for s in (wish.min_seconds, wish.max_seconds))
         assert floor_ms <= chosen.inject_ms <= ceiling_ms
         assert chosen.inject_ms % STEP_MS == 0 or chosen.inject_ms in {floor_ms, ceiling_ms, kept}
         assert chosen.fleet_ms == chosen.inject_ms
@@ -250,13 +250,14 @@ def test_recommended_value_takes_the_place_of_the_estimate() -> None:
     ("recommended_ms", "wish", "bounds", "injected_ms"),
     [
         (61_001, {}, (6_000, 1_800_000), 65_000),
-        (1, {}, (6_000, 1_800_000), 10_000),
+        (1, {}, (6_000, 1_800_000), 45_000),
+        (1, {"minSeconds": 10}, (6_000, 1_800_000), 10_000),
         (1, {"minSeconds": 1}, (6_000, 1_800_000), 9_000),
         (1, {"minSeconds": 1}, (12_345, 1_800_000), 12_345),
         (600_000, {"maxSeconds": 90}, (6_000, 1_800_000), 90_000),
         (600_000, {}, (6_000, 300_000), 300_000),
     ],
-    ids=["grid", "spec minimum", "three heartbeats", "broker minimum", "spec maximum", "broker maximum"],
+    ids=["grid", "default minimum", "spec minimum", "three heartbeats", "broker minimum", "spec maximum", "broker maximum"],
 )
 def test_each_bound_binds(recommended_ms: int, wish: dict[str, int], bounds, injected_ms: int) -> None:
     held = broker_bounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
@@ -275,14 +276,11 @@ def test_bound_that_cuts_a_recommendation_is_named_with_what_to_raise() -> None:
     assert "raise group.max.session.timeout.ms on the brokers to at least 60000" in chosen.message
 
 
-def test_bounds_without_room_leave_the_estimate() -> None:
+def test_brokers_maximum_binds_a_recommendation_before_the_users_minimum() -> None:
     wish = SessionTimeout.model_validate({"mode": "Auto", "minSeconds": 120, "maxSeconds": 1800})
     held = broker_bounds(classic_min_ms=6_000, classic_max_ms=60_000)
     chosen = plan_timeout(wish, workload(2), protocols.CLASSIC, held, advice=advice(), kept_ms=90_000)
-    assert (chosen.source, chosen.fleet_ms) == (TimeoutSource.STRUCTURAL, None)
-    assert chosen.advice_verdict is not None
-    assert chosen.advice_verdict.reason is Reason.RECOMMENDATION_INFEASIBLE
-    assert chosen.advice_verdict.cause == "at least 120000 ms, at most 60000 ms"
+    assert (chosen.source, chosen.fleet_ms) == (TimeoutSource.FLEET, 60_000)
 
 
 def test_value_in_use_is_kept_while_there_is_nothing_to_use_and_dropped_when_reading_is_off() -> None:

@@ -151,6 +151,7 @@ def test_statefulset_becomes_a_view_with_kubernetes_defaults() -> None:
             "env": [
                 {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "45000"},
                 {"name": "PASSWORD", "value": "canary"},
+                {"name": "BROKER_REQUEST_TIMEOUT", "value": "120"},
                 {"name": "STATICGROUP_CONNECT_REBALANCE_DELAY_MS", "value": "0"},
                 {"name": "CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS", "value": "60000"},
             ],
@@ -166,6 +167,7 @@ def test_statefulset_becomes_a_view_with_kubernetes_defaults() -> None:
     assert found.containers[0].env_names[:2] == ("KAFKA_SESSION_TIMEOUT_MS", "PASSWORD")
     assert found.containers[0].env_values == (
         ("KAFKA_SESSION_TIMEOUT_MS", "45000"),
+        ("BROKER_REQUEST_TIMEOUT", "120"),
         ("STATICGROUP_CONNECT_REBALANCE_DELAY_MS", "0"),
         ("CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS", "60000"),
     )

@@ -48,6 +48,10 @@ it is.
 """
 
 
+JAVA_PRESETS: Final = frozenset({Preset.SPRING_BOOT, Preset.QUARKUS, Preset.KAFKA_STREAMS, Preset.CONNECT, Preset.DEBEZIUM})
+"""Presets of which the client is known to be Apache Kafka's for Java; that of any other may be librdkafka."""
+
+
 class InjectionMethod(StrEnum):
     """Say how a pod comes to its id."""
 

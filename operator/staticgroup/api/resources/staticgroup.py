@@ -147,7 +147,7 @@ class SessionTimeout(ApiModel):
             reason="FieldValueForbidden",
         ),
         rule(
-            "self.minSeconds <= self.maxSeconds",
+            "!has(self.minSeconds) || !has(self.maxSeconds) || self.minSeconds <= self.maxSeconds",
             "spec.sessionTimeout.minSeconds must not exceed maxSeconds: lower it or raise "
             "spec.sessionTimeout.maxSeconds",
             field_path=".minSeconds",
@@ -162,15 +162,16 @@ class SessionTimeout(ApiModel):
     seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] | None = Field(
         None, description="The session timeout in seconds, 1 to 1800; required with mode Fixed and refused with Auto."
     )
-    min_seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] = Field(
-        10,
-        description="Lowest timeout that Auto chooses, in seconds, 1 to 1800. Default 10. Raise it when members are "
-        "expelled in long garbage collections.",
+    min_seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] | None = Field(
+        None,
+        description="Lowest timeout that Auto chooses, in seconds, 1 to 1800. Default: 45, as clients have it. Raise it when members are "
+        "expelled in long garbage collections. Three heartbeat intervals bound it too.",
     )
-    max_seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] = Field(
-        1800,
-        description="Highest timeout that Auto chooses, in seconds, 1 to 1800. Default 1800. Lower it to bound how "
-        "long the partitions or tasks of a crashed pod may stand still.",
+    max_seconds: Annotated[int, Field(ge=1, le=SESSION_TIMEOUT_SECONDS_MAX)] | None = Field(
+        None,
+        description="Highest timeout that Auto chooses, in seconds, 1 to 1800. Default: 1800 for Java clients (by role and preset) and for "
+        "KIP-848 and Streams groups; else 300, or the max.poll.interval.ms that the pod template shows, above which librdkafka does not "
+        "start. Lower it to bound how long the partitions or tasks of a crashed pod may stand still.",
     )
     headroom_percent: Annotated[int, Field(ge=0, le=400)] = Field(
         50,

@@ -22,10 +22,6 @@ _WORDS: Final[dict[Reason, tuple[str, str]]] = {
         "There is no recommendation for this group: {cause}. " + _KEPT,
         "It appears once the fleet learner has read enough of the journal of this group.",
     ),
-    Reason.RECOMMENDATION_INFEASIBLE: (
-        "The recommendation is not used because no session timeout is within all bounds: {cause}.",
-        "Raise spec.sessionTimeout.maxSeconds or the brokers' maximum, or lower the minimum.",
-    ),
     Reason.RECOMMENDATION_UNREACHABLE: (
         "The recommendations cannot be read: {cause}. " + _KEPT,
         "Check the operator's setting STATICGROUP_RECOMMENDATIONS_SOURCE and that the fleet learner has published there.",

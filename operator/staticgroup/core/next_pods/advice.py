@@ -1,9 +1,8 @@
 """What becomes of the fleet learner's recommendation for one group.
 
 One idea: a recommendation is a number among bounds and nothing else. It can replace the structural estimate of mode
-Auto, inside the spec's bounds, the brokers' and three heartbeats; whatever is wrong with it leaves the present value
+Auto, inside its bounds; whatever is wrong with it leaves the present value
 as it is. Nothing here names a member, and nothing that decides about members reads this.
-Source of the law on bounds: `api.recommendation.TimeoutBounds`.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ...api.reasons import Reason
-from ...api.recommendation import Recommendation, RecommendationReason, Setting, TimeoutBounds
+from ...api.recommendation import Recommendation, RecommendationReason, Setting
 from ...api.resources.staticgroup import SessionTimeout, TimeoutMode
+from .bounds import Bounds
 
 STEP_MS = 5_000
 MOMENT_MS_MAX = 253_402_300_799_000
@@ -65,14 +65,13 @@ def quantised(value_ms: int) -> int:
 
 
 def judge_advice(
-    advice: Advice, spec: SessionTimeout, setting: Setting, bounds: TimeoutBounds, kept_ms: int | None
+    advice: Advice, spec: SessionTimeout, setting: Setting, bounds: Bounds, kept_ms: int | None
 ) -> AdviceVerdict:
     """Decide what becomes of a recommendation.
 
     Parameters
     ----------
     setting: the one that the group's protocol reads; a record for another one is not about this group as it is.
-    bounds: the spec's and the brokers', read now.
     kept_ms: the fleet's value that is in use; None: the structural estimate is.
 
     Returns
@@ -87,9 +86,6 @@ def judge_advice(
     if record.setting is not setting:
         text = f"the record is for {record.setting.value}, the group's protocol reads {setting.value}"
         return AdviceVerdict(fleet_ms=present_ms, reason=Reason.RECOMMENDATION_ABSENT, cause=text)
-    if not bounds.is_feasible:
-        text = f"at least {bounds.minimum_ms} ms, at most {bounds.maximum_ms} ms"
-        return AdviceVerdict(fleet_ms=None, reason=Reason.RECOMMENDATION_INFEASIBLE, cause=text)
     recommended_ms = None if record.recommended_ms is None else bounds.clamped_ms(quantised(record.recommended_ms))
     why_not = _why_not(record, recommended_ms, is_auto=is_auto)
     is_rolled_back = not record.released and RecommendationReason.CANARY_ROLLED_BACK in record.reasons

@@ -17,9 +17,10 @@ from ..group import BrokerBounds, SessionBounds
 from ..protocols import CLASSIC, Protocol
 from ..workload import WorkloadView
 from .advice import Advice, AdviceVerdict, judge_advice
+from .bounds import UNKNOWN_CLIENT, Bounds, Client, bounds_of
 from .group_timeouts import plan_group
 from .timeouts import TimeoutPlan, TimeoutVerdict, need_words, plan_of
-from .wishes import UNTRIED, Experience, chosen_within, limits_of, wish_of
+from .wishes import UNTRIED, Experience, chosen_within, wish_of
 
 ASSUMED_MIN_MS = 6_000
 ASSUMED_MAX_MS = 300_000
@@ -32,6 +33,7 @@ def plan_timeout(
     protocol: Protocol | None,
     bounds: BrokerBounds | None,
     *,
+    client: Client = UNKNOWN_CLIENT,
     advice: Advice | None = None,
     kept_ms: int | None = None,
     experience: Experience = UNTRIED,
@@ -44,6 +46,7 @@ def plan_timeout(
     ----------
     protocol: None while it is not known.
     bounds: what the broker reports now; None or None-fields when it could not be read.
+    client: of the next pods; a KIP-848 or streams group takes no session timeout from it.
     advice: what the fleet learner's recommendations say of the group; None while they are not read.
     kept_ms: the fleet's value in use, which holds on while there is advice but no record to use; None: none is.
     experience: what was measured of absences.
@@ -54,12 +57,13 @@ def plan_timeout(
         found = known.of(protocol.group_type)
         return plan_group(spec, workload, protocol, found, advice, kept_ms, experience, asked_by_others_ms if writes_group else None)
     sessions = known.of((protocol or CLASSIC).group_type)
-    return _plan_own(spec, workload, sessions, advice, kept_ms, experience, is_known=protocol is not None)
+    return _plan_own(spec, workload, client, sessions, advice, kept_ms, experience, is_known=protocol is not None)
 
 
 def _plan_own(
     spec: SessionTimeout,
     workload: WorkloadView | None,
+    client: Client,
     bounds: SessionBounds,
     advice: Advice | None,
     kept_ms: int | None,
@@ -68,15 +72,13 @@ def _plan_own(
     is_known: bool,
 ) -> TimeoutPlan:
     """Choose the value that each member brings itself; it is injected only once it is known that they do."""
-    broker_min_ms, broker_max_ms = _assumed(bounds)
-    judged = None
-    if advice is not None:
-        limits = limits_of(spec, broker_min_ms, broker_max_ms, CLASSIC.heartbeat_interval_s)
-        judged = judge_advice(advice, spec, Setting.SESSION_TIMEOUT, limits, kept_ms)
-    wish = wish_of(spec, workload, CLASSIC.heartbeat_interval_s, judged, experience)
-    chosen_ms = chosen_within(spec, wish, broker_min_ms, broker_max_ms)
+    beat_ms = client.heartbeat_ms or 1000 * CLASSIC.heartbeat_interval_s
+    limits = bounds_of(spec, client, beat_ms, *_assumed(bounds))
+    judged = None if advice is None else judge_advice(advice, spec, Setting.SESSION_TIMEOUT, limits, kept_ms)
+    wish = wish_of(spec, workload, beat_ms, judged, experience)
+    chosen_ms = chosen_within(wish, limits)
     verdict, message = _classic_verdict(
-        wish.source, bounds, wanted_ms=wish.target_ms, chosen_ms=chosen_ms, need_ms=wish.need_ms
+        wish.source, bounds, limits, wanted_ms=wish.target_ms, chosen_ms=chosen_ms, need_ms=wish.need_ms
     )
     if not is_known:
         verdict, message = TimeoutVerdict.UNKNOWN, (
@@ -107,11 +109,11 @@ def _until_known(judged: AdviceVerdict | None) -> AdviceVerdict | None:
 
 
 def _classic_verdict(
-    source: TimeoutSource, bounds: SessionBounds, *, wanted_ms: int, chosen_ms: int, need_ms: int
+    source: TimeoutSource, bounds: SessionBounds, limits: Bounds, *, wanted_ms: int, chosen_ms: int, need_ms: int
 ) -> tuple[TimeoutVerdict, str]:
     """Say whether the chosen classic timeout outlasts a restart, and what to raise when it does not."""
     is_fixed, readable = source is TimeoutSource.FIXED, bounds.min_ms is not None and bounds.max_ms is not None
-    broker_min_ms, broker_max_ms = _assumed(bounds)
+    broker_min_ms, broker_max_ms = limits.broker_min_ms, limits.broker_max_ms
     if is_fixed and chosen_ms != wanted_ms:
         knob = "group.max.session.timeout.ms" if wanted_ms > broker_max_ms else "group.min.session.timeout.ms"
         relation = "raise" if wanted_ms > broker_max_ms else "lower"
@@ -121,15 +123,9 @@ def _classic_verdict(
             f"{known}; {chosen_ms} ms is injected instead; {relation} {knob} to {wanted_ms} on the brokers or change the field"
         )
     if chosen_ms < need_ms:
-        if broker_max_ms < need_ms:
-            fix = f"raise group.max.session.timeout.ms on the brokers to at least {need_ms}"
-        else:
-            field_name = "spec.sessionTimeout.seconds" if is_fixed else "spec.sessionTimeout.maxSeconds"
-            fix = f"raise {field_name} to at least {-(-need_ms // 1000)}"
-        return (
-            TimeoutVerdict.BELOW_NEED,
-            f"{need_words(need_ms, is_fleet=source is TimeoutSource.FLEET)} but the next pods get {chosen_ms} ms; {fix}",
-        )
+        need = need_words(need_ms, is_fleet=source is TimeoutSource.FLEET)
+        way = limits.way_to(need_ms, fixed_ms=wanted_ms if is_fixed else None)
+        return TimeoutVerdict.BELOW_NEED, f"{need} but the next pods get {chosen_ms} ms; {way}"
     if not readable:
         return TimeoutVerdict.BOUNDS_UNREADABLE, (
             f"the broker's bounds are not known, {ASSUMED_MIN_MS} to {ASSUMED_MAX_MS} ms are assumed; once the brokers answer, "

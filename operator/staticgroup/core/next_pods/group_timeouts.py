@@ -8,9 +8,9 @@ pods in the group counts with the one number that it wants by itself, so that al
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from ...api.reasons import Reason
-from ...api.recommendation import HEARTBEATS_PER_TIMEOUT_MIN
 from ...api.resources.staticgroup import SessionTimeout
 from ...api.resources.status import TimeoutSource
 from ...api.schema import TIMEOUT_MS_MAX
@@ -18,9 +18,13 @@ from ..group import SessionBounds
 from ..protocols import Protocol
 from ..workload import WorkloadView
 from .advice import Advice, AdviceVerdict, judge_advice
+from .bounds import Client, bounds_of
 from .measured import Basis
 from .timeouts import TimeoutPlan, TimeoutVerdict, need_words, plan_of
-from .wishes import Experience, Wish, chosen_within, limits_of, wish_of
+from .wishes import Experience, Wish, chosen_within, wish_of
+
+ANY_SESSION: Final = Client(limit_ms=None)
+"""Clients of such groups have no session timeout of their own that they could refuse."""
 
 
 def plan_group(
@@ -45,14 +49,13 @@ def plan_group(
     -------
     A plan whose `group_target_ms` is what is wanted; `shared_setting.settled` says what is set of it now.
     """
-    is_written = asked_by_others_ms is not None
-    beat_s = protocol.heartbeat_interval_s if bounds.heartbeat_ms is None else -(-bounds.heartbeat_ms // 1000)
+    beat_ms = bounds.heartbeat_ms or 1000 * protocol.heartbeat_interval_s
     judged = None
     if advice is not None and protocol.recommended_as is not None:
-        limits = limits_of(spec, bounds.min_ms, bounds.max_ms, beat_s)
-        judged = judge_advice(advice, spec, protocol.recommended_as, limits, kept_ms if is_written else None)
-    wish = wish_of(spec, workload, beat_s, judged, experience)
-    own_ms = _own_ms(spec, wish, beat_s)
+        limits = bounds_of(spec, ANY_SESSION, beat_ms, bounds.min_ms or 0, bounds.max_ms or TIMEOUT_MS_MAX)
+        judged = judge_advice(advice, spec, protocol.recommended_as, limits, None if asked_by_others_ms is None else kept_ms)
+    wish = wish_of(spec, workload, beat_ms, judged, experience)
+    own_ms = chosen_within(wish, bounds_of(spec, ANY_SESSION, beat_ms, 0, TIMEOUT_MS_MAX))
     if asked_by_others_ms is None:
         return _judged_only(protocol, bounds, wish, own_ms)
     if bounds.group_ms is None or bounds.min_ms is None or bounds.max_ms is None:
@@ -66,12 +69,6 @@ def plan_group(
     return plan_of(
         wish, bounds, group_target_ms=target_ms, verdict=verdict, message=message, advice_verdict=wish.advice, own_ms=own_ms
     )
-
-
-def _own_ms(spec: SessionTimeout, wish: Wish, beat_s: int) -> int:
-    """Return what one StaticGroup wants by itself: inside its own bounds, which bind no other one, and before the brokers'."""
-    beats_ms = 0 if wish.source is TimeoutSource.FIXED else HEARTBEATS_PER_TIMEOUT_MIN * 1000 * beat_s
-    return chosen_within(spec, wish, min(beats_ms, TIMEOUT_MS_MAX), TIMEOUT_MS_MAX)
 
 
 def _judged_only(protocol: Protocol, bounds: SessionBounds, wish: Wish, own_ms: int) -> TimeoutPlan:

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Final
 
 from ...api.reasons import Reason
-from ...api.recommendation import TimeoutBounds
 from ...api.resources.staticgroup import SessionTimeout, TimeoutMode
 from ...api.resources.status import TimeoutSource
 from ..absences.causes import Cause
@@ -20,6 +19,7 @@ from ..absences.reservoir import Reservoir
 from ..protocols import CLASSIC
 from ..workload import WorkloadView
 from .advice import STEP_MS, AdviceVerdict, quantised
+from .bounds import Bounds
 from .measured import SAMPLES_MIN, Basis, Held, MeasuredNeed, held, measured_need, samples_needed
 
 SCHEDULING_AND_IMAGE_S = 20
@@ -73,7 +73,7 @@ class Wish:
     advice: AdviceVerdict | None = None
 
 
-def structural_need_ms(workload: WorkloadView | None, *, heartbeat_interval_s: int = CLASSIC.heartbeat_interval_s) -> int:
+def structural_need_ms(workload: WorkloadView | None, *, heartbeat_interval_ms: int = 1000 * CLASSIC.heartbeat_interval_s) -> int:
     """Estimate how long one restart keeps a member away, from the pod template alone.
 
     Returns
@@ -89,7 +89,7 @@ def structural_need_ms(workload: WorkloadView | None, *, heartbeat_interval_s: i
     budgets = [c.startup_budget_s for c in workload.containers if c.startup_budget_s is not None] if workload else []
     startup_s = max(budgets) if budgets else STARTUP_WITHOUT_PROBE_S
     inits_s = INIT_CONTAINER_S * (workload.init_container_count if workload else 0)
-    return 1000 * (grace_s + SCHEDULING_AND_IMAGE_S + inits_s + startup_s + heartbeat_interval_s)
+    return 1000 * (grace_s + SCHEDULING_AND_IMAGE_S + inits_s + startup_s) + heartbeat_interval_ms
 
 
 def longest_restart_ms(workload: WorkloadView | None) -> int:
@@ -97,24 +97,10 @@ def longest_restart_ms(workload: WorkloadView | None) -> int:
     return max(RESTART_MAX_MS, 2 * structural_need_ms(workload))
 
 
-def limits_of(
-    spec: SessionTimeout, broker_min_ms: int | None, broker_max_ms: int | None, heartbeat_interval_s: int
-) -> TimeoutBounds:
-    """Gather every bound on what the fleet learner may set; the spec's hold in mode Auto only, as its documentation says."""
-    is_auto = spec.mode is TimeoutMode.AUTO
-    return TimeoutBounds(
-        spec_minimum_ms=spec.min_seconds * 1000 if is_auto else None,
-        spec_maximum_ms=spec.max_seconds * 1000 if is_auto else None,
-        broker_minimum_ms=broker_min_ms,
-        broker_maximum_ms=broker_max_ms,
-        heartbeat_interval_ms=heartbeat_interval_s * 1000,
-    )
-
-
 def wish_of(
     spec: SessionTimeout,
     workload: WorkloadView | None,
-    heartbeat_interval_s: int,
+    heartbeat_interval_ms: int,
     judged: AdviceVerdict | None,
     experience: Experience,
 ) -> Wish:
@@ -124,8 +110,8 @@ def wish_of(
     ----------
     judged: what became of the fleet's recommendation so far; None while none are read.
     """
-    structural_ms = structural_need_ms(workload, heartbeat_interval_s=heartbeat_interval_s)
-    own = _own_wish(spec, structural_ms, heartbeat_interval_s, experience)
+    structural_ms = structural_need_ms(workload, heartbeat_interval_ms=heartbeat_interval_ms)
+    own = _own_wish(spec, structural_ms, heartbeat_interval_ms, experience)
     if spec.mode is TimeoutMode.FIXED and spec.seconds is not None:
         why = "spec.sessionTimeout.mode is Fixed"
         return replace(
@@ -158,11 +144,9 @@ def _outvoted(judged: AdviceVerdict, samples: int, stops: int) -> AdviceVerdict:
     return replace(judged, fleet_ms=None, reason=Reason.RECOMMENDATION_SHOWN, cause=text)
 
 
-def _own_wish(spec: SessionTimeout, structural_ms: int, heartbeat_interval_s: int, experience: Experience) -> Wish:
+def _own_wish(spec: SessionTimeout, structural_ms: int, heartbeat_interval_ms: int, experience: Experience) -> Wish:
     """Say what is wanted by what was measured here, and by the pod template while that is little."""
-    found = measured_need(
-        experience.absences, percent=spec.percentile, heartbeat_interval_ms=heartbeat_interval_s * 1000
-    )
+    found = measured_need(experience.absences, percent=spec.percentile, heartbeat_interval_ms=heartbeat_interval_ms)
     is_few = found is not None and not found.is_enough
     if found is None or (is_few and found.need_ms <= structural_ms):
         return Wish(
@@ -220,12 +204,10 @@ def _why_higher(in_use: Held | None, target_ms: int) -> str:
     return f"; {in_use.timeout_ms} ms are kept until less was asked for during a whole day"
 
 
-def chosen_within(spec: SessionTimeout, wish: Wish, broker_min_ms: int, broker_max_ms: int) -> int:
-    """Return the value to use: the wish rounded up to 5 s inside the spec's bounds, and never outside the broker's."""
+def chosen_within(wish: Wish, bounds: Bounds) -> int:
+    """Return the value to use: the wish rounded up to 5 s and brought inside the bounds, or the user's number inside the brokers'."""
     if wish.fleet_ms is not None:
         return wish.fleet_ms
     if wish.source is TimeoutSource.FIXED:
-        return max(broker_min_ms, min(wish.target_ms, broker_max_ms))
-    lower_ms = min(max(spec.min_seconds * 1000, broker_min_ms), broker_max_ms)
-    upper_ms = max(min(spec.max_seconds * 1000, broker_max_ms), broker_min_ms)
-    return max(lower_ms, min(quantised(wish.target_ms), upper_ms))
+        return max(bounds.broker_min_ms, min(wish.target_ms, bounds.broker_max_ms))
+    return bounds.clamped_ms(quantised(wish.target_ms))

@@ -12,7 +12,7 @@ from ...core.workload import ContainerBudget, JavaOptions, WorkloadView
 from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, translated, whole_of
 
 # Literal values of other variables may be secrets and are not kept.
-_TELLING_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL", "REBALANCE")
+_TELLING_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL", "REBALANCE", "REQUEST_TIMEOUT")
 
 
 def workload_view(raw: object) -> WorkloadView | MalformedObject:
