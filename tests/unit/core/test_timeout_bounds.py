@@ -87,7 +87,7 @@ def test_users_maximum_is_a_word_on_the_client_unless_the_template_shows_otherwi
     assert timeout(**SLOW, **wish, env={"KAFKA_MAX_POLL_INTERVAL_MS": "a minute"}).inject_ms == 400_000
 
 
-LIBRDKAFKA = "raise max.poll.interval.ms of a librdkafka client, which does not start below its session timeout, to at least 383000"
+LIBRDKAFKA = "raise max.poll.interval.ms of librdkafka clients, which do not start with a longer session, to at least 383000"
 MAX_SECONDS = "raise spec.sessionTimeout.maxSeconds to at least 383"
 
 
@@ -98,6 +98,11 @@ MAX_SECONDS = "raise spec.sessionTimeout.maxSeconds to at least 383"
         ({"sessionTimeout": {"maxSeconds": 350}}, f"{LIBRDKAFKA}, and {MAX_SECONDS}"),
         ({"env": {"KAFKA_MAX_POLL_INTERVAL_MS": "60000"}}, "raise KAFKA_MAX_POLL_INTERVAL_MS in the pod template to at least 383000"),
         ({"identity": FAUST, "env": {"BROKER_REQUEST_TIMEOUT": "120"}}, "raise BROKER_REQUEST_TIMEOUT in the pod template to at least 383"),
+        (
+            {"identity": FAUST},
+            f"raise broker_request_timeout of Faust, which does not start with a longer session, to at least 383, and {MAX_SECONDS}",
+        ),
+        ({"env": {"{0}MAX_POLL_INTERVAL_MS": "60000"}}, "raise {0}MAX_POLL_INTERVAL_MS in the pod template to at least 383000"),
         ({"role": "Connect", "sessionTimeout": {"maxSeconds": 350}}, MAX_SECONDS),
         (
             {"role": "Connect", "classic_max_ms": 320_000, "sessionTimeout": {"maxSeconds": 350}},

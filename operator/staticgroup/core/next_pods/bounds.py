@@ -7,7 +7,7 @@ the user's minSeconds and maxSeconds; the defaults.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...api.injection import env_entries, identity_of
@@ -36,17 +36,21 @@ class Client:
     ----------
     heartbeat_ms: its heartbeat interval, from 1; None: the default of its protocol.
     limit_ms: it does not start with a longer session; None: whatever the session.
-    raises_limit: how to raise that, with {ms} or {s} for the value to raise it to.
+    limit_setting: the setting that makes it, as a sentence names it. limit_unit_ms: its unit, 1 or 1000.
     shows_limit: the pod template shows the limit, which is a default otherwise.
     """
 
     heartbeat_ms: int | None = None
     limit_ms: int | None = MAX_POLL_INTERVAL_MS
-    raises_limit: str = "raise max.poll.interval.ms of a librdkafka client, which does not start below its session timeout, to at least {ms}"
+    limit_setting: str = "max.poll.interval.ms of librdkafka clients, which do not start with a longer session,"
+    limit_unit_ms: int = 1
     shows_limit: bool = False
 
 
 UNKNOWN_CLIENT: Final = Client()
+FAUST: Final = Client(
+    limit_ms=REQUEST_TIMEOUT_MS, limit_setting="broker_request_timeout of Faust, which does not start with a longer session,", limit_unit_ms=1000
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,16 +83,16 @@ class Bounds:
         ----------
         fixed_ms: spec.sessionTimeout.seconds in mode Fixed.
         """
-        need = {"ms": need_ms, "s": -(-need_ms // 1000)}
         field, own_ms = ("maxSeconds", self.max_ms) if fixed_ms is None else ("seconds", fixed_ms)
         ways = []
         if self.broker_max_ms < need_ms:
-            ways.append("raise group.max.session.timeout.ms on the brokers to at least {ms}")
-        if self.client.limit_ms is not None and self.client.limit_ms < need_ms and (self.client.shows_limit or own_ms < need_ms):
-            ways.append(self.client.raises_limit)
+            ways.append(f"raise group.max.session.timeout.ms on the brokers to at least {need_ms}")
+        client = self.client
+        if client.limit_ms is not None and client.limit_ms < need_ms and (client.shows_limit or own_ms < need_ms):
+            ways.append(f"raise {client.limit_setting} to at least {-(-need_ms // client.limit_unit_ms)}")
         if own_ms < need_ms:
-            ways.append(f"raise spec.sessionTimeout.{field} to at least {{s}}")
-        return ", and ".join(ways).format(**need)
+            ways.append(f"raise spec.sessionTimeout.{field} to at least {-(-need_ms // 1000)}")
+        return ", and ".join(ways)
 
 
 def bounds_of(spec: SessionTimeout, client: Client, heartbeat_ms: int, broker_min_ms: int, broker_max_ms: int) -> Bounds:
@@ -126,16 +130,14 @@ def client_of(spec: StaticGroupSpec, workload: WorkloadView | None) -> Client:
     heartbeat_ms = max((ms for _, ms in _shown(workload, "HEARTBEAT_INTERVAL_MS")), default=None)
     if spec.role is not RoleChoice.CONSUMER or identity.preset in JAVA_PRESETS:
         return Client(heartbeat_ms=heartbeat_ms, limit_ms=None)
-    if any(entry.instance_id_name == FAUST_INSTANCE_ID for entry in env_entries(identity)):
-        shown, unit, limit_ms = _shown(workload, FAUST_REQUEST_TIMEOUT), 1000, REQUEST_TIMEOUT_MS
-        raises = "raise broker_request_timeout of Faust, which does not start below its session timeout, to at least {s}"
-    else:
-        shown, unit, limit_ms, raises = _shown(workload, "MAX_POLL_INTERVAL_MS"), 1, MAX_POLL_INTERVAL_MS, UNKNOWN_CLIENT.raises_limit
-    if not shown:
-        return Client(heartbeat_ms=heartbeat_ms, limit_ms=limit_ms, raises_limit=raises)
-    value, name = min((value, name) for name, value in shown)
-    raises = f"raise {name} in the pod template to at least {'{s}' if unit == 1000 else '{ms}'}"
-    return Client(heartbeat_ms=heartbeat_ms, limit_ms=min(unit * value, TIMEOUT_MS_MAX), raises_limit=raises, shows_limit=True)
+    is_faust = any(entry.instance_id_name == FAUST_INSTANCE_ID for entry in env_entries(identity))
+    client, named = (FAUST, FAUST_REQUEST_TIMEOUT) if is_faust else (UNKNOWN_CLIENT, "MAX_POLL_INTERVAL_MS")
+    client = replace(client, heartbeat_ms=heartbeat_ms)
+    if not (shown := _shown(workload, named)):
+        return client
+    name, value = min(shown, key=lambda pair: pair[1])
+    limit_ms = min(client.limit_unit_ms * value, TIMEOUT_MS_MAX)
+    return replace(client, limit_ms=limit_ms, limit_setting=f"{name} in the pod template", shows_limit=True)
 
 
 def _shown(workload: WorkloadView | None, named: str) -> list[tuple[str, int]]:
