@@ -185,8 +185,8 @@ class Recommendation(RecordBase):
 class TimeoutBounds(RecordBase):
     """Hold every bound on a session timeout; what is None does not bind.
 
-    The one law of both sides: the timeout stays within [max(spec minimum, broker minimum, 3 heartbeats),
-    min(spec maximum, broker maximum)], whatever is recommended.
+    What is recommended lies within [max(spec minimum, broker minimum, 3 heartbeats), min(spec maximum, broker maximum)]; the operator has
+    its own (core.next_pods.bounds).
     """
 
     spec_minimum_ms: DurationMs | None = None
