@@ -50,22 +50,16 @@ async def lost_untold(world: OperatorWorld) -> None:
 # gaps ----------------------------------------------------------------------------------------------------------------
 
 
-def gap(world: OperatorWorld, epoch: str = "epoch-2") -> None:
+def gap(world: OperatorWorld, watch_name: str = "2-00000002") -> None:
     """Let the API server lose the history of its watch: what was not delivered is lost, a LIST shows what is there."""
     world.kube.resource_version += 1
-    world.pods.lose(world.kube.pods.values(), world.kube.resource_version, epoch)
+    world.pods.lose(world.kube.pods.values(), world.kube.resource_version, watch_name)
     world.pods.is_lagging = False
 
 
 def away(world: OperatorWorld) -> None:
     """Cut the watch off."""
     world.pods.is_lagging = True
-
-
-def blind(world: OperatorWorld) -> str:
-    """Return the ordinals that are blind, as the status tells them."""
-    assert world.status.continuity is not None
-    return ";".join(s.ordinals for s in world.status.continuity.blind)
 
 
 # odd users -----------------------------------------------------------------------------------------------------------

@@ -339,7 +339,7 @@ async def test_end_on_a_node_that_certificates_do_not_trust_is_told_and_nobody_i
 async def test_seat_that_is_blind_is_held() -> None:
     world = await consuming()
     crashes(world)
-    world.pods.epoch = ""
+    world.pods.watch_name = ""
     await world.settled(2)
     assert released(world) == []
     assert reasons(world) == ["OtherProcessPossible"]

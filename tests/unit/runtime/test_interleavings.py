@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-
 from staticgroup.core.evidence.spans import GapWord
 
 from .operator_world import KEY, OperatorWorld

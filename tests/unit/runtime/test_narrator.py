@@ -69,7 +69,7 @@ async def test_ready_that_turns_false_is_told_once_and_its_return_too() -> None:
 
 async def test_state_that_is_not_known_yet_is_no_news() -> None:
     world = OperatorWorld()
-    world.pods.epoch = ""
+    world.pods.watch_name = ""
     await world.round()
     assert world.condition("Injected")[0] == "Unknown"
     world.kube.events.clear()

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from staticgroup.core.status.checkpoints import sealed
+from staticgroup.kube.pods.continuity import Continuity
 
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.evidence.chain import IncarnationState
-from staticgroup.core.status.checkpoints import sealed
 from staticgroup.core.status.memory import wire_ledger
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION
-from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.process.settings import Settings

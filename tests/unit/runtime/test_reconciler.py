@@ -125,7 +125,7 @@ async def test_consistent_read_below_the_watch_is_a_gap_and_no_leave_follows() -
     world.kube.resource_version = 50
     await world.round()
     assert not world.did("leave")
-    assert world.pods.epoch == ""
+    assert world.pods.watch_name == ""
     assert guards(world) == [Guard.GAP]
 
 

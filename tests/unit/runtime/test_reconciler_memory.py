@@ -140,7 +140,7 @@ async def test_restart_between_leave_and_verification_continues_the_verification
 
 async def test_restart_whose_watch_could_not_resume_removes_nothing_that_was_issued_before() -> None:
     world = await departing()
-    world.restart(epoch="epoch-2")
+    world.restart(watch_name="2-00000002")
     await world.settled(4)
     assert world.left == []
     assert world.condition("RemovalSettled")[1] == "WatchGap"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from staticgroup.core.evidence.spans import GapWord
+
 from staticgroup.core.group import GroupType, LeaveOutcome
 from staticgroup.kube.translate.pods import pod_version as translated
 from support.bounds import broker_bounds

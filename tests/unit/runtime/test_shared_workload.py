@@ -10,7 +10,6 @@ import pytest
 from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import BrokerBounds, GroupView, KafkaProblem, LeaveCall, LeaveEntry, LeaveResult
-from staticgroup.core.status.memory import ledger_from
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.runtime.rivals import Rivals
 from staticgroup.runtime.stores import Stores
@@ -93,9 +92,9 @@ class SharedWorld(OperatorWorld):
         del self.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
         self.stores.drop_group(KEY, self.stores.group_uids[KEY])
         before = self.pods
-        self.pods = self._new_pods(before.epoch)
-        self.pods.merge(ledger_from("shop", self.audit_status))
-        self.pods.resume_after(before)
+        self.pods = self._new_pods(before.watch_name)
+        version = self.kube.resource_version
+        self.pods.resume_after(before, tuple(self.kube.pods.values()), version, position=version)
         self.reconciler = self._new_reconciler()
         self.reconciler.kafka = self.kafkas  # type: ignore[assignment]
         self.stores.put_group(AUDIT, self.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT])

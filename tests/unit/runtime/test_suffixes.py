@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.resources.status import StaticGroupStatus
-from staticgroup.core.status.checkpoints import digest_of
 from staticgroup.runtime.rivals import Rivals
 from staticgroup.runtime.stores import Stores
 
@@ -65,23 +63,6 @@ async def test_every_member_of_a_preset_alone_is_known_and_leaves_with_its_pod(
     assert await scaled_down(world) == set(appended)
 
 
-@pytest.mark.parametrize("changes", [{"suffix": "None"}, {}, {"suffix": "Auto"}])
-async def test_upgrade_gives_nobody_other_ids_whatever_becomes_of_the_stored_default(changes: Json) -> None:
-    """The API server stored None at creation. A manifest without the field that is replaced, or taken over by server-side
-    apply, gets today's default; the operator restarts in the middle."""
-    world = await started(OperatorWorld(identity={"preset": "SpringBoot", "suffix": "None"}), "")
-    assert world.status.injected is not None
-    assert world.status.injected.suffix_follows_preset is None
-    world.declare(static_group(generation=2, identity={"preset": "SpringBoot"} | changes))
-    world.restart()
-    await world.settled(2)
-    members = world.status.members
-    assert members is not None
-    assert (members.joined, members.foreign, members.departed) == (PODS, 0, 0)
-    assert world.left == []
-    assert await scaled_down(world) == {""}
-
-
 async def test_upgrade_of_a_group_that_never_worked_names_the_field_and_setting_it_ends_it() -> None:
     """A preset alone, before: every member foreign, every seat missing, and nothing was ever removed."""
     world = await started(OperatorWorld(identity={"preset": "SpringBoot", "suffix": "None"}), "-0")
@@ -124,26 +105,6 @@ async def test_preset_that_changes_on_a_live_group_removes_nobody_and_settles_wi
     assert (members.joined, members.foreign, world.left) == (PODS, PODS, [])
 
 
-@pytest.mark.parametrize("marker", [{}, {"suffixFollowsPreset": True}])
-def test_digest_over_a_status_is_what_it_was_before_the_suffix_could_follow_the_preset(marker: Json) -> None:
-    """An operator from before does not read the field, so it must not count, or every seat would be blind after an upgrade
-    or a rollback."""
-    status = StaticGroupStatus.model_validate(
-        {
-            "injected": {
-                "scope": "3fa9c1d2",
-                "watchEpoch": "e1",
-                "method": "Policy",
-                "idTemplate": "{podName}.3fa9c1d2",
-                "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}],
-                "env": [{"container": "", "name": "ID", "annotation": "staticgroup.io/instance-id"}],
-            }
-            | marker
-        }
-    )
-    assert digest_of(status) == "4ca30d5fbd75c92fa68bf75f3486e394"
-
-
 def store_of(**groups: Json) -> Stores:
     stores = Stores()
     for name, (spec, status) in groups.items():
@@ -160,7 +121,6 @@ def unscoped(workload: str, **identity: Any) -> Json:
 def issued(*, follows: bool = False) -> Json:
     injected = {
         "scope": "3fa9c1d2",
-        "watchEpoch": "e1",
         "method": "Policy",
         "idTemplate": "{podName}",
         "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}],

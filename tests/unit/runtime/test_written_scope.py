@@ -1,4 +1,4 @@
-"""A scope that the user wrote: a StaticGroup that is created again keeps its ids, and what proves deaths only while nothing was missed."""
+"""A scope that the user wrote: ids that outlive their StaticGroup, so members may be older than it."""
 
 from __future__ import annotations
 
@@ -6,38 +6,15 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.resources.status import Writer
-from staticgroup.core.evidence.spans import GapWord
 from staticgroup.runtime.rivals import Rivals
 from staticgroup.runtime.stores import Stores
+from unit.core.builders import ended
 
-from .operator_world import KEY, OperatorWorld, guards, static_group
-from .stories import LIVING, away, blind, gap, left, start_as
+from .operator_world import OperatorWorld, guards, static_group
+from .stories import left, start_as
 
 SCOPE = "5ca1ab1e"
 WRITTEN: dict[str, Any] = {"identity": {"scope": SCOPE}}
-SINCE_EVER = "1970-01-01T00:00:00Z"
-
-
-def oath(world: OperatorWorld) -> GapWord:
-    """Say that nothing from before runs."""
-    return GapWord(since_s=0.0, until_s=world.now_s + 1, said_at_s=world.now_s + 1, said_by="ann", statement="all nodes are new")
-
-
-async def sworn(pods: int = 3, **spec: Any) -> OperatorWorld:
-    """Return a world whose ids have a written scope, and of which somebody has said that nothing from before runs."""
-    world = OperatorWorld(**(WRITTEN | spec))
-    world.template = f"web-{{ordinal}}.{SCOPE}"
-    await world.started(pods)
-    world.gap_words = (oath(world),)
-    await world.settled(1)
-    world.gap_words = ()
-    await world.settled(1)
-    return world
-
-
-def create_again(world: OperatorWorld, uid: str = "sg-2", **spec: Any) -> None:
-    world.declare(static_group(uid, **(WRITTEN | spec)))
 
 
 async def departs(world: OperatorWorld, rounds: int = 5) -> None:
@@ -52,218 +29,29 @@ async def test_ids_have_the_scope_that_was_written() -> None:
     assert (world.scope, world.status.injected.id_template) == (SCOPE, f"{{podName}}.{SCOPE}")
 
 
-async def test_ids_may_be_older_than_a_staticgroup_whose_scope_was_written_so_nobody_is_removed_unsworn() -> None:
-    world = await OperatorWorld(**WRITTEN).started()
+async def test_member_that_joined_before_the_watch_was_whole_may_be_of_a_pod_that_nobody_saw() -> None:
+    """Ids with a written scope may be older than the StaticGroup."""
+    world = OperatorWorld(**WRITTEN)
+    world.template = f"web-{{ordinal}}.{SCOPE}"
+    await world.started()
     await departs(world)
     assert left(world) == []
-    assert guards(world) == ["WatchGap"]
-    assert world.status.continuity is not None
-    (span,) = world.status.continuity.to_wire()["blind"]
-    assert (span["ordinals"], span["since"], span["reason"]) == ("0-2147483647", SINCE_EVER, "ScopeWritten")
-    status, reason, message = world.condition("RemovalSettled")
-    assert (status, reason) == ("False", "WatchGap")
-    assert "the scope was written" in message
-    assert "staticgroup confirm-gap --list" in message
+    assert guards(world) == ["JoinedBeforeWatch"]
 
 
-async def test_word_that_ids_are_nobody_elses_says_nothing_of_processes_from_before() -> None:
-    """`exclusive` stands in a repository, however often it is applied."""
-    world = await OperatorWorld(identity={"scope": SCOPE, "exclusive": True}).started()
-    await departs(world)
-    assert left(world) == []
-    assert blind(world) == "0-2147483647"
-
-
-async def test_word_that_nothing_from_before_runs_ends_the_wait() -> None:
-    world = await sworn()
-    await departs(world)
-    assert left(world) == [world.id_of(2)]
-
-
-async def test_word_about_a_time_that_began_later_does_not_end_it() -> None:
-    world = await OperatorWorld(**WRITTEN).started()
-    world.gap_words = (GapWord(since_s=1.0, until_s=world.now_s, said_at_s=world.now_s, said_by="ann", statement="a gap"),)
-    await departs(world)
-    assert left(world) == []
-
-
-async def test_staticgroup_created_again_goes_on_while_the_operator_watched() -> None:
-    world = await sworn()
-    world.delete_group()
-    world.now_s += 30
-    create_again(world)
-    await world.settled(2)
-    assert (world.scope, blind(world)) == (SCOPE, "")
-    assert world.status.continuity is not None
-    assert world.status.continuity.static_group_uid == "sg-2"
-    await departs(world)
-    assert left(world) == [world.id_of(2)]
-
-
-async def test_pod_that_ended_properly_while_there_was_no_staticgroup_is_known_to_be_dead() -> None:
-    world = await sworn()
-    world.delete_group()
-    world.scale(2)
+async def test_member_that_joins_once_the_watch_is_whole_is_removed_when_its_pod_has_ended() -> None:
+    world = OperatorWorld(**WRITTEN)
+    world.template = f"web-{{ordinal}}.{SCOPE}"
+    await world.started()
+    for _ in range(3):
+        world.now_s += 301
+        await world.settled(1)
     world.end(2)
-    create_again(world)
-    await world.settled(4)
-    assert left(world) == [world.id_of(2)]
-
-
-async def test_pod_that_was_lost_while_there_was_no_staticgroup_is_a_suspect() -> None:
-    world = await sworn()
-    world.delete_group()
-    world.remove_object(2)
-    world.start(2, "u2b", joins=False)
-    create_again(world)
+    world.start(2, "u2b")
     await world.settled(2)
     world.scale(2)
     world.end(2, "u2b")
-    await world.settled(4)
-    assert left(world) == []
-    assert guards(world) == ["DeathNotProven"]
-
-
-async def test_gap_of_the_watch_in_between_makes_every_name_blind() -> None:
-    """The pods that came and went in it are nobody's, and no status tells what was there before."""
-    world = await sworn()
-    world.delete_group()
-    gap(world)
-    create_again(world)
-    await world.settled(2)
-    assert (world.scope, blind(world)) == (SCOPE, "0-2147483647")
-    assert world.status.continuity is not None
-    assert [s.reason for s in world.status.continuity.blind] == ["ScopeWritten"]
-    await departs(world)
-    assert left(world) == []
-
-
-async def test_gap_before_the_first_round_is_one_over_which_nobody_knows_how_pods_came_to_their_ids() -> None:
-    """Nobody injected meanwhile, and nobody looked, so the rules about names say nothing."""
-    world = await sworn()
-    world.delete_group()
-    create_again(world)
-    assert await world.reconciler.memories.of(KEY, world.stores.groups[KEY]) is not None
-    gap(world)
-    await world.settled(2)
-    assert blind(world) == "0-2147483647"
-
-
-async def test_gap_that_hid_a_process_of_before_removes_nobody() -> None:
-    """A pod is replaced unseen, its process lives on and holds the seat; then its successor ends properly."""
-    world = await sworn()
-    world.delete_group()
-    away(world)
-    world.remove_object(2)
-    world.start(2, "u2b", joins=False)
-    world.end(2, "u2b", gone=False)
-    gap(world)
-    create_again(world)
-    await world.settled(1)
-    world.kafka.join(world.id_of(2), LIVING)
-    world.scale(2)
-    world.remove_object(2)
     await world.settled(5)
-    assert left(world) == []
-
-
-@pytest.mark.parametrize("epoch", [None, "epoch-2"], ids=["a watch that was resumed", "a new watch"])
-async def test_operator_that_began_in_between_knows_nothing_of_before(epoch: str | None) -> None:
-    """The ledger went with the status: a resumed watch shows no pod that was lost before its position."""
-    world = await sworn()
-    world.delete_group()
-    world.remove_object(2)
-    create_again(world)
-    world.restart(epoch=epoch)
-    await world.settled(2)
-    assert blind(world) == "0-2147483647"
-
-
-async def test_replica_that_was_a_standby_in_between_knows_nothing_of_before() -> None:
-    world = await sworn()
-    world.delete_group()
-    world.reconciler.forget_all()
-    create_again(world)
-    await world.settled(2)
-    assert blind(world) == "0-2147483647"
-
-
-async def test_replica_that_finds_words_of_a_later_holder_leaves_nothing_behind() -> None:
-    world = await sworn()
-    world.holding = Writer(lease_uid="lease", lease_transitions=1)
-    world.is_lease_ours = False
-    memory = world.reconciler.memories.known(KEY)
-    assert memory is not None
-    memory.is_unsure = True
-    world.kube.objects["staticgroups", *KEY]["status"]["writer"] = {"leaseUid": "lease", "leaseTransitions": 2}
-    await world.round()
-    world.delete_group()
-    create_again(world)
-    assert world.reconciler.memories.estates.inherit(world.stores.groups[KEY]) is None
-
-
-async def test_suspect_of_nobody_that_was_forgotten_in_between_makes_every_name_blind() -> None:
-    world = await sworn()
-    world.delete_group()
-    world.remove_object(2)
-    world.pods.book.gone = type(world.pods.book.gone)(0)
-    world.pods.book.gone.note("u2", is_gone=True)
-    world.pods.book.unwritten.drop("u2")
-    world.pods.is_managed = lambda namespace, name: False
-    world.pods.book.purge()
-    assert world.pods.get("u2") is None
-    create_again(world)
-    await world.settled(2)
-    assert blind(world) == "0-2147483647"
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"groupId": "audit"},
-        {"workloadRef": {"name": "api"}},
-        {"connectionRef": {"name": "elsewhere"}},
-        {"identity": {"scope": "0ddba115"}},
-    ],
-    ids=["another group", "another StatefulSet", "another Kafka cluster", "another scope"],
-)
-async def test_staticgroup_of_something_else_inherits_nothing(spec: dict[str, Any]) -> None:
-    world = await sworn()
-    world.delete_group()
-    create_again(world, **spec)
-    (inherited,) = [world.reconciler.memories.estates.inherit(world.stores.groups[KEY])]
-    assert inherited is None
-
-
-async def test_what_was_left_is_inherited_once() -> None:
-    world = await sworn()
-    world.delete_group()
-    for uid, expected in (("sg-2", ""), ("sg-3", "0-2147483647")):
-        create_again(world, uid)
-        await world.settled(2)
-        assert blind(world) == expected
-        del world.kube.objects["staticgroups", *KEY]
-        world.stores.drop_group(KEY, uid)
-        del world.reconciler.memories._by_key[KEY]
-
-
-async def test_spans_that_were_open_stay_open() -> None:
-    world = await OperatorWorld(**WRITTEN).started()
-    world.delete_group()
-    create_again(world)
-    await world.settled(2)
-    assert blind(world) == "0-2147483647"
-
-
-async def test_staticgroup_with_the_scope_that_was_drawn_before_goes_on() -> None:
-    """How one that exists comes into a repository: delete it, and create it with what its status said."""
-    world = await OperatorWorld().started()
-    drawn = world.scope
-    world.delete_group()
-    world.declare(static_group("sg-2", identity={"scope": drawn}))
-    await world.settled(2)
-    assert (world.scope, blind(world)) == (drawn, "")
-    await departs(world)
     assert left(world) == [world.id_of(2)]
 
 
@@ -272,7 +60,7 @@ async def test_scope_of_the_status_may_be_written_later_and_changes_nothing() ->
     drawn = world.scope
     world.declare(static_group(generation=2, identity={"scope": drawn}))
     await world.settled(2)
-    assert (world.scope, blind(world)) == (drawn, "")
+    assert world.scope == drawn
     await departs(world)
     assert left(world) == [world.id_of(2)]
 
@@ -289,18 +77,6 @@ async def test_another_scope_than_ids_were_issued_with_is_refused() -> None:
     assert f"spec.identity.scope is {SCOPE}" in message
 
 
-@pytest.mark.parametrize("part", ["", "continuity"])
-async def test_status_that_was_lost_is_ignorance_since_ever_where_the_scope_was_written(part: str) -> None:
-    world = await sworn()
-    body = world.kube.objects["staticgroups", *KEY]
-    body["status"] = {k: v for k, v in body["status"].items() if part and k != part}
-    world.restart(epoch="epoch-2")
-    world.declare(static_group(**WRITTEN))
-    await world.settled(2)
-    assert world.status.continuity is not None
-    assert [s["since"] for s in world.status.continuity.to_wire()["blind"]] == [SINCE_EVER]
-
-
 async def test_id_of_a_pod_from_before_is_given_to_no_other_pod() -> None:
     """By an earlier template that nobody remembers web-1 has the id that web-11 would get now, and would be fenced."""
     world = OperatorWorld(**WRITTEN)
@@ -310,9 +86,9 @@ async def test_id_of_a_pod_from_before_is_given_to_no_other_pod() -> None:
     status, reason, message = world.condition("Injected")
     assert (status, reason) == ("False", "IdentityInvalid")
     assert f"pod shop/web-1 has id web-11.{SCOPE}" in message
+    world._happens(ended(1, "old", instance_ids=frozenset({f"web-11.{SCOPE}"})))
     world.remove_object(1)
     start_as(world, "web-1", "new", set())
-    world.pods.forget("old")
     await world.settled(1)
     assert world.status.injected is not None
 
@@ -325,7 +101,7 @@ def group(namespace: str, name: str, *, drawn: str | None = None, **spec: Any) -
     body["metadata"] |= {"namespace": namespace, "name": name}
     if drawn is not None:
         ids = [{"annotation": "staticgroup.io/instance-id", "suffix": ""}]
-        injected = {"scope": drawn, "watchEpoch": "e1", "method": "Policy", "idTemplate": f"{{podName}}.{drawn}", "ids": ids, "env": []}
+        injected = {"scope": drawn, "method": "Policy", "idTemplate": f"{{podName}}.{drawn}", "ids": ids, "env": []}
         body["status"] = {"injected": injected}
     return body
 
@@ -355,7 +131,9 @@ def test_two_staticgroups_of_one_kafka_group_with_one_scope_know_of_each_other(
 
 
 async def test_neither_of_two_with_one_scope_removes_anybody_and_says_which_is_the_other() -> None:
-    world = await sworn()
+    world = OperatorWorld(**WRITTEN)
+    world.template = f"web-{{ordinal}}.{SCOPE}"
+    await world.started()
     world.stores.put_group(("bill", "pay"), group("bill", "pay", **WRITTEN))
     await departs(world)
     assert left(world) == []

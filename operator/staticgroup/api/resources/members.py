@@ -13,6 +13,10 @@ SEATS_MAX: Final = 2000
 CARRIERS_MAX: Final = 20
 SUSPECTS_MAX: Final = 2000
 SUSPECT_IDS_MAX: Final = 512
+ADDRESSES_MAX: Final = 8
+SEATS_LENGTH_MAX: Final = 500_000
+SUSPECTS_LENGTH_MAX: Final = 500_000
+"""Characters of all seats, of all suspects: a request to etcd has 1.5 MiB."""
 
 Uid = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 NodeName = Annotated[str, StringConstraints(max_length=253)]
@@ -51,6 +55,6 @@ class Suspect(ApiModel):
     lost_boot: Annotated[str, StringConstraints(max_length=64)] = Field(
         "", description="Boot of its node during which its kubelet or runtime has lost a run of it; empty: none was."
     )
-    addresses: Annotated[list[Address], Field(max_length=8)] = Field(
+    addresses: Annotated[list[Address], Field(max_length=ADDRESSES_MAX)] = Field(
         [], description="Addresses of its own.", json_schema_extra=ATOMIC
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Final
 
 from ...api.resources import members as api
 from ...api.resources.status import StaticGroupStatus
@@ -11,6 +12,11 @@ from ..members.carriers import UNATTRIBUTED, Attribution
 from ..members.memory import Members
 from ..members.suspects import Suspect
 from .times import wire_time
+
+SEAT_LENGTH: Final = 100
+CARRIER_LENGTH: Final = 45
+SUSPECT_LENGTH: Final = 900
+"""Characters of an entry as it is stored, without its ids; of a suspect with the longest names."""
 
 
 def members_from(namespace: str, status: StaticGroupStatus | None) -> Members:
@@ -32,17 +38,18 @@ def wire_watch(members: Members) -> str | None:
 
     Notes
     -----
-    Then the next process begins as if it remembered nothing: whoever joins may be of a pod that nobody saw.
+    Then the next process begins as if it remembered nothing: whoever joins may be of a pod that nobody saw. Seats that are plain need no
+    room: the next process attributes their members to the same pods by itself.
     """
-    odd = sum(not _is_plain(a) for a in members.attributions.values())
-    is_whole = odd <= api.SEATS_MAX and len(members.suspects) <= api.SUSPECTS_MAX
+    seats, suspects = _seats(members), _suspects(members.suspects)
+    left_out = members.attributions.keys() - seats.keys()
+    is_whole = len(suspects) == len(members.suspects) and all(_is_plain(members.attributions[i]) for i in left_out)
     return members.watch or None if is_whole else None
 
 
 def wire_seats(members: Members) -> list[api.SeatMember]:
-    """Write the members and their carriers, those first that are not plain: a plain one has one pod, which the next process sees itself."""
-    ranked = sorted(members.attributions.items(), key=lambda item: (_is_plain(item[1]), item[0]))
-    return sorted((_seat(i, a) for i, a in ranked[: api.SEATS_MAX]), key=lambda s: s.id)
+    """Write the members and their carriers, by id."""
+    return [seat for _, seat in sorted(_seats(members).items())]
 
 
 def wire_suspects(namespace: str, suspects: Iterable[Suspect]) -> list[api.Suspect]:
@@ -52,16 +59,41 @@ def wire_suspects(namespace: str, suspects: Iterable[Suspect]) -> list[api.Suspe
             uid=s.uid,
             pod=s.pod_name,
             namespace="" if s.namespace == namespace else s.namespace,
-            ids=sorted(s.instance_ids)[: api.SUSPECT_IDS_MAX],
+            ids=sorted(s.instance_ids),
             since=wire_time(s.since_s),
             node=s.node_name,
             provider=s.provider,
             placed=wire_time(s.placed_at_s) if s.placed_at_s else None,
             lost_boot=s.lost_boot,
-            addresses=sorted(s.addresses)[:8],
+            addresses=sorted(s.addresses),
         )
-        for s in tuple(suspects)[: api.SUSPECTS_MAX]
+        for s in _suspects(suspects)
     ]
+
+
+def _suspects(suspects: Iterable[Suspect]) -> list[Suspect]:
+    """Return as many of the first suspects as there is room for."""
+    found: list[Suspect] = []
+    room = api.SUSPECTS_LENGTH_MAX
+    for suspect in suspects:
+        room -= SUSPECT_LENGTH + sum(len(text) for text in (*suspect.instance_ids, *suspect.addresses))
+        is_whole = len(suspect.instance_ids) <= api.SUSPECT_IDS_MAX and len(suspect.addresses) <= api.ADDRESSES_MAX
+        if room < 0 or not is_whole or len(found) == api.SUSPECTS_MAX:
+            break
+        found.append(suspect)
+    return found
+
+
+def _seats(members: Members) -> dict[str, api.SeatMember]:
+    """Return as many members as there is room for, those first that are not plain."""
+    found: dict[str, api.SeatMember] = {}
+    room = api.SEATS_LENGTH_MAX
+    for instance_id, a in sorted(members.attributions.items(), key=lambda item: (_is_plain(item[1]), item[0])):
+        room -= SEAT_LENGTH + len(instance_id) + CARRIER_LENGTH * len(a.carriers)
+        if room < 0 or len(found) == api.SEATS_MAX:
+            break
+        found[instance_id] = _seat(instance_id, a)
+    return found
 
 
 def _is_plain(a: Attribution) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.machines import Fleet
 from staticgroup.core.evidence.nodes import NodeRules
 from staticgroup.core.evidence.spans import EVERY_ORDINAL, BlindSpan, SpanReason
+
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory, Snapshot

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import pytest
+from staticgroup.runtime.commands.restored import ATTEMPTS_MAX, say_restored
 
 from staticgroup import cli
 from staticgroup.kube.lease import CONTINUITY_ANNOTATION, RESTORED_ANNOTATION, RESTORED_BY_ANNOTATION
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.commands import confirm_gap as confirm_gap_command
 from staticgroup.runtime.commands import restored as restored_command
-from staticgroup.runtime.commands.restored import ATTEMPTS_MAX, say_restored
 from staticgroup.runtime.process import kube_client
 from unit.kube.raw_objects import eventually
 

@@ -23,7 +23,7 @@ AGENT = AgentImage(name="registry.example/staticgroup:1")
 def injected(method: InjectedMethod = InjectedMethod.WEBHOOK, **identity: Any) -> Json:
     wish = {"workloadRef": {"name": "db"}, "connectionRef": {"name": "k"}, "groupId": "g", "identity": identity}
     return resolve_injected(
-        identity_of(StaticGroupSpec.model_validate(wish)), method=method, scope="3fa9c1d2", watch_epoch="1",
+        identity_of(StaticGroupSpec.model_validate(wish)), method=method, scope="3fa9c1d2",
         id_template="{podName}.3fa9c1d2", session_timeout_ms=45_000,
     ).to_wire()
 
