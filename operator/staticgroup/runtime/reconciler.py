@@ -366,6 +366,7 @@ class Reconciler:
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,
+                "static_group_uid": group.metadata.uid,
                 "conditions": list(conditions),
                 "ledger": wire_ledger(ledger, namespace=namespace),
                 "continuity": wire_continuity(memory.history.continuity),

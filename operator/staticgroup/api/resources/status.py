@@ -25,7 +25,7 @@ from ..schema import (
 )
 from .absences import Absences
 from .conditions import CONDITIONS_MAX, Condition
-from .continuity import Continuity
+from .continuity import Continuity, Uid
 from .durable import (
     SETTLING_MAX,
     Certificate,
@@ -303,6 +303,9 @@ class StaticGroupStatus(ApiModel):
 
     observed_generation: Generation | None = Field(
         None, description="metadata.generation of the spec that this status is about."
+    )
+    static_group_uid: Uid | None = Field(
+        None, description="UID of the StaticGroup that this status is about; one of another, as from a backup, is not gone on from."
     )
     conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
         [],

@@ -7,7 +7,7 @@ from typing import Final
 
 from ...api import names, remedies
 from ...api.injection import follows_annotation, identity_of
-from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.workloads import NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind, kind_named
@@ -82,6 +82,10 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
         sentence = "Ids are issued once the pod watch is complete." if is_early else TOO_LARGE
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
+    if injection.obstacle is not None:
+        found = injection.obstacle
+        sentence = f"New pods get no id: {found.sentence}"
+        return Finding(kind=kind, reason=found.reason, status=MEANINGS[found.reason].status, sentence=sentence, remedy=found.remedy)
     if injection.verdict in (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING) or injection.lacking_container:
         return _not_given(spec, injection)
     hindered = _hindered(snapshot, injection)

@@ -30,13 +30,13 @@ LONGEST_SESSION_S = 1800.0
 
 
 def history_from(status: api.StaticGroupStatus | None, uid: str) -> History:
-    """Read the memory of earlier rounds from a status; an empty History when there is none.
+    """Read the memory of earlier rounds from a status; an empty History when there is none, so that ids are issued anew.
 
     Parameters
     ----------
     uid: of the StaticGroup; what a status remembers of another one (a backup, a copy) is no memory of its pods.
     """
-    if status is None:
+    if status is None or not is_of(status, uid):
         return History()
     issued = status.issued
     return History(
@@ -50,6 +50,11 @@ def history_from(status: api.StaticGroupStatus | None, uid: str) -> History:
         measured=measured_from(status.absences),
         shared_setting=shared_setting_from(status.timeout),
     )
+
+
+def is_of(status: api.StaticGroupStatus, uid: str) -> bool:
+    """True for a status that was written for the StaticGroup with this uid, not for one in a backup or in another cluster."""
+    return status.static_group_uid in (None, uid)
 
 
 def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:

@@ -18,7 +18,7 @@ from ...api import names
 from ...api.resources.staticgroup import StaticGroup
 from ...api.resources.status import StaticGroupStatus, Writer
 from ...core.evidence.continuity import with_spans_of
-from ...core.status.memory import history_from, ledger_from
+from ...core.status.memory import history_from, is_of, ledger_from
 from ...kube.gateway import KubeGateway
 from ...kube.lease import is_older
 from ...kube.pods.store import PodStore
@@ -110,7 +110,7 @@ class Memories:
         memory = self._by_key[key] = Memory(
             uid=read.metadata.uid,
             history=history,
-            status=status,
+            status=status if status is not None and is_of(status, read.metadata.uid) else None,
             shown=status,
             resource_version=read.metadata.resource_version,
             others=others,
