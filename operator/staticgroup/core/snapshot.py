@@ -216,8 +216,8 @@ class SeatMemory:
         released; lost at a restart, and then nothing is concluded of members that are older.
     release: of the last member that was released from it; lost at a restart.
     crash: of its present holder; lost at a restart.
-    replaced: (member_id of its present holder, since_s), where it took the place of another one although the pod was Ready all
-        the while; lost at a restart.
+    replaced: (member_id of its present holder, since_s, how often in a row), where it took the place of another one although the
+        pod was Ready all the while; lost at a restart.
     """
 
     departed_since_s: float | None = None
@@ -227,7 +227,7 @@ class SeatMemory:
     described: tuple[tuple[str, float], ...] = ()
     release: ReleaseRecord | None = None
     crash: CrashRecord | None = None
-    replaced: tuple[str, float] | None = None
+    replaced: tuple[str, float, int] | None = None
 
 
 NOTHING_REMEMBERED = SeatMemory()

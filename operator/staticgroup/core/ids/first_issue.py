@@ -58,9 +58,11 @@ def _held_elsewhere(scheme: IdScheme, scope: str, snapshot: Snapshot, group: Gro
 
     Notes
     -----
-    Whatever a client appends to an id with the scope is of that id. Without a scope web-1-0 may be a pod of another workload.
+    Whatever a client appends to an id with the scope is of that id. Without a scope web-1-0 may be a pod of another workload. A
+    suspect explains nothing: it may be known from a status alone, which was another cluster's.
     """
-    carried = {i for pod in (*snapshot.known, *snapshot.others) for i in pod.instance_ids}
+    seen = (pod for pod in (*snapshot.known, *snapshot.others) if pod.state is not IncarnationState.SUSPECT)
+    carried = {i for pod in seen for i in pod.instance_ids}
     naming = Naming(schemes=(scheme,))
 
     def is_elsewhere(instance_id: str) -> bool:
