@@ -61,8 +61,10 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
         and _ordinal(metadata) is not None
     )
     is_managed = spec.get("mode", "Manage") == "Manage" and not spec.get("suspend")
-    injected = (group.get("status") or {}).get("injected") or {}
-    return is_owned and is_managed and injected.get("method") == method.value
+    status = group.get("status") or {}
+    uid = status.get("staticGroupUid")  # of a status that was restored from a backup it is another one
+    is_issued = (status.get("injected") or {}).get("method") == method.value and (uid is None or uid == group["metadata"]["uid"])
+    return is_owned and is_managed and is_issued
 
 
 def rendered(pod: Json, injected: Json, agent: AgentImage) -> Json:
