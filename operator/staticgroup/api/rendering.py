@@ -62,9 +62,10 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     )
     is_managed = spec.get("mode", "Manage") == "Manage" and not spec.get("suspend")
     status = group.get("status") or {}
-    uid = status.get("staticGroupUid")  # of a status that was restored from a backup it is another one
-    is_issued = (status.get("injected") or {}).get("method") == method.value and (uid is None or uid == group["metadata"]["uid"])
-    return is_owned and is_managed and is_issued
+    injected = status.get("injected") or {}
+    # A status that was restored from a backup is another StaticGroup's until its operator has looked.
+    is_its_own = status.get("staticGroupUid") in (None, group.get("metadata", {}).get("uid"))
+    return is_owned and is_managed and is_its_own and injected.get("method") == method.value
 
 
 def rendered(pod: Json, injected: Json, agent: AgentImage) -> Json:
