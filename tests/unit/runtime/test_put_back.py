@@ -36,11 +36,8 @@ def restored_with_status(world: OperatorWorld, status: dict[str, Any], **spec: A
     world.declare(body | {"status": status})
 
 
-async def test_status_restored_onto_a_new_object_makes_no_suspect_predate_its_scope() -> None:
-    """A backup tool restores a deleted StaticGroup with its status: a new uid and creation time, but the old scope.
-
-    `predates` takes the creation of the object for the birth of the scope, and drops a suspect that lived under it.
-    """
+async def test_status_restored_onto_a_new_object_gives_new_ids_and_touches_no_member_of_the_old_ones() -> None:
+    """A backup tool restores a deleted StaticGroup with its status: a new uid, so that pods that were lost before hold none of its ids."""
     world = await OperatorWorld().started()
     await lost_untold(world)
     status = group_body(world)["status"]
@@ -48,9 +45,11 @@ async def test_status_restored_onto_a_new_object_makes_no_suspect_predate_its_sc
     world.delete_group()
     world.now_s += 300
     restored_with_status(world, status)
+    world.scale(2)
     await world.settled(3)
-    assert world.scope == scope
-    await departs(world, 3, "u2c")
+    assert world.scope != scope
+    assert world.status.members is not None
+    assert world.status.members.foreign == 3
     assert left(world) == []
 
 

@@ -79,7 +79,7 @@ def _held_elsewhere(scheme: IdScheme, scope: str, snapshot: Snapshot, group: Gro
         sentence=f"{len(held)} members hold ids that pods would get, and no pod of this cluster has given them: {named}"
         + (" …" if len(held) > _NAMED_MAX else ""),
         remedy="a session ends by itself once its process has, and the group is looked at again until then; if they live, as in another "
-        "cluster, create this StaticGroup anew with another spec.identity.scope; if the pods set their ids themselves, set "
+        "cluster, take another spec.identity.template, or create this StaticGroup anew with another spec.identity.scope; if the pods set their ids themselves, set "
         "spec.identity.method to None; pods that start before ids are issued need a restart afterwards",
     )
 
