@@ -21,6 +21,7 @@ from .membership import absent_remedy
 from .workload import way_to_id
 
 UNKNOWN_SUFFIX: Final = "UnknownSuffix"
+_SILENCED: Final = {InjectionVerdict.CONFLICTING: remedies.DIVIDE_IDS, InjectionVerdict.HINDERED: remedies.SEE_WHY_NO_ID}
 MEMBER_ID_SHOWN: Final = 80
 """A Connect worker's begins with its advertised address; an exception that shows more has no place for what is so of it."""
 
@@ -73,8 +74,7 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             remedy = f"a member of its pod holds {near.instance_id}"
         subject = Subject(instance_id=seat.key, pod_name=seat.pod_name)
         yield Finding(kind=ExceptionKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
-    verdict = plan.injection.verdict if plan.injection is not None else None
-    silenced = {InjectionVerdict.CONFLICTING: remedies.DIVIDE_IDS, InjectionVerdict.HINDERED: remedies.SEE_WHY_NO_ID}.get(verdict)
+    silenced = _SILENCED.get(plan.injection.verdict) if plan.injection is not None else None
     for pod in plan.pods_without_id:
         yield Finding(
             kind=ExceptionKind.WITHOUT_ID,
