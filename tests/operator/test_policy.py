@@ -314,6 +314,15 @@ def test_a_group_whose_ids_are_withdrawn_stops_injecting(lab: Lab) -> None:
     assert env_of(lab.admit_untouched(lab.pod("withdrawn")), "app") == []
 
 
+def test_a_status_of_another_group_injects_nothing(lab: Lab) -> None:
+    lab.group("restored")
+    own = lab.kubectl.must("get", "ksg", "restored", "-n", lab.namespace, "-o", "jsonpath={.metadata.uid}")
+    for uid, admit in ((own, lambda pod: lab.admit_with_id(pod, f"restored-0.{SCOPE}")), ("sg-elsewhere", lab.admit_untouched)):
+        patch = json.dumps({"status": {"staticGroupUid": uid}})
+        lab.kubectl.must("patch", "ksg", "restored", "-n", lab.namespace, "--subresource=status", "--type=merge", "-p", patch)
+        admit(lab.pod("restored"))
+
+
 def test_only_pods_that_the_workload_controls_are_touched(lab: Lab) -> None:
     """The control first, so that the policy is known to be in force; then each near miss."""
     lab.group("owner")

@@ -77,7 +77,8 @@ class FakeKafka(Hooks):
 
     Attributes
     ----------
-    members: instance id (or "" + member id for dynamic ones) to member id.
+    members: instance id ("" for a dynamic one) to member id. dynamic: further member ids without an instance id.
+    hosts: from which address members joined, by member id.
     stored: the members of the last generation that was written to the offsets topic; a fail-over goes back to it.
     problems: answered instead of describe, bounds, leave or probe while set.
     outcome: answered for every entry of a leave while set.
@@ -89,6 +90,8 @@ class FakeKafka(Hooks):
     """
 
     members: dict[str, str] = field(default_factory=dict)
+    dynamic: list[str] = field(default_factory=list)
+    hosts: dict[str, str] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
     group_type: GroupType = GroupType.CLASSIC
     protocol_type: str = "consumer"
@@ -141,9 +144,10 @@ class FakeKafka(Hooks):
             protocol_type=self.protocol_type,
             members=tuple(
                 MemberView(
-                    member_id=m, instance_id=i or None, member_epoch=self._epoch_of(m), worker=self.workers.get(m)
+                    member_id=m, instance_id=i or None, member_epoch=self._epoch_of(m), worker=self.workers.get(m),
+                    client_host=self.hosts.get(m, ""),
                 )
-                for i, m in self.members.items()
+                for i, m in (*self.members.items(), *(("", m) for m in self.dynamic))
             ),
             group_epoch=self._epoch_of(""),
             assignment_epoch=self._epoch_of(""),

@@ -36,6 +36,7 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
     ids = [f"orders-consumer-{number}.3fa9c1d2" for number in range(so_many(durable.INCARNATIONS_MAX))]
     return api.StaticGroupStatus(
         observed_generation=3,
+        static_group_uid="0b6f4e2c-9d3a-4a55-8f0e-6a1d2c3b4e5f",
         conditions=_conditions(),
         protocol=api.GroupProtocol.CONSUMER,
         group_state="Stable",

@@ -38,7 +38,11 @@ _ORDINAL: Final = (
     f"{_IS_INDEXED} ? object.metadata.labels['{names.POD_INDEX_LABEL}'] : "
     "object.metadata.name.substring(size(params.spec.workloadRef.name) + 1)"
 )
-_ISSUED: Final = "has(params.status) && has(params.status.injected) && params.status.injected.method == 'Policy'"
+# A status that was restored from a backup is another StaticGroup's until its operator has looked.
+_ISSUED: Final = (
+    "has(params.status) && has(params.status.injected) && params.status.injected.method == 'Policy' && "
+    "(!has(params.status.staticGroupUid) || params.status.staticGroupUid == params.metadata.uid)"
+)
 _ID: Final = (
     "params.status.injected.idTemplate.replace('{podName}', object.metadata.name)"
     ".replace('{ordinal}', variables.ordinal)"

@@ -74,6 +74,8 @@ class Reason(StrEnum):
     PODS_WITHOUT_ID = "PodsWithoutId"
     AGENT_NOT_INJECTED = "AgentNotInjected"
     IDENTITY_INVALID = "IdentityInvalid"
+    IDS_HELD_ELSEWHERE = "IdsHeldElsewhere"
+    TOO_MANY_MEMBERS = "TooManyMembers"
     # MembershipComplete
     ALL_MEMBERS_JOINED = "AllMembersJoined"
     MEMBERS_AWAY = "MembersAway"
@@ -81,6 +83,7 @@ class Reason(StrEnum):
     WORKERS_WITHOUT_AGENT = "WorkersWithoutAgent"
     GROUP_NOT_FOUND = "GroupNotFound"
     SUFFIX_MISMATCH = "SuffixMismatch"
+    MEMBERS_FENCE_EACH_OTHER = "MembersFenceEachOther"
     PROTOCOL_MISMATCH = "ProtocolMismatch"
     MEMBERSHIP_UNKNOWN = "MembershipUnknown"
     # TimeoutSufficient
@@ -165,14 +168,17 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.PODS_WITHOUT_ID: _no(_T.INJECTED),
         Reason.AGENT_NOT_INJECTED: _no(_T.INJECTED),
         Reason.IDENTITY_INVALID: _no(_T.READY, _T.INJECTED),
+        Reason.IDS_HELD_ELSEWHERE: _no(_T.INJECTED),
+        Reason.TOO_MANY_MEMBERS: _no(_T.INJECTED),
         Reason.ALL_MEMBERS_JOINED: _yes(_T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERS_AWAY: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERS_MISSING: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.WORKERS_WITHOUT_AGENT: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.GROUP_NOT_FOUND: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.SUFFIX_MISMATCH: _no(_T.MEMBERSHIP_COMPLETE),
+        Reason.MEMBERS_FENCE_EACH_OTHER: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.PROTOCOL_MISMATCH: _no(_T.READY, _T.MEMBERSHIP_COMPLETE),
-        Reason.MEMBERSHIP_UNKNOWN: _unknown(_T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED),
+        Reason.MEMBERSHIP_UNKNOWN: _unknown(_T.INJECTED, _T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED),
         Reason.TIMEOUT_FITS: _yes(_T.TIMEOUT_SUFFICIENT),
         Reason.TIMEOUT_BELOW_NEED: _no(_T.TIMEOUT_SUFFICIENT),
         Reason.BROKER_BOUND_TOO_LOW: _no(_T.TIMEOUT_SUFFICIENT),

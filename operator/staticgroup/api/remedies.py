@@ -19,6 +19,8 @@ INSTALL_CRDS: Final = "kubectl apply -f crds/"
 """For a kind that is not served."""
 SEE_WHAT_KEEPS_AGENT_OUT: Final = "the condition Injected says what keeps the agent out of new pods"
 """For workers without the agent, where none can be injected."""
+SEE_WHY_NO_ID: Final = "the condition Injected says why new pods get none"
+"""For pods without an id while none is issued."""
 
 
 def restart_pod(namespace: str, pod_name: str) -> str:

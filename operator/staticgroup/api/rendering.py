@@ -61,8 +61,11 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
         and _ordinal(metadata) is not None
     )
     is_managed = spec.get("mode", "Manage") == "Manage" and not spec.get("suspend")
-    injected = (group.get("status") or {}).get("injected") or {}
-    return is_owned and is_managed and injected.get("method") == method.value
+    status = group.get("status") or {}
+    injected = status.get("injected") or {}
+    # A status that was restored from a backup is another StaticGroup's until its operator has looked.
+    is_its_own = status.get("staticGroupUid") in (None, group.get("metadata", {}).get("uid"))
+    return is_owned and is_managed and is_its_own and injected.get("method") == method.value
 
 
 def rendered(pod: Json, injected: Json, agent: AgentImage) -> Json:

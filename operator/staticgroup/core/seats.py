@@ -319,7 +319,7 @@ class _Reading:
 
     def _replaced(
         self, key: str, pod_name: str, before: SeatMemory, holders: Sequence[MemberView]
-    ) -> tuple[str, float] | None:
+    ) -> tuple[str, float, int] | None:
         """Note that another member took the place of the one that was seen beside a pod which has been Ready since before that."""
         pod, uid = self._by_name.get(pod_name), self._settled_uids.get(key)
         if not holders or pod is None or pod.uid != uid or pod.ready_since_s is None:
@@ -330,7 +330,8 @@ class _Reading:
         beside = [(member_id, since_s) for member_id, seen_uid, since_s in before.sightings if seen_uid == uid]
         is_other = bool(beside) and not any(member_id in member_ids for member_id, _ in beside)
         is_after = any(since_s > pod.ready_since_s for _, since_s in beside)
-        return (member_ids[0], self.now_s) if is_other and is_after else None
+        times = before.replaced[2] if before.replaced is not None else 0
+        return (member_ids[0], self.now_s, times + 1) if is_other and is_after else None
 
     def _verified(self, record: RemovalRecord | None) -> RemovalRecord | None:
         """Advance the verification of an acknowledged removal by one reading (step 7 of the chain).

@@ -207,8 +207,8 @@ class SeatMemory:
     removal: its acknowledged removal; durable; None when there is none.
     release: of the last member that was released from it; lost at a restart.
     crash: of its present holder; lost at a restart.
-    replaced: (member_id of its present holder, since_s), where it took the place of another one although the pod was Ready all
-        the while; lost at a restart.
+    replaced: (member_id of its present holder, since_s, how often in a row), where it took the place of another one although the
+        pod was Ready all the while; lost at a restart.
     """
 
     departed_since_s: float | None = None
@@ -217,7 +217,7 @@ class SeatMemory:
     removal: RemovalRecord | None = None
     release: ReleaseRecord | None = None
     crash: CrashRecord | None = None
-    replaced: tuple[str, float] | None = None
+    replaced: tuple[str, float, int] | None = None
 
 
 NOTHING_REMEMBERED = SeatMemory()

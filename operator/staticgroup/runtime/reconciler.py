@@ -342,6 +342,7 @@ class Reconciler:
         status = before.model_copy(
             update={
                 "observed_generation": group.metadata.generation,
+                "static_group_uid": group.metadata.uid,
                 "conditions": list(conditions),
                 "seats": wire_seats(members),
                 "suspects": wire_suspects(group.metadata.namespace, members.suspects),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import WRITTEN_SCOPE
+from .suites import FIRST_ISSUE, WRITTEN_SCOPE
 
 SCOPES = tuple(
     mutant(name, path, WRITTEN_SCOPE, change)
@@ -91,5 +91,21 @@ SCOPES = tuple(
             "written scope taken though ids have another one",
             ("    if before is not None and written not in (None, before.scope):\n", "    if False:\n"),
         ),
+    )
+) + tuple(
+    mutant(name, path, FIRST_ISSUE, change)
+    for path, name, change in (
+        ("core/ids/first_issue.py", "ids issued that members hold elsewhere", ("    if not held:\n", "    if True:\n")),
+        ("core/ids/first_issue.py", "holder elsewhere explained by a suspect", ("if pod.state is not IncarnationState.SUSPECT)", ")")),
+        ("core/ids/first_issue.py", "holder whose client appends something overlooked", ("scheme.appended_to(instance_id) if scope else None", "None")),
+        ("core/ids/first_issue.py", "ids without a scope taken for those of a longer name", ("if scope else None", "if True else None")),
+        ("core/ids/first_issue.py", "written ids issued while the group is not read", ("    if is_drawn:\n        return None\n", "    if True:\n        return None\n")),
+        ("core/ids/first_issue.py", "consumers of one pod given one id", ("    if len(dynamic) <= pods * ids or", "    if True or")),
+        ("core/ids/first_issue.py", "consumers of other workloads counted", (" or counted[0][1] <= ids:", ":")),
+        ("core/next_pods/injection.py", "ids issued after mode Observe without a look", ("(before is None or before.method == InjectedMethod.NONE.value):\n        obstacle", "before is None:\n        obstacle")),
+        ("core/status/memory.py", "status of another StaticGroup gone on from", ("return status.static_group_uid in (None, uid)", "return True")),
+        ("api/rendering.py", "status of another StaticGroup injected by", ("is_managed and is_its_own and", "is_managed and")),
+        ("core/findings/membership.py", "members that fence each other not told", ("seat.memory.replaced[2] > 1", "seat.memory.replaced[2] > 9")),
+        ("core/seats.py", "members that fence each other not counted", ("self.now_s, times + 1)", "self.now_s, 1)")),
     )
 )

@@ -18,6 +18,7 @@ EARLIER_TEMPLATES = (
 COLLISIONS = ("tests/unit/runtime/test_shared_workload.py",)
 SUFFIXES = ("tests/unit/core/test_suffixes.py",)
 WRITTEN_SCOPE = ("tests/unit/runtime/test_written_scope.py",)
+FIRST_ISSUE = ("tests/unit/core/test_first_issue.py", "tests/unit/runtime/test_first_issue.py", "tests/unit/api/test_rendering.py")
 HISTORIES = (
     "tests/unit/core/test_continuity.py",
     "tests/unit/runtime/test_gaps.py",

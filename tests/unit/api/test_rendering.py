@@ -148,6 +148,13 @@ def test_no_injector_acts_by_the_name_of_another_or_before_ids_are_issued() -> N
     assert not is_meant(a_pod(), {"spec": group["spec"]}, InjectedMethod.POLICY)
 
 
+def test_a_status_that_was_restored_for_another_group_injects_nothing() -> None:
+    group = a_group(injected()) | {"metadata": {"name": "db", "uid": "sg-1"}}
+    for uid, is_its_own in (("sg-1", True), ("sg-elsewhere", False)):
+        group["status"]["staticGroupUid"] = uid
+        assert is_meant(a_pod(), group, InjectedMethod.POLICY) is is_its_own
+
+
 @pytest.mark.parametrize("field", ["apiVersion", "kind", "name", "controller"])
 def test_a_pod_of_another_owner_is_not_meant(field: str) -> None:
     pod = a_pod()

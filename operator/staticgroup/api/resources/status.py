@@ -272,6 +272,9 @@ class StaticGroupStatus(ApiModel):
     observed_generation: Generation | None = Field(
         None, description="metadata.generation of the spec that this status is about."
     )
+    static_group_uid: internal.Uid | None = Field(
+        None, description="UID of the StaticGroup that this status is about; one of another, as from a backup, is not gone on from."
+    )
     conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
         [],
         description="Ready sums up; WorkloadFound, Connected, Authorized, Injected, MembershipComplete, "

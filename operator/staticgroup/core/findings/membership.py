@@ -37,6 +37,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         or _wrong_suffix(plan.suffix)
         or _misled(snapshot, plan, table)
         or connect.without_agent(table, agent)
+        or _fencing(table)
         or _absent_members(group, table, snapshot.namespace, agent)
         or Finding(kind=_KIND, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
     )
@@ -92,6 +93,21 @@ def _misled(snapshot: Snapshot, plan: Plan, table: SeatTable) -> Finding | None:
         return None
     sentence = f"{len(missing)} of {len(table.wanted)} members are not in the group though their pods are Ready: see Injected."
     return Finding(kind=_KIND, reason=Reason.MEMBERS_MISSING, sentence=sentence)
+
+
+def _fencing(table: SeatTable) -> Finding | None:
+    """Say that members of one id take its place from each other; None where none did twice while its pod stayed Ready."""
+    fencing = [seat for seat in table.wanted if seat.memory.replaced is not None and seat.memory.replaced[2] > 1]
+    if not fencing:
+        return None
+    pod_name = fencing[0].pod_name
+    return Finding(
+        kind=_KIND,
+        reason=Reason.MEMBERS_FENCE_EACH_OTHER,
+        sentence=f"The members of {len(fencing)} ids were replaced again and again while their pods stayed Ready, such as that of pod {pod_name}.",
+        remedy="If its log tells FENCED_INSTANCE_ID, two consumers have this id: give each consumer of a pod an id of its own "
+        "(spec.identity.membersPerPod or spec.identity.env), or stop who else has it. If not, see why its session expires.",
+    )
 
 
 def _absent_members(group: GroupView, table: SeatTable, namespace: str, agent: str) -> Finding | None:

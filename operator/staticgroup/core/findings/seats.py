@@ -20,6 +20,7 @@ from .membership import absent_remedy
 from .workload import way_to_id
 
 UNKNOWN_SUFFIX: Final = "UnknownSuffix"
+_SILENCED: Final = {InjectionVerdict.CONFLICTING: remedies.DIVIDE_IDS, InjectionVerdict.HINDERED: remedies.SEE_WHY_NO_ID}
 MEMBER_ID_SHOWN: Final = 80
 """A Connect worker's begins with its advertised address; an exception that shows more has no place for what is so of it."""
 
@@ -67,13 +68,13 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             remedy = f"a member of its pod holds {near.instance_id}"
         subject = Subject(instance_id=seat.key, pod_name=seat.pod_name)
         yield Finding(kind=ExceptionKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
-    is_silenced = plan.injection is not None and plan.injection.verdict is InjectionVerdict.CONFLICTING
+    silenced = _SILENCED.get(plan.injection.verdict) if plan.injection is not None else None
     for pod in plan.pods_without_id:
         yield Finding(
             kind=ExceptionKind.WITHOUT_ID,
             reason="StartedWithoutId",
             sentence="runs without its id",
-            remedy=remedies.DIVIDE_IDS if is_silenced else way_to_id(snapshot, plan, pod.pod_name),
+            remedy=silenced or way_to_id(snapshot, plan, pod.pod_name),
             subject=Subject(pod_name=pod.pod_name),
         )
 

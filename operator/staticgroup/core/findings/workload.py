@@ -7,7 +7,7 @@ from typing import Final
 
 from ...api import names, remedies
 from ...api.injection import follows_annotation, identity_of
-from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.workloads import NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind, kind_named
@@ -26,6 +26,7 @@ from . import Finding, connect, ended
 TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
 UNREAD: Final = "Not known while the workload cannot be read: see WorkloadFound."
 _UNKNOWN, _TRUE = ConditionStatus.UNKNOWN, ConditionStatus.TRUE
+_NOT_GIVEN: Final = (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
 _BY: Final = {InjectedMethod.POLICY.value: " by the admission policy", InjectedMethod.WEBHOOK.value: " by the webhook"}
 
 
@@ -82,7 +83,7 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
         sentence = "Ids are issued once the pod watch is complete." if is_early else TOO_LARGE
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
-    if injection.verdict in (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING) or injection.lacking_container:
+    if injection.verdict in _NOT_GIVEN or injection.lacking_container:
         return _not_given(spec, injection)
     hindered = _hindered(snapshot, injection)
     if hindered is not None:
@@ -130,6 +131,10 @@ def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
             f"{spec.workload_ref.name} do not have, so its variables are written nowhere"
         )
         return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedies.name_container())
+    if injection.obstacle is not None:
+        found = injection.obstacle
+        sentence = f"New pods get no id: {found.sentence}"
+        return Finding(kind=kind, reason=found.reason, status=MEANINGS[found.reason].status, sentence=sentence, remedy=found.remedy)
     if injection.verdict is InjectionVerdict.NOT_SERVED:
         return Finding(kind=kind, reason=Reason.INJECTION_NOT_SERVED, sentence=f"{injection.message}.")
     sentence = f"New pods get no id: {injection.message}, and pods with the same id would fence each other; pods that run keep theirs"

@@ -15,6 +15,7 @@ from ...api.resources.durable import InjectedMethod
 from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupView
+from ..ids.first_issue import Obstacle, obstacle_to_first_ids
 from ..ids.naming import Naming, ordinal_of_pod, scheme_of
 from ..ids.overlap import shared_by_two_ordinals
 from ..snapshot import History, Injected, Snapshot
@@ -45,6 +46,7 @@ class InjectionVerdict(StrEnum):
     WAITING = "Waiting"
     INVALID = "Invalid"
     CONFLICTING = "Conflicting"
+    HINDERED = "Hindered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class InjectionPlan:
     ----------
     injected: what status.injected shall say; None while no id may be issued.
     templates: resolved templates of earlier specs, newest first, whose ids may still be held.
+    obstacle: why no first ids are issued; None unless the verdict is HINDERED.
     lacking_container: the first container that is to receive variables and that the pod template does not have; "" when it has all.
     brings_agent: the next pods get the agent of Connect workers.
     without_agent: what keeps it out of them; None where nothing does, or it is not asked for.
@@ -65,6 +68,7 @@ class InjectionPlan:
     templates: tuple[str, ...]
     verdict: InjectionVerdict
     message: str = ""
+    obstacle: Obstacle | None = None
     lacking_container: str = ""
     brings_agent: bool = False
     without_agent: AgentHindrance | None = None
@@ -107,7 +111,11 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
     if unfit:
         return _refused(spec, history, method, unfit)
     if verdict is InjectionVerdict.ACTIVE and snapshot.prior_claims:
-        return _silenced(snapshot, history)
+        return _silenced(history, InjectionVerdict.CONFLICTING, " and ".join(snapshot.prior_claims))
+    if verdict is InjectionVerdict.ACTIVE and (before is None or before.method == InjectedMethod.NONE.value):
+        obstacle = _obstacle(spec, snapshot, history, template, scope)
+        if obstacle is not None:
+            return _silenced(history, InjectionVerdict.HINDERED, obstacle.sentence, obstacle)
     injected = Injected(
         scope=scope,
         method=method,
@@ -135,8 +143,19 @@ def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
     return next((name for name in named if name and present and name not in present), "")
 
 
-def _silenced(snapshot: Snapshot, history: History) -> InjectionPlan:
-    """Give the next pods no id, because pods of another StaticGroup hold the same: a dynamic member fences nobody.
+def _obstacle(spec: StaticGroupSpec, snapshot: Snapshot, history: History, template: str, scope: str) -> Obstacle | None:
+    """Return what the group shows against ids where no pod can have one by this StaticGroup; None when nothing."""
+    is_scoped = "{scope}" in spec.identity.template
+    try:
+        scheme = scheme_of(spec, template, history.injected.suffix_follows_preset if history.injected is not None else None)
+    except AmbiguousIdentityError:
+        return None  # nothing is decided about such ids
+    is_drawn = is_scoped and scope == _own_scope(snapshot)
+    return obstacle_to_first_ids(scheme, scope if is_scoped else "", snapshot, history.issued_ordinals, is_drawn=is_drawn)
+
+
+def _silenced(history: History, verdict: InjectionVerdict, message: str, obstacle: Obstacle | None = None) -> InjectionPlan:
+    """Give the next pods no id, because others hold the same or would: a dynamic member fences nobody.
 
     Notes
     -----
@@ -146,8 +165,9 @@ def _silenced(snapshot: Snapshot, history: History) -> InjectionPlan:
     return InjectionPlan(
         injected=before and replace(before, method=InjectedMethod.NONE.value),
         templates=history.templates,
-        verdict=InjectionVerdict.CONFLICTING,
-        message=" and ".join(snapshot.prior_claims),
+        verdict=verdict,
+        message=message,
+        obstacle=obstacle,
     )
 
 

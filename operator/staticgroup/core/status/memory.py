@@ -41,6 +41,11 @@ def history_from(status: api.StaticGroupStatus | None, namespace: str) -> Histor
     )
 
 
+def is_of(status: api.StaticGroupStatus, uid: str) -> bool:
+    """True for a status that was written for the StaticGroup with this uid, not for one in a backup or in another cluster."""
+    return status.static_group_uid in (None, uid)
+
+
 def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
     """Return the fleet learner's value that the next pods get, or the group has; None when the value is somebody else's."""
     if status.timeout is None or status.timeout.source is not api.TimeoutSource.FLEET:

@@ -65,6 +65,7 @@ def project(
     group = snapshot.group
     return api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
+        static_group_uid=snapshot.uid,
         conditions=sorted(conditions, key=lambda c: order.index(c.type) if c.type in order else len(order)),
         protocol=_protocol(group, previous),
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,

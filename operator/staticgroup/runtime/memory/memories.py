@@ -16,7 +16,7 @@ from typing import Any
 from ...api import names
 from ...api.resources.staticgroup import StaticGroup
 from ...api.resources.status import StaticGroupStatus, Writer
-from ...core.status.memory import history_from
+from ...core.status.memory import history_from, is_of
 from ...kube.gateway import KubeGateway
 from ...kube.lease import is_older
 from ...kube.pods.store import PodStore
@@ -88,10 +88,11 @@ class Memories:
         status = _one_of(group.status, read.status)
         if await self._is_outranked(key, status):
             return None
+        own = status if status is not None and is_of(status, read.metadata.uid) else None
         memory = self._by_key[key] = Memory(
             uid=read.metadata.uid,
-            history=history_from(status, key[0]),
-            status=status,
+            history=history_from(own, key[0]),
+            status=own,
             shown=status,
             resource_version=read.metadata.resource_version,
         )

@@ -1,0 +1,112 @@
+"""What keeps a StaticGroup from issuing its first ids: members that hold them already, or more members of a pod than it has ids for.
+
+A broker lets the newest holder of an id in and fences the one before, wherever that one runs (KIP-345). So as long as no pod has an
+id by this StaticGroup, the group itself is asked whether ids would fence anybody. Afterwards its own pods are who holds them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from ...api.identifiers import IdScheme
+from ...api.ordinals import Ordinals
+from ...api.reasons import Reason
+from ..evidence.chain import IncarnationState
+from ..group import GroupView, MemberView
+from ..snapshot import Snapshot
+from .naming import Naming
+
+_NAMED_MAX: Final = 3
+"""Members that a sentence names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why no id is issued yet: a reason of Injected, a sentence, and what to do, both without a full stop."""
+
+    reason: Reason
+    sentence: str
+    remedy: str
+
+
+def obstacle_to_first_ids(scheme: IdScheme, scope: str, snapshot: Snapshot, issued: Ordinals, *, is_drawn: bool) -> Obstacle | None:
+    """Return what the group shows against the first ids; None when nothing.
+
+    Parameters
+    ----------
+    scheme: of the ids to issue. scope: what they contain; "" when they have none.
+    issued: ordinals that were given ids before by this StaticGroup.
+    is_drawn: the scope was drawn for this StaticGroup, so nobody else has such ids, and they are issued also while the group
+        cannot be read.
+    """
+    group = snapshot.group
+    if isinstance(group, GroupView):
+        return (None if is_drawn else _held_elsewhere(scheme, scope, snapshot, group, issued)) or _too_many_members(scheme, snapshot, group)
+    if is_drawn:
+        return None
+    return Obstacle(
+        reason=Reason.MEMBERSHIP_UNKNOWN,
+        sentence="ids that were not drawn for this StaticGroup alone may be held elsewhere, and the members of the group cannot be listed",
+        remedy="see the conditions Connected and Authorized",
+    )
+
+
+def _held_elsewhere(scheme: IdScheme, scope: str, snapshot: Snapshot, group: GroupView, issued: Ordinals) -> Obstacle | None:
+    """Say that members hold ids which no pod of this cluster has given them.
+
+    Notes
+    -----
+    Whatever a client appends to an id with the scope is of that id. Without a scope web-1-0 may be a pod of another workload. A
+    suspect explains nothing: it may be known from a status alone, which was another cluster's.
+    """
+    seen = (pod for pod in (*snapshot.known, *snapshot.others) if pod.state is not IncarnationState.SUSPECT)
+    carried = {i for pod in seen for i in pod.instance_ids}
+    naming = Naming(schemes=(scheme,))
+
+    def is_elsewhere(instance_id: str) -> bool:
+        found = scheme.appended_to(instance_id) if scope else None
+        ordinal = found[0] if found is not None else scheme.ordinal_of(instance_id)
+        return ordinal is not None and ordinal not in issued and carried.isdisjoint(naming.carried_as(instance_id))
+
+    held = sorted((m.instance_id, m) for m in group.members if m.instance_id is not None and is_elsewhere(m.instance_id))
+    if not held:
+        return None
+    named = ", ".join(f"{instance_id} from {_address(m)}" for instance_id, m in held[:_NAMED_MAX])
+    return Obstacle(
+        reason=Reason.IDS_HELD_ELSEWHERE,
+        sentence=f"{len(held)} members hold ids that pods would get, and no pod of this cluster has given them: {named}"
+        + (" …" if len(held) > _NAMED_MAX else ""),
+        remedy="a session ends by itself once its process has, and the group is looked at again until then; if they live, as in another "
+        "cluster, take another spec.identity.template, or create this StaticGroup anew with another spec.identity.scope; if the pods set their ids themselves, set "
+        "spec.identity.method to None; pods that start before ids are issued need a restart afterwards",
+    )
+
+
+def _too_many_members(scheme: IdScheme, snapshot: Snapshot, group: GroupView) -> Obstacle | None:
+    """Say that a pod has more members than ids, so that its consumers would fence each other.
+
+    Notes
+    -----
+    A dynamic member is described with the address from which it joined. So a pod has too many where all of them are more than the ids
+    of all pods, and those of one address more than the ids of one; members of other workloads in the group have other addresses.
+    """
+    pods = sum(p.state is IncarnationState.LIVE for p in snapshot.pods)
+    ids = len(scheme.env_suffixes) * len(scheme.suffixes)
+    dynamic = [m for m in group.members if m.instance_id is None]
+    counted = Counter(_address(m) for m in dynamic).most_common(1)
+    if len(dynamic) <= pods * ids or counted[0][1] <= ids:
+        return None
+    address, most = counted[0]
+    return Obstacle(
+        reason=Reason.TOO_MANY_MEMBERS,
+        sentence=f"{len(dynamic)} members without an id are in the group, {most} of them from {address}, and {pods} pods would get "
+        f"{ids} {'ids' if ids > 1 else 'id'} each: consumers of one pod that share an id fence each other",
+        remedy="set spec.identity.membersPerPod to the concurrency of the client, or give each consumer of a pod an entry of "
+        "spec.identity.env with a suffix of its own, or a group.id of its own",
+    )
+
+
+def _address(member: MemberView) -> str:
+    return member.client_host.removeprefix("/") or "an unknown address"
