@@ -78,7 +78,7 @@ class Settings:
         credentials; empty: recommendations are not read.
     recommendations_poll_s: how often a new snapshot is looked for, 10-86400 s.
     node_lifecycle: what the deletion of a Node object says of its machine. Untrusted: nothing. Cloud: a Node goes only after its
-        machine (cloud controller, Karpenter, cluster autoscaler). Fixed: only people remove nodes, powered off first.
+        machine (cloud controller, Karpenter from 1.0, cluster autoscaler). Fixed: only people remove nodes, powered off first.
     trust_out_of_service_taint: the taint node.kubernetes.io/out-of-service counts as a word that nothing runs on the node.
     reap_margin_s: how long, beyond its grace period, a pod that vanished is given to end on a node that works, 10-3600 s.
     ask_runtime: ask the container runtime of a node what it runs, through `GET nodes/<name>/proxy`, before its pods count as ended.
