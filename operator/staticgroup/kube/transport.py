@@ -18,7 +18,7 @@ import aiohttp
 from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
 
-from .decoding import NO_JSON, TooDeep, decoded
+from .decoding import NO_JSON, decoded
 from .envelope import is_answer, is_event
 from .outage import Outage
 from .problem import KubeProblem, KubeProblemKind, problem_of
@@ -235,8 +235,6 @@ class Transport:
                 found = decoded(content)
         except CONNECTION_ERRORS:
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
-        except TooDeep:
-            return _undecodable(verb, label, namespace)
         except NO_JSON:  # of somebody in the API server's stead
             return self._noted(_undecodable(verb, label, namespace))
         if not isinstance(found, dict) or not is_answer(found):
@@ -332,7 +330,7 @@ def _undecodable(verb: str, label: str, namespace: str) -> KubeProblem:
     where = f" in namespace {namespace}" if namespace else ""
     return KubeProblem(
         kind=KubeProblemKind.UNAVAILABLE, verb=verb, resource=label, namespace=namespace,
-        message=f"the API server's answer to {verb} {label}{where} cannot be decoded: it is no JSON, or is nested too deeply",
+        message=f"the API server's answer to {verb} {label}{where} cannot be decoded: it is not JSON",
     )
 
 

@@ -34,7 +34,8 @@ CERTIFICATES = tuple(
         ("node that took a name over accepted", ("max(node.created_at_s, int(node.other_until_s))", "node.created_at_s")),
         ("lost run forgotten", ("        or _lost_refusal(has_lost or lost_run(version))\n", "")),
         ("hostPID pod accepted", ("    if version.host_pid:\n", "    if False:\n")),
-        ("virtual-kubelet node accepted", ("    if node.is_virtual:\n", "    if False:\n")),
+        ("virtual-kubelet node accepted", ("    if node.is_virtual or version.is_peer_pod:", "    if version.is_peer_pod:")),
+        ("peer pod accepted", ("    if node.is_virtual or version.is_peer_pod:", "    if node.is_virtual:")),
         ("old kubelet accepted", ("node.kubelet_minor < KUBELET_MINOR_MIN:", "node.kubelet_minor < 1:")),
         (
             "kubelet of unknown version accepted",
@@ -129,6 +130,18 @@ FACTS = (
         "kube/translate/pods.py",
         TRANSLATE,
         ('if state.get("running") is not None or text_of(', "if text_of("),
+    ),
+    mutant(
+        "peer pod of a class of another name not known",
+        "kube/translate/pods.py",
+        TRANSLATE,
+        ("_PEER_POD_RESOURCE in object_of(", "_PEER_POD_RESOURCE is object_of("),
+    ),
+    mutant(
+        "peer pod of the usual class not known",
+        "kube/translate/pods.py",
+        TRANSLATE,
+        ('_PEER_POD_CLASS = "kata-remote"', '_PEER_POD_CLASS = "kata-remote-"'),
     ),
     mutant(
         "out-of-service taint not read",

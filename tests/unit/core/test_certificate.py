@@ -272,6 +272,7 @@ def test_pod_that_was_rejected_has_no_entries_and_proves_nothing_even_from_birth
         (ended(phase_manager="kube-controller-manager"), NODE, "PodGarbageCollector"),
         (ended(phase_has_statuses=False), NODE, "OtherWriter"),
         (ended(host_pid=True), NODE, "HostPID"),
+        (ended(is_peer_pod=True), NODE, "NodeVirtual"),
         (ended(), None, "NodeUnreadable"),
         (ended(), replace(NODE, is_virtual=True), "NodeVirtual"),
         (ended(), replace(NODE, is_out_of_service=True), "NodeOutOfService"),

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from staticgroup.core.evidence.certificate import Certificate, Refusal, certify
 from staticgroup.core.evidence.pod import ContainerPhase, NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
-from unit.kube.raw_objects import at, ended, pod, running, unknown, waiting, wrote
+from unit.kube.raw_objects import NODE, at, ended, pod, running, unknown, waiting, wrote
 
 
 def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
@@ -276,3 +277,23 @@ def test_node_tells_its_kubelet_and_whether_it_is_virtual(
     })
     assert isinstance(found, NodeView)
     assert (found.kubelet_minor, found.is_virtual) == expected
+
+
+@pytest.mark.parametrize(
+    ("runtime_class", "resources", "is_peer_pod"),
+    [
+        ("kata-remote", None, True),
+        ("kata-remote-cc", None, True),
+        ("confidential", {"limits": {"kata.peerpods.io/vm": "1"}}, True),
+        ("confidential", {"requests": {"kata.peerpods.io/vm": "1"}}, True),
+        ("kata-qemu", {"limits": {"cpu": "1"}, "requests": None}, False),
+        ("gvisor", {}, False),
+        (None, None, False),
+    ],
+)
+def test_end_of_a_peer_pod_proves_nothing(runtime_class: str | None, resources: Any, is_peer_pod: bool) -> None:
+    """Its machine, a second one after a restart of cloud-api-adaptor, may run on (confidential-containers/cloud-api-adaptor#1510)."""
+    raw = pod(phase="Failed", statuses=[ended()])
+    raw["spec"] |= {"runtimeClassName": runtime_class, "containers": [{"name": "app"} | ({"resources": resources} if resources else {})]}
+    verdict = certify(version(raw), NODE, started=frozenset({"app"}), runs_known=True)
+    assert isinstance(verdict, Refusal if is_peer_pod else Certificate), verdict

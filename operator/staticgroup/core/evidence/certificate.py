@@ -129,8 +129,9 @@ def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | Non
             clause=f"node {version.node_name} is not readable, so its kubelet cannot be judged",
             reason=RefusalReason.NODE_UNREADABLE,
         )
-    if node.is_virtual:
-        return Refusal(clause=f"node {node.name} is a virtual-kubelet node", reason=RefusalReason.NODE_VIRTUAL)
+    if node.is_virtual or version.is_peer_pod:
+        clause = f"node {node.name} is a virtual-kubelet node" if node.is_virtual else "it is a peer pod, whose machine may outlive it"
+        return Refusal(clause=clause, reason=RefusalReason.NODE_VIRTUAL)
     if node.is_out_of_service:
         return Refusal(
             clause=f"node {node.name} is out of service, so its pods are ended without its kubelet",

@@ -82,6 +82,7 @@ class PodVersion:
     probe_grace_s: the longest terminationGracePeriodSeconds of a probe; 0 when none has one.
     scheduled_at_s: lastTransitionTime of PodScheduled=True, seconds since the Unix epoch; None when the object does not tell.
     is_mirror: a kubelet made the object itself, of a static pod, which runs whatever becomes of the object.
+    is_peer_pod: its containers run in a machine beside its node, which may outlive what the kubelet knows of (cloud-api-adaptor).
     required: one entry for *every* container the spec names that may hold a client: containers,
         restartable init containers (sidecars) and ephemeral containers; entries without a status are ABSENT.
     inits: one entry for every other init container, which ends before those that are required begin.
@@ -122,6 +123,7 @@ class PodVersion:
     scheduled_at_s: float | None = None
     is_mirror: bool = False
     host_pid: bool = False
+    is_peer_pod: bool = False
     shares_processes: bool = False
     disruption_reason: str = ""
     required: tuple[ContainerView, ...] = ()

@@ -1,6 +1,7 @@
 """A Pod as the decisions use it: who owns it, what its containers show, and which ids it carries.
 
-Source: Pod of the core/v1 API.
+Sources: Pod of the core/v1 API; peer pods: RuntimeClasses of kata-deploy and OpenShift sandboxed containers, and the resource that the
+webhook of cloud-api-adaptor asks for in place of a pod's own, whatever its class is called.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,6 +27,8 @@ from .shape import (
 )
 
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_PEER_POD_CLASS = "kata-remote"
+_PEER_POD_RESOURCE = "kata.peerpods.io/vm"
 
 
 def pod_version(raw: object, *, env_names: frozenset[str] = frozenset()) -> PodVersion | MalformedObject:
@@ -65,6 +68,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         scheduled_at_s=_true_since_s(conditions, "PodScheduled"),
         is_mirror=MIRROR_ANNOTATION in object_of(metadata, "annotations", "metadata"),
         host_pid=bool(spec.get("hostPID")),
+        is_peer_pod=_is_peer_pod(spec),
         shares_processes=bool(spec.get("shareProcessNamespace")),
         disruption_reason=_disruption_reason(conditions),
         required=_required_containers(spec, statuses, carried.holders),
@@ -82,6 +86,13 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
 def _addresses(status: Json) -> tuple[str, ...]:
     """Return status.podIPs."""
     return tuple(text_of(entry, "ip", "status.podIPs[]") for entry in objects_of(status, "podIPs", "status"))
+
+
+def _is_peer_pod(spec: Json) -> bool:
+    resources = [object_of(container, "resources", "spec.containers[]") for container in objects_of(spec, "containers", "spec")]
+    return text_of(spec, "runtimeClassName", "spec").startswith(_PEER_POD_CLASS) or any(
+        _PEER_POD_RESOURCE in object_of(asked, kind, "spec.containers[].resources") for asked in resources for kind in ("limits", "requests")
+    )
 
 
 def _grace_s(spec: Json) -> int | None:

@@ -81,7 +81,8 @@ class Settings:
     settle_s: shortest silence after which a pod that may live unseen counts no more for members to come, and after which a pod watch that
         began anew is whole, 1-86400 s. A group with longer sessions, or pods with longer grace periods, wait longer.
     node_lifecycle: what the deletion of a Node object says of its machine. Auto: that it is off where spec.providerID names a cloud whose
-        controller deletes Nodes, and Karpenter does not. Cloud: that it is off. Fixed: only people remove nodes, powered off first. Untrusted:
+        controller deletes Nodes, and Karpenter does not. Cloud: that it is off (cloud controller, Karpenter from 1.0,
+        cluster autoscaler). Fixed: only people remove nodes, powered off first. Untrusted:
         nothing.
     journal_queue: records that may wait for the brokers or the disk before others are dropped, 100-1000000.
     """

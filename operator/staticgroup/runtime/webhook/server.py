@@ -16,6 +16,7 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 
+from ...kube.decoding import decoded
 from .review import Outcome, Reviewer
 
 PATH: Final = "/mutate"
@@ -97,7 +98,7 @@ class WebhookServer:
         began_s = time.monotonic()
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
-                review = await request.json()
+                review = decoded(await request.read())
                 answer, outcome = await self.reviewer.answer(review if isinstance(review, dict) else {})
         except ValueError as error:
             self.metrics.reviews.labels(Outcome.FAILED).inc()

@@ -1,6 +1,7 @@
 """The server over real TLS on loopback: it answers reviews, and shows the certificate that was renewed last."""
 
 import asyncio
+import json
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -54,9 +55,13 @@ async def serving(read: Read = one_group) -> AsyncIterator[WebhookServer]:
 
 
 async def ask(server: WebhookServer, trusted: Material, body: object) -> tuple[int, Json]:
+    return await send(server, trusted, json.dumps(body))
+
+
+async def send(server: WebhookServer, trusted: Material, body: str) -> tuple[int, Json]:
     context = ssl.create_default_context(cadata=trusted.bundle().decode())
     url = f"https://{LOCAL}:{server.port}/mutate?timeout=2s"
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session, session.post(url, json=body) as answer:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session, session.post(url, data=body) as answer:
         return answer.status, (await answer.json() if answer.status == 200 else {})
 
 
@@ -87,6 +92,18 @@ async def test_what_is_no_review_is_refused(body: object) -> None:
     async with serving() as server:
         server.show(made.entries()[CERTIFICATE], made.entries()[KEY])
         assert (await ask(server, made, body))[0] == 400
+
+
+@pytest.mark.parametrize("levels", [1_500, 9_990])
+async def test_a_deep_pod_gets_its_id(levels: int) -> None:
+    """Whoever creates it may write any managedFields; an API server decodes 10,000 levels."""
+    made = material()
+    nested = '{"f:a":' * levels + "{}" + "}" * levels
+    deep = json.dumps(review(pod(managedFields=[{"fieldsV1": "nested"}]))).replace('"nested"', nested)
+    async with serving() as server:
+        server.show(made.entries()[CERTIFICATE], made.entries()[KEY])
+        status, answer = await send(server, made, deep)
+        assert (status, answer["response"]["patchType"]) == (200, "JSONPatch")
 
 
 async def test_a_read_that_takes_too_long_is_given_up_before_the_api_server_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
