@@ -159,6 +159,11 @@ def a_pod(rng: random.Random, lab: Lab, workload: str, ordinal: int) -> Json:
         metadata["name"] = rng.choice([*[metadata["name"]] * 8, f"other-{ordinal}", f"{workload}-0{ordinal}"]) + odd
         if rng.random() < 0.2:
             metadata["labels"] = {names.POD_INDEX_LABEL: "7"}  # not its controller's word
+    elif rng.random() < 0.2:
+        odd_name = rng.choice([f"{workload}-{ordinal}-copy", f"{workload}-{ordinal + 1}", f"other-{ordinal}", f"{workload}-0{ordinal}"])
+        metadata["name"] = odd_name  # a copy by hand, which keeps labels and owner
+        if rng.random() < 0.5:
+            metadata["labels"] = {names.POD_INDEX_LABEL: odd_name.removeprefix(f"{workload}-")}
     return spoiled(rng, pod)
 
 
