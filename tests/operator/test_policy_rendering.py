@@ -159,11 +159,6 @@ def a_pod(rng: random.Random, lab: Lab, workload: str, ordinal: int) -> Json:
         metadata["name"] = rng.choice([*[metadata["name"]] * 8, f"other-{ordinal}", f"{workload}-0{ordinal}"]) + odd
         if rng.random() < 0.2:
             metadata["labels"] = {names.POD_INDEX_LABEL: "7"}  # not its controller's word
-    elif rng.random() < 0.2:
-        odd_name = rng.choice([f"{workload}-{ordinal}-copy", f"{workload}-{ordinal + 1}", f"other-{ordinal}", f"{workload}-0{ordinal}"])
-        metadata["name"] = odd_name  # a copy by hand, which keeps labels and owner
-        if rng.random() < 0.5:
-            metadata["labels"] = {names.POD_INDEX_LABEL: odd_name.removeprefix(f"{workload}-")}
     return spoiled(rng, pod)
 
 
@@ -185,6 +180,11 @@ def spoiled(rng: random.Random, pod: Json) -> Json:
             del owner["controller"]
         case 6:
             del pod["metadata"]["ownerReferences"]
+        case 7:
+            pod["metadata"]["name"] += "-copy"  # by hand, which keeps labels and owner
+        case 8:
+            pod["metadata"]["name"] += "-orders"
+            pod["metadata"]["labels"] = {names.POD_INDEX_LABEL: pod["metadata"]["name"].partition("-")[2]}
         case _:
             pass
     return pod

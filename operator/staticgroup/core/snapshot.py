@@ -94,6 +94,7 @@ class Snapshot:
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
     asked_by_others_ms: the longest session timeout that other StaticGroups want by themselves for the one setting of the same group; 0: none.
     unheard: those of them that have not said it yet.
+    is_exclusive_refused: `identity.exclusive` was written, and does not count, because the ClusterKafkaConnection does not allow it.
     """
 
     namespace: str
@@ -126,6 +127,7 @@ class Snapshot:
     advice: Advice | None = None
     asked_by_others_ms: int = 0
     unheard: tuple[str, ...] = ()
+    is_exclusive_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from staticgroup.kube.pods.records import PodRecords
 from unit.core.builders import pod_version, workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
+from .test_tenants import answered
 
 LIVING = "the-living-process"
 
@@ -189,6 +190,8 @@ async def a_departure_of_unscoped_ids() -> OperatorWorld:
 
 async def test_neither_removes_where_two_workloads_make_the_same_ids() -> None:
     world = await a_departure_of_unscoped_ids()
+    for namespace in ("shop", "bill"):
+        world.stores.put_connection((namespace, "kafka"), answered(namespace))
     world.stores.put_group(("bill", "rival"), rival())
     world.kafka.join("app-2", LIVING)
     await world.settled(3)
