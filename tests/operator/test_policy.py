@@ -162,6 +162,7 @@ def test_the_ordinal_of_the_label_fills_the_template(lab: Lab) -> None:
     lab.group("by-ordinal", template="{workloadName}_{ordinal}.{scope}")
     pod = lab.admit_with_id(lab.pod("by-ordinal", 17), f"by-ordinal_17.{SCOPE}")
     assert env_of(pod, "app") == BY_ANNOTATION
+    assert "annotations" not in lab.admit(lab.pod("by-ordinal", 17, name="by-ordinal-17-copy"))["metadata"]
 
 
 def test_the_pods_name_may_stand_several_times_in_the_template(lab: Lab) -> None:
@@ -341,6 +342,8 @@ def test_only_pods_that_the_workload_controls_are_touched(lab: Lab) -> None:
     assert "annotations" not in lab.admit(orphan)["metadata"]
     unlabelled = lab.pod("owner", labels={})
     assert "annotations" not in lab.admit(unlabelled)["metadata"]
+    for copied in (lab.pod("owner", name="owner-0-copy"), lab.pod("owner", name="owner-1"), lab.pod("owner", name="copy-0")):
+        assert "annotations" not in lab.admit(copied)["metadata"], copied["metadata"]["name"]
     assert lab.admit(lab.pod("owner"))["metadata"]["annotations"][ID_KEY] == f"owner-0.{SCOPE}"
 
 

@@ -180,6 +180,11 @@ def spoiled(rng: random.Random, pod: Json) -> Json:
             del owner["controller"]
         case 6:
             del pod["metadata"]["ownerReferences"]
+        case 7:
+            pod["metadata"]["name"] += "-copy"  # by hand, which keeps labels and owner
+        case 8:
+            pod["metadata"]["name"] += "-orders"
+            pod["metadata"]["labels"] = {names.POD_INDEX_LABEL: pod["metadata"]["name"].partition("-")[2]}
         case _:
             pass
     return pod

@@ -20,7 +20,7 @@ FailurePolicy = Literal["Ignore", "Fail"]
 # Containers of a pod that are looked at: CEL has no ranges to count with in every supported version.
 CONTAINERS_MAX: Final = 20
 
-# Pods of a kind that does not label them with their ordinal tell it by their name, as the operator reads it.
+# Pods are called <workload>-<ordinal>, and those of a StatefulSet are labelled with that ordinal too.
 _IS_INDEXED: Final = "params.spec.workloadRef.kind == 'StatefulSet'"
 _OWNED: Final = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
@@ -29,14 +29,13 @@ _OWNED: Final = (
     "o.kind == params.spec.workloadRef.kind && "
     "o.name == params.spec.workloadRef.name && has(o.controller) && o.controller)"
 )
+_ORDINAL: Final = "object.metadata.name.substring(size(params.spec.workloadRef.name) + 1)"
+# A copy that keeps labels and owner of a pod has another name, and would fence that pod with its id.
 _HAS_ORDINAL: Final = (
-    f"{_IS_INDEXED} ? has(object.metadata.labels) && '{names.POD_INDEX_LABEL}' in object.metadata.labels : "
     "has(object.metadata.name) && object.metadata.name.startsWith(params.spec.workloadRef.name + '-') && "
-    f"object.metadata.name.substring(size(params.spec.workloadRef.name) + 1).matches('^(0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})$')"
-)
-_ORDINAL: Final = (
-    f"{_IS_INDEXED} ? object.metadata.labels['{names.POD_INDEX_LABEL}'] : "
-    "object.metadata.name.substring(size(params.spec.workloadRef.name) + 1)"
+    f"({_IS_INDEXED} ? {_ORDINAL}.matches('^(0|[1-9][0-9]*)$') && has(object.metadata.labels) && "
+    f"'{names.POD_INDEX_LABEL}' in object.metadata.labels && object.metadata.labels['{names.POD_INDEX_LABEL}'] == {_ORDINAL} : "
+    f"{_ORDINAL}.matches('^(0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})$'))"
 )
 # A status that was restored from a backup is another StaticGroup's until its operator has looked.
 _ISSUED: Final = (

@@ -52,6 +52,7 @@ class Reason(StrEnum):
     BROKERS_REACHABLE = "BrokersReachable"
     CONNECTION_NOT_FOUND = "ConnectionNotFound"
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
+    GROUP_NOT_ALLOWED = "GroupNotAllowed"
     SECRET_NOT_FOUND = "SecretNotFound"
     SECRET_KEY_MISSING = "SecretKeyMissing"
     BROKERS_UNREACHABLE = "BrokersUnreachable"
@@ -148,6 +149,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.BROKERS_REACHABLE: _yes(_T.CONNECTED),
         Reason.CONNECTION_NOT_FOUND: _no(*_KAFKA),
         Reason.NAMESPACE_NOT_ALLOWED: _no(*_KAFKA),
+        Reason.GROUP_NOT_ALLOWED: _no(*_KAFKA),
         Reason.SECRET_NOT_FOUND: _no(*_KAFKA),
         Reason.SECRET_KEY_MISSING: _no(*_KAFKA),
         Reason.BROKERS_UNREACHABLE: _no(*_KAFKA),

@@ -56,6 +56,14 @@ def tell_apart(namespace: str, *, is_scoped: bool) -> str:
     return f"{waits}; so that later ones need not wait, add {{scope}} to the id template, or a StaticGroup of that pod in namespace {namespace}"
 
 
+def allow_exclusive(connection: str) -> str:
+    """Say what to do where `identity.exclusive` does not count over the ClusterKafkaConnection of this name."""
+    return (
+        f"have the owner of ClusterKafkaConnection {connection} set allowExclusive in spec.allowedNamespaces, without which "
+        "spec.identity.exclusive does not count"
+    )
+
+
 def take_ids() -> str:
     """Say what to look at where pods carry their ids and members are in the group without any."""
     return (

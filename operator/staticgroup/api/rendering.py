@@ -20,7 +20,7 @@ from .workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET
 
 Json = dict[str, Any]
 
-_OWN_NAME: Final = re.compile(rf"-(?P<ordinal>0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})", re.ASCII)
+_DIGITS: Final = re.compile("0|[1-9][0-9]*", re.ASCII)
 _ROOT: Final = 0
 _NOBODY: Final = 65532
 _RESOURCES: Final = {"cpu": "100m", "memory": "32Mi"}
@@ -49,8 +49,6 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     method: Of the injector that asks; each injects only where `status.injected` names it, so never two of them.
     """
     metadata, spec = pod["metadata"], group["spec"]
-    if not metadata.get("name"):  # still to be generated: two such pods would get one id
-        return False
     ref, owner = spec["workloadRef"], _controller(metadata)
     if (owner.get("kind"), owner.get("name")) != (ref.get("kind", STATEFUL_SET.kind), ref["name"]):
         return False
@@ -112,12 +110,14 @@ def _controller(metadata: Json) -> Json:
 
 
 def _ordinal(metadata: Json) -> str | None:
-    """Return the ordinal of a pod: of its label, or of its name where its controller writes no label; None where neither tells it."""
+    """Return the ordinal of a pod that is called <workload>-<ordinal>, and labelled with it where its controller does that; else None."""
     owner = _controller(metadata)
-    if owner.get("kind") == STATEFUL_SET.kind:
-        return (metadata.get("labels") or {}).get(names.POD_INDEX_LABEL)
-    found = _OWN_NAME.fullmatch(str(metadata.get("name", "")).removeprefix(str(owner.get("name"))))
-    return found["ordinal"] if found else None
+    workload_name, _, ordinal = metadata.get("name", "").rpartition("-")  # which may be generated later
+    if workload_name != owner["name"] or not _DIGITS.fullmatch(ordinal):
+        return None
+    if owner["kind"] == STATEFUL_SET.kind:
+        return ordinal if (metadata.get("labels") or {}).get(names.POD_INDEX_LABEL) == ordinal else None
+    return ordinal if len(ordinal) <= NAMED_DIGITS_MAX else None
 
 
 def _annotations(metadata: Json, injected: Json) -> Json:

@@ -1,4 +1,4 @@
-"""Whether a namespace may use a connection of the whole cluster.
+"""What a connection of the whole cluster allows a namespace.
 
 One idea: by name or by label, and what is not known allows nothing. Source: the label selectors of Kubernetes
 (LabelSelectorAsSelector): all that is asked must hold, and a label that is not there is in no set.
@@ -6,21 +6,25 @@ One idea: by name or by label, and what is not known allows nothing. Source: the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..api.resources.clusterkafkaconnection import AllowedNamespaces, LabelOperator, LabelRequirement, NamespaceSelector
 
 
-def is_allowed(allowed: AllowedNamespaces, namespace: str, labels: Mapping[str, str] | None) -> bool:
-    """Tell whether a namespace is allowed.
+def entries_of(
+    allowed: Sequence[AllowedNamespaces], namespace: str, labels: Mapping[str, str] | None
+) -> tuple[AllowedNamespaces, ...]:
+    """Return the entries that name or select a namespace; none: it is not allowed.
 
     Parameters
     ----------
     labels: of the namespace; None while they are not known, and then only its name can allow it.
     """
-    if namespace in allowed.names:
-        return True
-    return allowed.selector is not None and labels is not None and _selects(allowed.selector, labels)
+    return tuple(
+        entry
+        for entry in allowed
+        if namespace in entry.names or (entry.selector is not None and labels is not None and _selects(entry.selector, labels))
+    )
 
 
 def _selects(selector: NamespaceSelector, labels: Mapping[str, str]) -> bool:

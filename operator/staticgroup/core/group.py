@@ -181,6 +181,7 @@ class KafkaProblemKind(StrEnum):
     CONNECTION_MISSING = "ConnectionMissing"
     CONNECTION_INVALID = "ConnectionInvalid"
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
+    GROUP_NOT_ALLOWED = "GroupNotAllowed"
     UNSUPPORTED_GROUP = "UnsupportedGroupType"
 
 

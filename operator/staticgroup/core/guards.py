@@ -150,6 +150,8 @@ def unscoped(c: Candidate) -> Hit | None:
     if c.is_scoped or c.spec.identity.exclusive:
         return None
     word = "set spec.identity.exclusive to true if nobody else does"
+    if c.snapshot.is_exclusive_refused:
+        word = remedies.allow_exclusive(c.spec.connection_ref.name)
     if c.issues_scoped:
         sentence = "an earlier id template without {scope} made this id, so another cluster may issue the same one"
         return Hit(Guard.UNSCOPED, sentence, f"the member leaves when its session expires, or {word}")

@@ -90,6 +90,7 @@ class Snapshot:
     unheard: those of them that have not said it yet.
     sight: what is known of the pods that may hold members; None before ids are issued.
     settle_least_s: the shortest silence of a suspect after which it is dropped for members to come, seconds.
+    is_exclusive_refused: `identity.exclusive` was written, and does not count, because the ClusterKafkaConnection does not allow it.
     """
 
     namespace: str
@@ -123,6 +124,7 @@ class Snapshot:
     unheard: tuple[str, ...] = ()
     sight: Sight | None = None
     settle_least_s: float = SETTLE_MIN_S
+    is_exclusive_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

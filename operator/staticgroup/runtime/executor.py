@@ -19,6 +19,7 @@ from ..core.releases import Release
 from ..kafka.gateway import KafkaGateway
 from ..kafka.login.credentials import ConnectionSettings
 from .connections import Connections
+from .connections.allowed import may_use
 from .memory.memory import Memory
 from .narrator import Narrator
 from .stores import Stores
@@ -54,7 +55,7 @@ class Executor:
             return idle, decided
         if spec.mode is Mode.OBSERVE:
             return Executed(observe_only=True), decided
-        settings = await self.connections.settings_for(group.metadata.namespace, spec.connection_ref)
+        settings = await self.connections.settings_for(group)
         if isinstance(settings, KafkaProblem):
             return Executed(problem=settings), decided
         executed, decided = await self._set_group_config(group, settings, idle, decided, memory)
@@ -152,7 +153,6 @@ class Executor:
 
     def _is_current(self, group: StaticGroup) -> bool:
         """True while nobody deleted, re-created, suspended or edited the StaticGroup since the round began, or took its connection away."""
-        namespace, asked = group.metadata.namespace, (group.metadata.uid, group.metadata.generation)
-        known = self.stores.groups.get((namespace, group.metadata.name))
+        known, asked = self.stores.groups.get((group.metadata.namespace, group.metadata.name)), (group.metadata.uid, group.metadata.generation)
         is_same = known is not None and (known.metadata.uid, known.metadata.generation) == asked
-        return is_same and self.connections.may_use(namespace, group.spec.connection_ref)
+        return is_same and may_use(self.stores, group)

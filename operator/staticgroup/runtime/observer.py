@@ -88,7 +88,7 @@ class Observer:
     async def describe(self, group: StaticGroup, spec: StaticGroupSpec) -> Described:
         """Describe the Kafka group, which comes before all else."""
         namespace = group.metadata.namespace
-        settings = await self.connections.settings_for(namespace, spec.connection_ref)
+        settings = await self.connections.settings_for(group)
         at_s, monotonic_s = self.now_s(), self.monotonic_s()
         found: GroupView | KafkaProblem = (
             settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
@@ -167,12 +167,13 @@ class Observer:
             settle_least_s=self.settle_least_s,
             cluster_uid=self.cluster_uid,
             advice=self._advice(connection_key, spec),
+            is_exclusive_refused=group.spec.identity.exclusive and not spec.identity.exclusive,
         )
         return self._with_rivals(seen)
 
     def _with_rivals(self, snapshot: Snapshot) -> Snapshot:
         """Say who else asks for the same, and who injects, as it is by now."""
-        key, rivals = (snapshot.namespace, snapshot.name), Rivals(self.stores)
+        key, rivals = (snapshot.namespace, snapshot.name), Rivals(self.stores, self.pods)
         return replace(
             snapshot,
             overlaps=rivals.overlaps(key),

@@ -31,6 +31,7 @@ from ..kube.gateway import KubeGateway
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
 from .connections import Connections
+from .connections.allowed import may_be_exclusive
 from .executor import Executor
 from .journal import Journal, RoundReport
 from .memory.memories import Memories
@@ -120,7 +121,7 @@ class Reconciler:
         return await self._round(key, group, memory, started_s)
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
-        spec, before, began_s = self._effective(group.spec), memory.status, self.now_s()
+        spec, before, began_s = self._effective(group), memory.status, self.now_s()
         told, last = memory.told, memory.seen_until(started_s)
         snapshot = await self.observe(group, spec, memory, last.picture if last is not None else None)
         if last is not None and snapshot is None:
@@ -242,7 +243,7 @@ class Reconciler:
             shown=status,
             resource_version="",
         )
-        spec = self._effective(group.spec)
+        spec = self._effective(group)
         snapshot = await self.observe(group, spec, memory)
         assert snapshot is not None  # nothing was seen before
         return spec, snapshot
@@ -364,8 +365,11 @@ class Reconciler:
             log.error("StaticGroup is invalid", extra={"key": "/".join(key), "violations": message})
         return Result()
 
-    def _effective(self, spec: StaticGroupSpec) -> StaticGroupSpec:
-        """Return the spec, in mode Observe when the whole operator is."""
+    def _effective(self, group: StaticGroup) -> StaticGroupSpec:
+        """Return the spec, in mode Observe when the whole operator is, and without `identity.exclusive` where that does not count."""
+        spec = group.spec
+        if spec.identity.exclusive and not may_be_exclusive(self.stores, group):
+            spec = spec.model_copy(update={"identity": spec.identity.model_copy(update={"exclusive": False})})
         return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec
 
     def _note_problem(self, connection_key: Key, problem: KafkaProblem) -> None:

@@ -12,18 +12,27 @@ from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import Mode, StaticGroup
 from ..core.ids.collisions import Collision, claim, collision
+from ..core.ids.naming import Naming
 from ..core.ids.overlap import share_an_id
 from ..core.ids.schemes import resolved_template, schemes_from, schemes_of, scope_of, wanted_scheme
 from ..core.roles import protocol_asked_for
+from ..kube.pods.store import PodStore
+from .connections.allowed import may_use
 from .stores import Stores, workload_key
 from .work_queue import Key
 
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """Compare StaticGroups as the watches have told of them; nothing is remembered."""
+    """Compare StaticGroups as the watches have told of them; nothing is remembered.
+
+    Parameters
+    ----------
+    pods: asked who carries ids that would be issued for the first time; None: nobody is.
+    """
 
     stores: Stores
+    pods: PodStore | None = None
 
     def any_of(self, key: Key) -> bool:
         """Say whether there is another StaticGroup of a Kafka group of this name, wherever, or one that cannot be read."""
@@ -36,8 +45,8 @@ class Rivals:
     def overlaps(self, key: Key) -> tuple[str, ...]:
         """Return the other StaticGroups that may issue the same ids.
 
-        Any two of the same group on what may be the same Kafka cluster overlap when a template of one, the present or an earlier
-        one, makes an id that one of the other makes too, in whatever namespaces they are.
+        Any two of the same group that are rivals overlap when a template of one, the present or an earlier one, makes an id that
+        one of the other makes too.
         """
         mine = self.stores.groups.get(key)
         if mine is None:
@@ -46,7 +55,7 @@ class Rivals:
         return _named(k for k in self._rivals(key, mine) if share_an_id(schemes, schemes_of(self.stores.groups[k])))
 
     def same_scope(self, key: Key) -> tuple[str, ...]:
-        """Return the other StaticGroups of what may be the same Kafka group whose ids have the same scope, in whatever namespaces.
+        """Return the rivals whose ids have the same scope.
 
         Notes
         -----
@@ -99,7 +108,7 @@ class Rivals:
         schemes, rank = wanted_scheme(mine), _rank(mine, ())
         return _named(
             k
-            for k in self._rivals(key, mine)
+            for k in self._rivals(key, mine) | self._carriers(key, mine, schemes)
             if _rank(self.stores.groups[k], schemes) < rank and share_an_id(schemes, schemes_of(self.stores.groups[k]))
         )
 
@@ -113,9 +122,27 @@ class Rivals:
         return tuple(found)
 
     def _rivals(self, key: Key, mine: StaticGroup) -> set[Key]:
-        """Return the other StaticGroups of what may be the same Kafka group."""
-        found = self.stores.by_group_id.get(mine.spec.group_id, set()) - {key}
-        return {k for k in found if k in self.stores.groups and self._may_share_a_cluster(mine, self.stores.groups[k])}
+        """Return the other StaticGroups of what may be the same Kafka group, and of other namespaces only those that prove it.
+
+        Notes
+        -----
+        A tenant writes into his StaticGroup what he likes, so of another namespace only what his brokers tell counts. The pods that
+        carry an id are seen in all namespaces, and hold the removal of the member that has it, whatever a StaticGroup says.
+        """
+        others = {k: self.stores.groups[k] for k in self.stores.by_group_id.get(mine.spec.group_id, set()) - {key}}
+        is_rival = {True: self._may_share_a_cluster, False: self._shares_a_cluster}
+        return {k for k, other in others.items() if is_rival[k[0] == key[0]](mine, other)}
+
+    def _carriers(self, key: Key, mine: StaticGroup, schemes: tuple[IdScheme, ...]) -> set[Key]:
+        """Return the StaticGroups of other namespaces and of what may be the same Kafka group whose pods carry an id of some schemes."""
+        naming, found = Naming(schemes=schemes), set[Key]()
+        for other in self.stores.by_group_id.get(mine.spec.group_id, ()):
+            theirs = self.stores.groups[other]
+            pods = self.pods.of_workload(other[0], theirs.spec.workload_ref.name) if self.pods is not None else ()
+            is_carried = any(pod.object_present and naming.own_ids(pod) for pod in pods)
+            if is_carried and other[0] != key[0] and self._may_share_a_cluster(mine, theirs):
+                found.add(other)
+        return found
 
     def collisions(self, key: Key) -> tuple[Collision, ...]:
         """Return what other StaticGroups of the same workload, of whatever Kafka group, would write into its pods too.
@@ -150,6 +177,14 @@ class Rivals:
         return not others or any(
             o is None or (o.spec.group_id == mine.spec.group_id and self._may_share_a_cluster(mine, o)) for o in others
         )
+
+    def _shares_a_cluster(self, mine: StaticGroup, other: StaticGroup) -> bool:
+        """True if the brokers of the other one have answered, and are those of ours or tell the same cluster, as far as ours have told."""
+        own, key = (g.spec.connection_ref.key(g.metadata.namespace) for g in (mine, other))
+        told = self.stores.kafka_cluster_id(key, is_answered=True)
+        if told is None or not may_use(self.stores, other):
+            return False
+        return own == key or (bool(told) and self.stores.kafka_cluster_id(own) in (told, None))
 
     def _may_share_a_cluster(self, a: StaticGroup, b: StaticGroup) -> bool:
         """True unless the brokers of both have told which cluster they are, and it is not the same."""

@@ -173,8 +173,12 @@ class Stores:
         del self.workloads[key]
         return True
 
-    def kafka_cluster_id(self, connection_key: Key) -> str | None:
+    def kafka_cluster_id(self, connection_key: Key, *, is_answered: bool = False) -> str | None:
         """Return what the brokers of a connection call their cluster.
+
+        Parameters
+        ----------
+        is_answered: only if they said so themselves; else spec.clusterId is taken for it until they do.
 
         Returns
         -------
@@ -191,7 +195,8 @@ class Stores:
             return None
         if status is not None and status.cluster_id is None and status.brokers:
             return ""
-        return (status.cluster_id if status is not None else None) or connection.spec.cluster_id
+        answered = status.cluster_id if status is not None else None
+        return answered if is_answered else answered or connection.spec.cluster_id
 
     def groups_of_workload(self, namespace: str, workload_name: str) -> frozenset[Key]:
         """Return the StaticGroups that point at a workload."""

@@ -22,11 +22,12 @@ INJECTORS = tuple(
             ("        and _ordinal(metadata) is not None\n", ""),
         ),
         (
-            "pod whose name is still to be generated given an id",
-            (
-                '    if not metadata.get("name"):  # still to be generated: two such pods would get one id\n',
-                "    if False:\n",
-            ),
+            "copy that keeps labels and owner of a pod given the pod's id",
+            (" if workload_name != owner[\"name\"] or not", " if not"),
+        ),
+        (
+            "copy that has a number given the id of the pod whose label it keeps",
+            ("return ordinal if (metadata.get(\"labels\") or {}).get(names.POD_INDEX_LABEL) == ordinal else None", "return (metadata.get(\"labels\") or {}).get(names.POD_INDEX_LABEL)"),
         ),
     )
 )

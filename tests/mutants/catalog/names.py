@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import BLIND_SINCE, BY_HAND, CARRIED_IDS, OTHER_BROKERS, SAME_IDS
+from .suites import BLIND_SINCE, BY_HAND, CARRIED_IDS, OTHER_BROKERS, SAME_IDS, TENANTS
 
 HISTORIES, NAMING, RIVALS, STORES = "runtime/memory/histories.py", "core/ids/naming.py", "runtime/rivals.py", "runtime/stores.py"
 
@@ -165,6 +165,42 @@ NAMES = tuple(
             SAME_IDS,
             "ids that are injected given up by an edit that is not in force",
             ("(is_as_asked or share_an_id(wanted, schemes_from(group, (in_force,))))", "is_as_asked"),
+        ),
+        (
+            RIVALS,
+            TENANTS,
+            "tenant whose brokers never answered holds others up",
+            ("if told is None or not may_use(self.stores, other):", "if not may_use(self.stores, other):"),
+        ),
+        (
+            RIVALS,
+            TENANTS,
+            "tenant holds others up by a connection that he may not use",
+            ("if told is None or not may_use(self.stores, other):", "if told is None:"),
+        ),
+        (
+            RIVALS,
+            TENANTS,
+            "brokers of another cluster hold up as those of ours",
+            ("return own == key or (bool(told) and", "return own == key or bool(told) or (bool(told) and"),
+        ),
+        (
+            RIVALS,
+            TENANTS,
+            "two that use one connection not compared",
+            ("return own == key or (bool(told)", "return (bool(told)"),
+        ),
+        (
+            RIVALS,
+            TENANTS,
+            "ids given that pods of another namespace carry",
+            (" | self._carriers(key, mine, schemes)", ""),
+        ),
+        (
+            STORES,
+            TENANTS,
+            "cluster that a tenant writes taken for what his brokers told",
+            ("return answered if is_answered else answered or", "return answered or"),
         ),
         (
             "core/next_pods/injection.py",

@@ -145,8 +145,8 @@ ORDER = tuple(
             "runtime/observer.py",
             "barrier before describe",
             (
-                "        settings = await self.connections.settings_for(namespace, spec.connection_ref)\n        at_s",
-                "        settings = await self.connections.settings_for(namespace, spec.connection_ref)\n        await self.pods.barrier(namespace, self.pods.position(namespace))\n        at_s",
+                "        settings = await self.connections.settings_for(group)\n        at_s",
+                "        settings = await self.connections.settings_for(group)\n        await self.pods.barrier(namespace, self.pods.position(namespace))\n        at_s",
             ),
             (
                 "passed = bool(versions) and await self._barrier(namespace, versions, position)",

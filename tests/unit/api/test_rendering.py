@@ -168,6 +168,30 @@ def test_a_pod_without_an_ordinal_is_not_meant() -> None:
     assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
 
 
+@pytest.mark.parametrize("name", ["db-2-copy", "copy-2", "db", "db-3", "db-02", "db-2-2", "db-\N{ARABIC-INDIC DIGIT TWO}"])
+@pytest.mark.parametrize("template", ["consumer-{ordinal}", f"{{podName}}.{SCOPE}"])
+def test_a_copy_under_another_name_is_not_meant(name: str, template: str) -> None:
+    """It keeps owner and labels of db-2, by hand; the id of db-2 would fence the pod that has it."""
+    pod = a_pod()
+    group = a_group(injected() | {"idTemplate": template})
+    assert is_meant(pod, group, InjectedMethod.POLICY)
+    pod["metadata"]["name"] = name
+    assert not is_meant(pod, group, InjectedMethod.POLICY)
+
+
+@pytest.mark.parametrize(("name", "label"), [("db-2-orders", "2-orders"), ("db-2", "3"), ("db-02", "02"), ("db-", "")])
+def test_a_label_that_is_no_ordinal_or_another_one_than_the_names_gives_no_id(name: str, label: str) -> None:
+    pod = a_pod()
+    pod["metadata"] |= {"name": name, "labels": {names.POD_INDEX_LABEL: label}}
+    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
+
+
+def test_an_ordinal_of_ten_digits_is_one() -> None:
+    pod = a_pod()
+    pod["metadata"] |= {"name": "db-2147483646", "labels": {names.POD_INDEX_LABEL: "2147483646"}}
+    assert is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
+
+
 @pytest.mark.parametrize("named", [{}, {"name": ""}])
 def test_a_pod_whose_name_is_still_to_be_generated_is_not_meant(named: Json) -> None:
     pod = a_pod()

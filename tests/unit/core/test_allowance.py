@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.clusterkafkaconnection import AllowedNamespaces
-from staticgroup.core.allowance import is_allowed
+from staticgroup.core.allowance import entries_of
 
 SHOP = {"kubernetes.io/metadata.name": "shop", "team": "orders", "tier": ""}
 
@@ -45,7 +45,7 @@ def asks(key: str, operator: str, *values: str) -> AllowedNamespaces:
     ],
 )
 def test_a_namespace_is_allowed_by_name_or_by_everything_that_its_labels_are_asked(said: AllowedNamespaces, answer: bool) -> None:
-    assert is_allowed(said, "shop", SHOP) is answer
+    assert bool(entries_of([said], "shop", SHOP)) is answer
 
 
 def test_one_of_two_things_asked_is_not_enough() -> None:
@@ -55,11 +55,11 @@ def test_one_of_two_things_asked_is_not_enough() -> None:
             "matchExpressions": [{"key": "tier", "operator": "Exists"}, {"key": "absent", "operator": "Exists"}],
         }
     )
-    assert not is_allowed(both, "shop", SHOP)
+    assert not entries_of([both], "shop", SHOP)
 
 
 @pytest.mark.parametrize("said", [asks("absent", "NotIn", "x"), asks("absent", "DoesNotExist")])
 def test_labels_that_are_not_known_allow_nothing(said: AllowedNamespaces) -> None:
     """A namespace without labels would be allowed here; one of which nothing is known must not be."""
-    assert is_allowed(said, "shop", {})
-    assert not is_allowed(said, "shop", None)
+    assert entries_of([said], "shop", {})
+    assert not entries_of([said], "shop", None)

@@ -12,6 +12,7 @@ from unit.core.builders import ended
 
 from .operator_world import OperatorWorld, guards, static_group
 from .stories import left, start_as
+from .test_tenants import answered
 
 SCOPE = "5ca1ab1e"
 WRITTEN: dict[str, Any] = {"identity": {"scope": SCOPE}}
@@ -125,6 +126,7 @@ def test_two_staticgroups_of_one_kafka_group_with_one_scope_know_of_each_other(
     keys = [(body["metadata"]["namespace"], body["metadata"]["name"]) for body in (a, b)]
     for key, body in zip(keys, (a, b), strict=True):
         stores.put_group(key, body)
+        stores.put_connection((key[0], "kafka"), answered(key[0]))
     named = ["/".join(key) for key in keys]
     found = [Rivals(stores).same_scope(key) for key in keys]
     assert found == ([(named[1],), (named[0],)] if are_rivals else [(), ()])
@@ -135,6 +137,8 @@ async def test_neither_of_two_with_one_scope_removes_anybody_and_says_which_is_t
     world.template = f"web-{{ordinal}}.{SCOPE}"
     await world.started()
     world.stores.put_group(("bill", "pay"), group("bill", "pay", **WRITTEN))
+    for namespace in ("shop", "bill"):
+        world.stores.put_connection((namespace, "kafka"), answered(namespace))
     await departs(world)
     assert left(world) == []
     assert [e.reason for e in world.status.exceptions] == ["ConflictingStaticGroup"]

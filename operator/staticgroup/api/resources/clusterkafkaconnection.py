@@ -37,7 +37,7 @@ class LabelRequirement(ApiModel):
     model_config = ruled(
         rule(
             "(self.operator in ['In', 'NotIn']) == (self.values.size() > 0)",
-            "spec.allowedNamespaces.selector.matchExpressions[].values is required with In and NotIn and forbidden with "
+            "spec.allowedNamespaces[].selector.matchExpressions[].values is required with In and NotIn and forbidden with "
             "Exists and DoesNotExist",
             field_path=".values",
         )
@@ -56,7 +56,7 @@ class NamespaceSelector(ApiModel):
     model_config = ruled(
         rule(
             "has(self.matchLabels) || has(self.matchExpressions)",
-            "spec.allowedNamespaces.selector must ask for a label, because an empty one would select every namespace: "
+            "spec.allowedNamespaces[].selector must ask for a label, because an empty one would select every namespace: "
             "for that, ask that kubernetes.io/metadata.name exists",
         )
     )
@@ -70,7 +70,7 @@ class NamespaceSelector(ApiModel):
 
 
 class AllowedNamespaces(ApiModel):
-    """Say whose StaticGroups may use the connection."""
+    """Say of some namespaces what their StaticGroups may do with the connection."""
 
     names: Annotated[list[DnsLabel], Field(max_length=500)] = Field(
         [], description="Namespaces by name. Default: none.", json_schema_extra=SET
@@ -80,6 +80,24 @@ class AllowedNamespaces(ApiModel):
         description="Namespaces by label, beside those by name. Whoever may label a namespace can then let it in. "
         "Default: none.",
     )
+    group_prefixes: Annotated[
+        list[Annotated[str, StringConstraints(min_length=1, max_length=249)]], Field(max_length=100)
+    ] = Field(
+        [],
+        description="What spec.groupId of their StaticGroups must begin with, one of these. For any other group nothing is asked of the "
+        "brokers. Default: any group that the principal may read.",
+        json_schema_extra=SET,
+    )
+    allow_exclusive: bool = Field(
+        False,
+        description="Whether spec.identity.exclusive of their StaticGroups counts: the word of a namespace that ids without {scope} are "
+        "its own, by which members are removed. Default false. Give it only with groupPrefixes that are one namespace's, because "
+        "members of another one, or of another cluster, may have the same ids.",
+    )
+
+    def has_group(self, group_id: str) -> bool:
+        """Tell whether the StaticGroups of these namespaces may act on a Kafka group."""
+        return not self.group_prefixes or group_id.startswith(tuple(self.group_prefixes))
 
 
 class ClusterKafkaConnectionSpec(KafkaConnectionSpec):
@@ -90,10 +108,12 @@ class ClusterKafkaConnectionSpec(KafkaConnectionSpec):
         description="Namespace of the Secrets that are named here, and the one to which a tokenFile or awsMskIam must be "
         "lent. Default: the operator's own.",
     )
-    allowed_namespaces: AllowedNamespaces = Field(
-        AllowedNamespaces(),
-        description="Namespaces whose StaticGroups may use it. Default: none. One that is taken away is refused at once: "
+    allowed_namespaces: Annotated[list[AllowedNamespaces], Field(max_length=100)] = Field(
+        [],
+        description="Namespaces whose StaticGroups may use it, and for what; each entry that names or selects a namespace allows it "
+        "something more. Default: none. One that is taken away is refused at once: "
         "nothing more is asked of the brokers for its StaticGroups, and no member is removed.",
+        json_schema_extra=ATOMIC,
     )
 
 

@@ -15,6 +15,7 @@ from ...api.served import UPGRADE_CRDS, lacking
 from ...core.group import KafkaProblem
 from ...kafka.login.credentials import ConnectionSettings
 from ...kube.problem import KubeProblem
+from ..connections.allowed import may_use
 from ..operator import Operator
 from ..process import kube_client, logs
 from ..process.namespaces import serving
@@ -184,7 +185,7 @@ async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
 async def _allowance(operator: Operator, group: StaticGroup) -> Finding:
     """Return whether a StaticGroup may use the ClusterKafkaConnection that it names."""
     namespace, ref = group.metadata.namespace, group.spec.connection_ref
-    settings = await operator.connections.settings_for(namespace, ref)
+    settings = await operator.connections.settings_for(group)
     return Finding(
         check=f"StaticGroup {namespace}/{group.metadata.name} may use ClusterKafkaConnection {ref.name}",
         is_good=isinstance(settings, ConnectionSettings),
@@ -214,7 +215,7 @@ async def _connection(operator: Operator, key: tuple[str, str], groups: Sequence
         )
     for group in groups:
         namespace, ref = group.metadata.namespace, group.spec.connection_ref
-        if ref.key(namespace) == key and operator.connections.may_use(namespace, ref):
+        if ref.key(namespace) == key and may_use(operator.stores, group):
             assert isinstance(settings, ConnectionSettings)
             yield await _group_rights(operator, settings, group)
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from ...api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from ...api.resources.kafkaconnection import Connection
-from ...api.resources.staticgroup import ConnectionRef
-from ...core.allowance import is_allowed
+from ...api.resources.staticgroup import StaticGroup
 from ...core.group import KafkaProblem, KafkaProblemKind
 from ...kafka.login.credentials import ConnectionSettings, resolve, secret_names
 from ...kafka.login.lent import Lent
@@ -22,6 +21,7 @@ from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
 from ..stores import Stores
 from ..work_queue import Key
+from .allowed import refusal
 
 RETIRED_MAX = 64
 """Settings whose secrets were rotated away and may still appear in a late log line."""
@@ -61,41 +61,10 @@ class Connections:
     _made_of: dict[Key, tuple[Connection, Mapping[str, Mapping[str, bytes]]]] = field(default_factory=dict)
     _retired: deque[ConnectionSettings] = field(default_factory=lambda: deque(maxlen=RETIRED_MAX))
 
-    async def settings_for(self, namespace: str, ref: ConnectionRef) -> ConnectionSettings | KafkaProblem:
-        """Return the settings of the connection that a StaticGroup names, or why it gets none.
-
-        Parameters
-        ----------
-        namespace: of the StaticGroup.
-        """
-        refusal = self._refusal(namespace, ref)
-        settings = refusal or await self.settings(ref.key(namespace))
-        return self._refusal(namespace, ref) or settings  # it may have been taken away while Secrets were read
-
-    def may_use(self, namespace: str, ref: ConnectionRef) -> bool:
-        """Tell whether the StaticGroups of a namespace may use a connection now; of its own namespace they always may."""
-        key = ref.key(namespace)
-        return bool(key[0]) or (key in self.stores.connections and self._refusal(namespace, ref) is None)
-
-    def _refusal(self, namespace: str, ref: ConnectionRef) -> KafkaProblem | None:
-        """Say why a namespace may not use a connection; None where it may, or where `settings` says what is wrong."""
-        key, stores = ref.key(namespace), self.stores
-        if key[0]:
-            return None
-        if stores.cluster_connections_problem:
-            text = f"ClusterKafkaConnection {ref.name} cannot be read: {stores.cluster_connections_problem}"
-            return KafkaProblem(kind=KafkaProblemKind.CONNECTION_MISSING, message=text)
-        connection = stores.connections.get(key)
-        if not isinstance(connection, ClusterKafkaConnection):
-            return None
-        allowed = connection.spec.allowed_namespaces
-        if is_allowed(allowed, namespace, stores.namespaces.labels_of(namespace)):
-            return None
-        text = f"ClusterKafkaConnection {ref.name} does not allow namespace {namespace}: whoever owns it adds the namespace to"
-        text = f"{text} spec.allowedNamespaces"
-        if allowed.selector is not None and stores.namespaces.problem:
-            text = f"{text}.names, because labels of namespaces cannot be read ({stores.namespaces.problem})"
-        return KafkaProblem(kind=KafkaProblemKind.NAMESPACE_NOT_ALLOWED, message=text)
+    async def settings_for(self, group: StaticGroup) -> ConnectionSettings | KafkaProblem:
+        """Return the settings of the connection that a StaticGroup names, or why it gets none."""
+        settings = refusal(self.stores, group) or await self.settings(group.spec.connection_ref.key(group.metadata.namespace))
+        return refusal(self.stores, group) or settings  # it may have been taken away while Secrets were read
 
     async def settings(self, key: Key) -> ConnectionSettings | KafkaProblem:
         """Return the settings of a connection, or why there are none; who may use it is not asked here.

@@ -103,7 +103,7 @@ READABLE = "ClusterKafkaConnections are readable"
 
 def shares(server: FakeApiServer, *namespaces: str) -> None:
     server.put(static_group(connectionRef=REF), "staticgroups.staticgroup.io")
-    body = shared(sasl=None, allowedNamespaces={"names": list(namespaces)})
+    body = shared(sasl=None, allowedNamespaces=[{"names": list(namespaces)}])
     server.put({**body, "spec": {k: v for k, v in body["spec"].items() if v is not None}}, "clusterkafkaconnections.staticgroup.io")
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.resources.staticgroup import ConnectionRef
+from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.login.lent import Lent
+from staticgroup.runtime.connections.allowed import may_be_exclusive, may_use
 from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.stores import Stores
@@ -25,9 +26,13 @@ def shared(generation: int = 1, **spec: Any) -> dict[str, Any]:
     body = {
         "bootstrapServers": ["kafka.example.com:9092"],
         "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}},
-        "allowedNamespaces": {"names": ["shop"]},
+        "allowedNamespaces": [{"names": ["shop"]}],
     }
     return {"metadata": {"name": "shared", "uid": "ckc-1", "generation": generation}, "spec": body | spec}
+
+
+def asking(ref: dict[str, str]) -> StaticGroup:
+    return StaticGroup.from_wire(static_group(connectionRef=ref))
 
 
 def world_of(**spec: Any) -> OperatorWorld:
@@ -51,7 +56,7 @@ async def departing(**spec: Any) -> OperatorWorld:
 
 
 def take_away(world: OperatorWorld) -> None:
-    world.stores.put_connection(SHARED, shared(2, allowedNamespaces={"names": ["bill"]}))
+    world.stores.put_connection(SHARED, shared(2, allowedNamespaces=[{"names": ["bill"]}]))
 
 
 async def test_a_group_of_an_allowed_namespace_is_served_with_the_operators_own_secret() -> None:
@@ -116,7 +121,7 @@ async def test_a_namespace_that_is_allowed_again_goes_on() -> None:
 
 
 async def test_labels_decide_as_they_are_now() -> None:
-    world = await departing(allowedNamespaces={"selector": {"matchLabels": {"kafka": "shared"}}})
+    world = await departing(allowedNamespaces=[{"selector": {"matchLabels": {"kafka": "shared"}}}])
     assert world.condition("Connected")[1] == "NamespaceNotAllowed"  # its labels are not known yet
     labelled = {"metadata": {"name": "shop", "uid": "n1", "labels": {"kafka": "shared"}}}
     assert world.stores.namespaces.put(labelled)
@@ -161,7 +166,7 @@ async def test_secrets_come_from_one_namespace_of_its_owner_and_never_from_that_
     held = connections(kube)
     for named, password in ((None, "of-ops"), ("vault", "of-vault")):
         held.stores.put_connection(SHARED, shared(**({"secretNamespace": named} if named else {})))
-        settings = await held.settings_for("shop", ConnectionRef.model_validate(REF))
+        settings = await held.settings_for(asking(REF))
         assert isinstance(settings, ConnectionSettings)
         assert settings.sasl is not None
         assert settings.sasl.password.reveal() == password
@@ -173,14 +178,14 @@ async def test_a_connection_of_the_same_name_in_the_namespace_is_another_one() -
     kube.secrets["ops", "kafka-user"] = {"username": b"u", "password": b"p"}
     held = connections(kube)
     held.stores.put_connection(SHARED, shared())
-    own = await held.settings_for("shop", ConnectionRef(name="shared"))
+    own = await held.settings_for(asking({"name": "shared"}))
     assert isinstance(own, KafkaProblem)
     assert own.kind is KafkaProblemKind.CONNECTION_MISSING
     assert "KafkaConnection shop/shared does not exist" in own.message
-    missing = await held.settings_for("shop", ConnectionRef.model_validate(REF | {"name": "other"}))
+    missing = await held.settings_for(asking(REF | {"name": "other"}))
     assert isinstance(missing, KafkaProblem)
     assert "ClusterKafkaConnection other does not exist" in missing.message
-    assert not held.may_use("shop", ConnectionRef.model_validate(REF | {"name": "other"}))
+    assert not may_use(held.stores, asking(REF | {"name": "other"}))
 
 
 async def test_what_is_lent_to_a_namespace_is_not_lent_to_a_connection_of_the_whole_cluster() -> None:
@@ -188,7 +193,7 @@ async def test_what_is_lent_to_a_namespace_is_not_lent_to_a_connection_of_the_wh
     login = {"mechanism": "OAUTHBEARER", "oauth": {"tokenFile": "kafka"}}
     held = connections(FakeKube(), lent=Lent(tokens_path="/tokens"))
     held.stores.put_connection(SHARED, shared(tls={"enabled": True}, sasl=login))
-    settings = await held.settings_for("shop", ConnectionRef.model_validate(REF))
+    settings = await held.settings_for(asking(REF))
     assert isinstance(settings, ConnectionSettings)
     assert settings.sasl is not None
     assert settings.sasl.oauth is not None
@@ -197,7 +202,7 @@ async def test_what_is_lent_to_a_namespace_is_not_lent_to_a_connection_of_the_wh
 
 
 async def test_its_status_is_written_where_it_is() -> None:
-    world = world_of(allowedNamespaces={})
+    world = world_of(allowedNamespaces=[])
     world.kube.put_object("clusterkafkaconnections", shared() | {"kind": "ClusterKafkaConnection"})
     reporter = ConnectionReporter(
         kube=world.kube, kafka=world.kafka, stores=world.stores, connections=world.connections,
@@ -233,3 +238,87 @@ async def test_a_namespace_taken_away_between_two_calls_of_a_round_gets_no_secon
     assert len(world.kafka.releases) == 1
     await world.settled(2)
     assert len(world.kafka.releases) == 1
+
+
+LITERAL = {"template": "app-{ordinal}", "exclusive": True}
+
+
+async def with_decoys(identity: dict[str, Any], **allowed: Any) -> OperatorWorld:
+    """Live members of another cluster have the ids; pods here carry them too, never join, and are scaled away."""
+    world = connected(OperatorWorld(identity=identity, connectionRef=REF), allowedNamespaces=[allowed])
+    world.template = "app-{ordinal}"
+    world.scale(2)
+    for ordinal in range(2):
+        world.kafka.join(world.id_of(ordinal), f"lives-elsewhere-{ordinal}")
+    await world.round()
+    world.list_again()
+    for ordinal in range(2):
+        world.start(ordinal, joins=False)
+    world.now_s += 300
+    await world.settled(2)
+    world.list_again()
+    world.scale(0)
+    for ordinal in range(2):
+        world.end(ordinal)
+    world.now_s += 120
+    await world.settled(6)
+    return world
+
+
+@pytest.mark.parametrize("allowed", [{}, {"groupPrefixes": ["orders"]}])
+async def test_the_word_that_ids_are_exclusive_removes_nobody_over_a_connection_that_does_not_allow_it(allowed: dict[str, Any]) -> None:
+    world = await with_decoys(LITERAL, names=["shop"], **allowed)
+    assert world.left == []
+    (message,) = {e.message for e in world.status.exceptions if e.reason == "UnscopedId"}
+    assert "the owner of ClusterKafkaConnection shared" in message
+    assert "allowExclusive" in message
+
+
+@pytest.mark.parametrize("allowed", [{}, {"groupPrefixes": ["orders"]}])
+async def test_the_word_that_ids_are_exclusive_counts_where_the_connection_allows_it(allowed: dict[str, Any]) -> None:
+    world = await with_decoys(LITERAL, names=["shop"], allowExclusive=True, **allowed)
+    assert len(world.left) == 2
+
+
+async def test_over_a_connection_of_its_own_a_namespace_says_what_is_exclusive() -> None:
+    world = OperatorWorld(identity=LITERAL)
+    world.template = "app-{ordinal}"
+    await world.started()
+    world.scale(2)
+    world.end(2)
+    await world.settled(4)
+    assert [instance_id for _, instance_id in world.left] == ["app-2"]
+
+
+async def test_an_entry_without_it_takes_nothing_from_one_that_allows_exclusive_for_another_group() -> None:
+    held = connections(FakeKube())
+    entries = [
+        {"names": ["shop"], "groupPrefixes": ["shop-"], "allowExclusive": True},
+        {"selector": {"matchLabels": {"kafka": "shared"}}, "groupPrefixes": ["orders"]},
+    ]
+    held.stores.put_connection(SHARED, shared(allowedNamespaces=entries))
+    found = {}
+    for labels in ({}, {"kafka": "shared"}):
+        held.stores.namespaces.put({"metadata": {"name": "shop", "uid": "n1", "labels": labels}})
+        for group_id in ("shop-a", "orders", "audit"):
+            group = StaticGroup.from_wire(static_group(connectionRef=REF, groupId=group_id))
+            found[group_id, bool(labels)] = may_use(held.stores, group), may_be_exclusive(held.stores, group)
+    neither, used, both = (False, False), (True, False), (True, True)
+    assert found == {
+        ("shop-a", False): both, ("orders", False): neither, ("audit", False): neither,
+        ("shop-a", True): both, ("orders", True): used, ("audit", True): neither,
+    }  # fmt: skip
+
+
+async def test_a_group_without_an_allowed_prefix_is_asked_nothing_and_says_which_it_may_have() -> None:
+    world = await departing()
+    world.stores.put_connection(SHARED, shared(2, allowedNamespaces=[{"names": ["shop"], "groupPrefixes": ["shop-", "order."]}]))
+    world.kafka.settings_seen.clear()
+    await world.settled(4)
+    assert (world.kafka.leaves, world.kafka.settings_seen) == ([], [])
+    status, reason, message = world.condition("Connected")
+    assert (status, reason) == ("False", "GroupNotAllowed")
+    assert "no group orders, only those that begin with order., shop-" in message
+    world.stores.put_connection(SHARED, shared(3, allowedNamespaces=[{"names": ["shop"], "groupPrefixes": ["shop-", "orders"]}]))
+    await world.settled(3)
+    assert [entry.instance_id for entry, _ in world.kafka.leaves] == [world.id_of(2)]

@@ -29,7 +29,7 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 def put(cluster: Cluster, generation: int = 1, **allowed: Any) -> None:
-    cluster.server.put(shared(generation, allowedNamespaces=allowed), CLUSTER_CONNECTIONS)
+    cluster.server.put(shared(generation, allowedNamespaces=[allowed]), CLUSTER_CONNECTIONS)
 
 
 def label(cluster: Cluster, **labels: str) -> None:

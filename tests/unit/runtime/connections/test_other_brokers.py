@@ -67,7 +67,7 @@ def test_next_pods_get_no_id_of_another_staticgroup_of_what_may_be_the_same_clus
     stores.put_connection(KEY, connection("shop", PROD))
     stores.put_connection(("bill", "kafka"), edited)
     assert Rivals(stores).prior_claims(("bill", "b")) == (("shop/a",) if may_be_the_same else ())
-    assert Rivals(stores).overlaps(("shop", "a")) == (("bill/b",) if may_be_the_same else ())
+    assert Rivals(stores).overlaps(("shop", "a")) == ()  # it holds removals of `prod` only once the new brokers have told who they are
 
 
 def reported(world: OperatorWorld, body: Json) -> ConnectionReporter:

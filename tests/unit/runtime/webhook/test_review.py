@@ -87,6 +87,12 @@ async def test_a_meant_pod_gets_what_the_renderer_gives() -> None:
     assert patched(pod(), patch) == rendered(pod(), injected(), AGENT)
 
 
+async def test_a_copy_of_a_pod_gets_nothing_of_a_template_by_ordinal() -> None:
+    by_ordinal = group(status=injected() | {"idTemplate": "consumer-{ordinal}"})
+    assert names_in((await ask(review(pod()), [by_ordinal]))[0]) == ["consumer-2"]
+    assert await ask(review(pod(name="db-2-copy"), name="db-2-copy"), [by_ordinal]) == ([], Outcome.NOTHING_MEANT)
+
+
 async def test_a_second_review_of_the_same_pod_changes_nothing() -> None:
     """The configuration names two webhooks, of one replica each: what the first gave the second leaves as it is."""
     patch, _ = await ask(review(pod()), [group()])

@@ -1,0 +1,363 @@
+"""What the evidence chain builds on: which carriers were seen, whose ids they are, who wrote what is read.
+
+Each story ends with a living process that holds the id of a departed seat; nothing may be removed.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from staticgroup.api.resources.durable import IncarnationState
+from staticgroup.api.resources.status import Writer
+from staticgroup.kube.pods.records import PodRecords
+from unit.core.builders import pod_version, workload
+
+from .operator_world import KEY, OperatorWorld, guards, static_group
+from .test_tenants import answered
+
+LIVING = "the-living-process"
+
+
+def zombie_of(world: OperatorWorld, ordinal: int = 2, uid: str = "u2b") -> None:
+    """Let the process of the vanished pod join again, and end the pod that took its place."""
+    world.kafka.join(world.id_of(ordinal), LIVING)
+    world.scale(ordinal)
+    world.end(ordinal, uid)
+
+
+def removed_living(world: OperatorWorld) -> bool:
+    return LIVING in {member_id for member_id, _ in world.left}
+
+
+# ids that were carried though no round had issued them ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("served", "spec"),
+    [(False, {}), (True, {"mode": "Observe"}), (True, {"identity": {"method": "None"}})],
+    ids=["Auto without a served policy", "Observe", "None"],
+)
+async def test_gap_is_never_forgotten_where_ids_are_set_by_hand(served: bool, spec: dict[str, object]) -> None:
+    world = OperatorWorld(**spec)
+    world.is_policy_served = served
+    await world.started()
+    world.pods.is_lagging = True
+    world.remove_object(2)
+    world.start(2, "u2b")
+    world.restart(epoch="epoch-2")
+    await world.settled(3)
+    world.declare(static_group(generation=2))
+    zombie_of(world)
+    await world.settled(4)
+    assert not removed_living(world)
+    assert guards(world) == ["WatchGap"]
+
+
+async def test_gap_counts_from_the_acknowledgement_though_no_pod_existed_then() -> None:
+    """The policy injects from the acknowledgement on; who creates the StatefulSet asks no operator."""
+    world = OperatorWorld()
+    world.delete_workload()
+    await world.round()
+    world.kube.workloads["shop", "web"] = world.stores.workloads["shop", "web"] = workload(3)
+    world.pods.is_lagging = True
+    for ordinal in range(3):
+        world.start(ordinal)
+    world.remove_object(2)
+    world.start(2, "u2b")
+    world.restart(epoch="epoch-2")
+    await world.settled(3)
+    zombie_of(world)
+    await world.settled(4)
+    assert not removed_living(world)
+    assert guards(world) == ["WatchGap"]
+
+
+# a lost status ----------------------------------------------------------------------------------------------------
+
+
+async def a_suspect_of_a_forgotten_status(**spec: object) -> OperatorWorld:
+    world = await OperatorWorld(**spec).started()
+    world.template = f"web-{{ordinal}}.{world.scope}"
+    world.remove_object(2)
+    world.start(2, "u2b")
+    await world.settled(2)
+    world.kube.objects[("staticgroups", *KEY)]["status"] = {}
+    world.declare(world.kube.objects[("staticgroups", *KEY)])
+    return world
+
+
+@pytest.mark.parametrize("epoch", [None, "epoch-2"], ids=["watch resumed", "watch begun again"])
+async def test_status_emptied_while_the_operator_is_away_is_ignorance_of_every_carrier(epoch: str | None) -> None:
+    world = await a_suspect_of_a_forgotten_status()
+    world.restart(epoch=epoch)
+    world.pods.book.forget("u2")  # a new process knows it from the status alone
+    await world.settled(3)
+    zombie_of(world)
+    await world.settled(4)
+    assert not removed_living(world)
+    assert guards(world) == ["WatchGap"]
+
+
+async def test_lost_status_of_a_group_without_pods_is_told_by_its_members() -> None:
+    world = await a_suspect_of_a_forgotten_status()
+    for ordinal, uid in enumerate(("u0", "u1", "u2b")):
+        world.end(ordinal, uid)
+    world.restart(epoch="epoch-2")
+    world.pods.book.records = PodRecords()  # a new process lists no pod and reads no ledger
+    await world.round()
+    for ordinal in range(3):
+        world.start(ordinal, f"n{ordinal}")
+    world.scale(3)
+    await world.settled(2)
+    zombie_of(world, uid="n2")
+    await world.settled(4)
+    assert not removed_living(world)
+
+
+async def test_lost_status_of_unscoped_ids_is_told_by_pods_younger_than_the_staticgroup() -> None:
+    exclusive = {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}}
+    world = OperatorWorld(**exclusive)
+    world.template = "web-{ordinal}"
+    await world.started()
+    world.remove_object(2)
+    world.start(2, "u2b", created_at_s=world.now_s)
+    await world.settled(2)
+    world.kube.objects[("staticgroups", *KEY)]["status"] = {}
+    world.declare(world.kube.objects[("staticgroups", *KEY)])
+    world.restart(epoch="epoch-2")
+    await world.settled(3)
+    zombie_of(world)
+    await world.settled(4)
+    assert not removed_living(world)
+
+
+async def test_adopting_running_pods_with_unscoped_ids_is_no_loss() -> None:
+    """The pods are older than the StaticGroup: that nobody else holds their ids is the user's word."""
+    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True, "method": "None"})
+    world.template = "web-{ordinal}"
+    world.scale(3)
+    for ordinal in range(3):
+        world.start(ordinal)
+    world.now_s += 300
+    await world.settled(2)
+    world.scale(2)
+    world.end(2)
+    await world.settled(3)
+    assert [i for _, i in world.left] == ["web-2"]
+
+
+async def test_first_acknowledgement_beside_pods_without_ids_is_innocent() -> None:
+    world = OperatorWorld()
+    world.scale(3)
+    for ordinal in range(3):
+        world._happens(pod_version(ordinal, f"old{ordinal}", instance_ids=frozenset()))
+    await world.settled(2)
+    assert world.status.injected is not None
+    assert world.status.injected.watch_epoch == "epoch-1"
+
+
+async def test_new_staticgroup_of_a_known_name_is_innocent_beside_carriers_of_the_old_one() -> None:
+    world = await OperatorWorld().started()
+    world.delete_group()
+    world.declare(static_group("sg-2"))
+    await world.settled(2)
+    assert world.status.injected is not None
+    assert world.status.injected.watch_epoch == "epoch-1"
+
+
+# whose ids they are -----------------------------------------------------------------------------------------------
+
+EXCLUSIVE = {"template": "app-{ordinal}", "exclusive": True, "method": "None"}
+
+
+def rival(namespace: str = "bill", workload_name: str = "pay", **spec: object) -> dict[str, object]:
+    body = static_group("sg-rival", **({"workloadRef": {"name": workload_name}, "identity": EXCLUSIVE} | spec))
+    body["metadata"] |= {"namespace": namespace, "name": "rival"}
+    return body
+
+
+async def a_departure_of_unscoped_ids() -> OperatorWorld:
+    world = OperatorWorld(identity=EXCLUSIVE)
+    world.template = "app-{ordinal}"
+    await world.started()
+    world.scale(2)
+    world.end(2)
+    return world
+
+
+async def test_neither_removes_where_two_workloads_make_the_same_ids() -> None:
+    world = await a_departure_of_unscoped_ids()
+    for namespace in ("shop", "bill"):
+        world.stores.put_connection((namespace, "kafka"), answered(namespace))
+    world.stores.put_group(("bill", "rival"), rival())
+    world.kafka.join("app-2", LIVING)
+    await world.settled(3)
+    assert not removed_living(world)
+    assert {e.reason for e in world.status.exceptions if e.kind.value == "Conflicting"} == {"ConflictingStaticGroup"}
+
+
+async def test_pod_of_another_namespace_that_carries_the_id_counts_though_no_staticgroup_tells_of_it() -> None:
+    """Its StaticGroup may have been deleted; the pods live on."""
+    world = await a_departure_of_unscoped_ids()
+    world._happens(pod_version(2, "pay-2", namespace="bill", name="pay-2", instance_ids=frozenset({"app-2"})))
+    world.kafka.join("app-2", LIVING)
+    await world.settled(3)
+    assert not removed_living(world)
+    assert guards(world) == ["PodStillRunning"]
+
+
+async def test_pod_of_another_group_that_carries_the_same_text_is_no_carrier() -> None:
+    world = await a_departure_of_unscoped_ids()
+    world.stores.put_group(("bill", "rival"), rival(groupId="payments"))
+    world._happens(pod_version(2, "pay-2", namespace="bill", name="pay-2", instance_ids=frozenset({"app-2"})))
+    await world.settled(3)
+    assert [i for _, i in world.left] == ["app-2"]
+
+
+# who writes the memory --------------------------------------------------------------------------------------------
+
+
+def suspects(world: OperatorWorld) -> set[str]:
+    ledger = world.status.ledger
+    return {i.uid for i in ledger.incarnations if i.state is IncarnationState.SUSPECT} if ledger else set()
+
+
+async def a_replica_that_pauses_in_its_write(world: OperatorWorld) -> None:
+    """Stop the first replica right before its status reaches the API server, and let a successor work meanwhile.
+
+    The paused one does not notice: a machine that was suspended has a clock that stood still.
+    """
+    paused = world.reconciler
+
+    async def meanwhile() -> None:
+        world.kafka.state = "Stable"
+        world.now_s += 20
+        world.restart()
+        world.holding = Writer(lease_uid="lease", lease_transitions=2)
+        world.remove_object(2)
+        world.start(2, "u2b")
+        await world.settled(2)
+        assert suspects(world) == {"u2"}
+        world.holding, world.is_lease_ours = Writer(lease_uid="lease", lease_transitions=1), False
+
+    world.holding = Writer(lease_uid="lease", lease_transitions=1)
+    world.kube.before["apply_status"] = meanwhile
+    world.kafka.state = "PreparingRebalance"
+    await paused.reconcile(KEY)
+    for _ in range(3):
+        await paused.reconcile(KEY)
+    world.kafka.state = "Stable"
+    assert not world.is_holder, "the Lease told it that it is outdated"
+    world.is_holder, world.is_lease_ours, world.holding = True, True, Writer(lease_uid="lease", lease_transitions=2)
+
+
+async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> None:
+    world = await OperatorWorld().started()
+    await a_replica_that_pauses_in_its_write(world)
+    assert suspects(world) == {"u2"}
+    world.restart()
+    await world.settled(2)
+    zombie_of(world)
+    await world.settled(4)
+    assert not removed_living(world)
+
+
+async def test_status_emptied_behind_the_operators_back_is_repaired_and_nothing_is_forgotten() -> None:
+    world = await OperatorWorld().started()
+    world.remove_object(2)
+    world.start(2, "u2b")
+    await world.settled(2)
+    before = world.status
+    body = dict(world.kube.objects["staticgroups", *KEY])
+    del body["status"]
+    world.stores.put_group(KEY, world.kube.put_object("staticgroups", body))
+    assert world.reconciler.memories.is_overwritten(KEY)
+    assert not (await world.round()).failed
+    assert world.status == before
+    zombie_of(world)
+    await world.settled(4)
+    assert not removed_living(world)
+
+
+async def test_suspects_of_a_status_that_somebody_restored_are_taken_in() -> None:
+    """A union: what the other writer knew of may be unknown here."""
+    world = await OperatorWorld().started()
+    world.remove_object(2)
+    world.start(2, "u2b")
+    await world.settled(2)
+    older = dict(world.kube.objects["staticgroups", *KEY])
+    world.pods.book.forget("u2")
+    world.reconciler.memories.forget_all()
+    world.kube.put_object("staticgroups", older | {"status": older["status"] | {"ledger": None}})
+    await world.settled(2)
+    assert suspects(world) == set()
+    world.stores.put_group(KEY, world.kube.put_object("staticgroups", older))
+    await world.settled(2)
+    assert suspects(world) == {"u2"}
+
+
+async def test_edit_of_the_spec_between_two_rounds_costs_no_write_of_the_status() -> None:
+    world = await OperatorWorld().started()
+    await world.settled(2)
+    writes = len(world.kube.status_writes)
+    world.declare(static_group(generation=2, removal={"holdSeconds": 30}))
+    await world.round()
+    assert len(world.kube.status_writes) == writes + 1
+    await world.settled(3)
+    assert len(world.kube.status_writes) == writes + 1
+
+
+async def test_edit_of_metadata_during_a_write_does_not_cost_the_write() -> None:
+    world = await OperatorWorld().started()
+
+    async def labelled() -> None:
+        world.kube.put_object("staticgroups", world.kube.objects["staticgroups", *KEY])
+
+    world.kube.before["apply_status"] = labelled
+    world.remove_object(2)
+    assert not (await world.round()).failed
+    assert suspects(world) == {"u2"}
+
+
+async def reborn(after_s: float, **spec: Any) -> OperatorWorld:
+    """A pod is lost, and the StaticGroup is deleted and made again some time later; then the seat is used and left."""
+    world = OperatorWorld(**spec)
+    world.template = "web-{ordinal}" if spec else ""
+    await world.started()
+    world.remove_object(2)
+    await world.round()
+    world.delete_group()
+    world.now_s += after_s
+    body = static_group("sg-2", **spec)
+    created_at = datetime.fromtimestamp(world.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.declare(body | {"metadata": body["metadata"] | {"creationTimestamp": created_at}})
+    await world.settled(2)
+    world.start(2, "u2b")
+    world.now_s += 300
+    await world.settled(2)
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(4)
+    return world
+
+
+async def test_new_staticgroup_does_not_inherit_the_suspects_of_another_scope() -> None:
+    """A pod that was gone before the scope existed cannot carry it, whatever became of its process."""
+    world = await reborn(600)
+    assert [i for _, i in world.left] == [world.id_of(2)]
+
+
+async def test_suspect_that_may_be_younger_than_the_scope_stays_one() -> None:
+    """Clocks differ, and an id without a scope may be as old as it likes."""
+    world = await reborn(20)
+    assert world.left == []
+    assert guards(world) == ["DeathNotProven"]
+
+
+async def test_suspect_of_an_id_without_scope_is_inherited() -> None:
+    world = await reborn(600, identity={"template": "{podName}", "exclusive": True})
+    assert world.left == []
+    assert guards(world) == ["DeathNotProven"]

@@ -1,0 +1,168 @@
+"""What a StaticGroup of another namespace says holds nobody up, unless its own brokers or its own pods say it too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from unit.core.builders import pod_version
+
+from .operator_world import OperatorWorld, guards, kafka_connection, static_group
+
+Json = dict[str, Any]
+Changed = Callable[[OperatorWorld], None]
+OURS, THEIRS = "oursoursoursoursoursou", "theirstheirstheirsthei"
+SHARED: Json = {"connectionRef": {"kind": "ClusterKafkaConnection", "name": "shared"}}
+SCOPE = "5ca1ab1e"
+
+
+def answered(namespace: str, cluster_id: str | None = OURS, *, name: str = "kafka", brokers: int | None = 3, **spec: Any) -> Json:
+    """Write a KafkaConnection, without namespace a ClusterKafkaConnection, with what its brokers have told."""
+    body = kafka_connection(**spec)
+    body["metadata"] = {"name": name, "uid": f"kc-{namespace}", "generation": 1} | ({"namespace": namespace} if namespace else {})
+    body["kind"] = "KafkaConnection" if namespace else "ClusterKafkaConnection"
+    return body | {"status": {"observedGeneration": 1, "clusterId": cluster_id, "brokers": brokers}}
+
+
+def tenant(world: OperatorWorld, *, is_issued: bool = False, **spec: Any) -> None:
+    """Let another namespace declare a StaticGroup of the same Kafka group, whose workload has no pods."""
+    body = static_group("sg-tenant", **({"workloadRef": {"name": "idle"}, "connectionRef": {"name": "own"}} | spec))
+    body["metadata"] |= {"namespace": "evil", "name": "x", "creationTimestamp": "2001-01-01T00:00:00Z"}
+    if is_issued:  # as the operator writes it of ids that are set by hand, whatever the brokers say
+        ids = [{"annotation": "staticgroup.io/instance-id", "suffix": ""}]
+        template = spec["identity"]["template"]
+        injected = {"scope": "0ddba115", "watchEpoch": "e1", "method": "None", "idTemplate": template, "ids": ids, "env": []}
+        body["status"] = {"injected": injected}
+    world.stores.put_group(("evil", "x"), body)
+
+
+async def started(**spec: Any) -> OperatorWorld:
+    world = OperatorWorld(**spec)
+    world.stores.put_connection(("shop", "kafka"), answered("shop"))
+    await world.started()
+    world.list_again()
+    return world
+
+
+async def departs(world: OperatorWorld) -> None:
+    await world.settled(2)
+    world.scale(2)
+    world.end(2)
+    await world.settled(6)
+
+
+def nothing(world: OperatorWorld) -> None:
+    """No connection of the tenant's exists."""
+
+
+def own(*args: Any, **options: Any) -> Changed:
+    """The tenant has a connection of his own."""
+    return lambda world: world.stores.put_connection(("evil", "own"), answered("evil", *args, name="own", **options)) and None
+
+
+def shared(**allowed: Any) -> Changed:
+    """The cluster's connection to our brokers allows what is given."""
+    body = answered("", name="shared", allowedNamespaces=[allowed])
+    return lambda world: world.stores.put_connection(("", "shared"), body) and None
+
+
+@pytest.mark.parametrize("names_ids", ["scope", "template", "issued"])
+@pytest.mark.parametrize(
+    ("spec", "connection"),
+    [
+        ({}, nothing),
+        ({}, own(None, brokers=None)),
+        ({}, own(None, brokers=None, clusterId=OURS)),
+        ({}, own(THEIRS)),
+        ({}, own(None)),
+        (SHARED, nothing),
+        (SHARED, shared(names=["bill"])),
+        (SHARED, shared(names=["evil"], groupPrefixes=["evil-"])),
+    ],
+    ids=[
+        "no such connection",
+        "brokers that never answered",
+        "nor do those that are said to be ours",
+        "brokers of another cluster",
+        "brokers that tell none",
+        "no such connection of the whole cluster",
+        "it does not allow the namespace",
+        "it does not allow the group",
+    ],
+)
+async def test_no_word_of_another_namespace_holds_a_removal(spec: Json, connection: Changed, names_ids: str) -> None:
+    world = await started()
+    literal = {"template": f"{{podName}}.{world.scope}", "exclusive": True, "method": "None"}
+    identity = {"scope": world.scope} if names_ids == "scope" else literal
+    connection(world)
+    tenant(world, is_issued=names_ids == "issued", workloadRef={"name": "web"}, identity=identity, **spec)
+    await departs(world)
+    assert [instance_id for _, instance_id in world.left] == [world.id_of(2)]
+    assert not [e for e in world.status.exceptions if e.kind.value in ("Held", "Conflicting")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "connection"),
+    [({}, own(OURS)), (SHARED, shared(names=["evil"])), (SHARED, shared(names=["evil"], groupPrefixes=["or"]))],
+    ids=["of its own", "of the whole cluster", "of the whole cluster, for this group"],
+)
+async def test_brokers_that_tell_our_cluster_make_a_rival(spec: Json, connection: Changed) -> None:
+    world = await started()
+    connection(world)
+    tenant(world, identity={"scope": world.scope}, **spec)
+    await departs(world)
+    assert world.left == []
+    assert [e.reason for e in world.status.exceptions] == ["ConflictingStaticGroup"]
+    world.stores.drop_group(("evil", "x"), "sg-tenant")
+    await world.settled(3)
+    assert [instance_id for _, instance_id in world.left] == [world.id_of(2)]
+
+
+async def test_two_that_use_the_same_connection_are_rivals_though_its_brokers_tell_no_cluster() -> None:
+    world = OperatorWorld(**SHARED)
+    world.stores.put_connection(("", "shared"), answered("", None, name="shared", allowedNamespaces=[{"names": ["shop", "evil"]}]))
+    world.kube.secrets["", "kafka-user"] = world.kube.secrets["shop", "kafka-user"]
+    await world.started()
+    world.list_again()
+    tenant(world, identity={"scope": world.scope}, **SHARED)
+    await departs(world)
+    assert world.left == []
+    world.stores.drop_group(("evil", "x"), "sg-tenant")
+    await world.settled(3)
+    assert [instance_id for _, instance_id in world.left] == [world.id_of(2)]
+
+
+async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_and_no_other() -> None:
+    world = await started()
+    tenant(world, identity={"template": f"web-{{ordinal}}.{world.scope}", "method": "None"})
+    carried = frozenset({world.id_of(2)})
+    world._happens(replace(pod_version(2, "evil-2", instance_ids=carried, ids_are_fixed=True, owner_name=""), namespace="evil", name="idle-2"))
+    await departs(world)
+    assert (world.left, guards(world)) == ([], ["PodStillRunning"])
+    world.scale(1)
+    world.end(1)
+    await world.settled(6)
+    assert [instance_id for _, instance_id in world.left] == [world.id_of(1)]
+
+
+@pytest.mark.parametrize("mode", ["Manage", "Observe"])
+@pytest.mark.parametrize("method", ["Auto", "None"])
+async def test_nobody_keeps_ids_from_being_issued_by_naming_them(mode: str, method: str) -> None:
+    world = OperatorWorld(identity={"scope": SCOPE})
+    tenant(world, mode=mode, identity={"template": f"{{podName}}.{SCOPE}", "exclusive": True, "method": method}, workloadRef={"name": "web"})
+    await world.settled(3)
+    assert world.status.injected is not None
+    assert world.status.injected.method.value == "Policy"
+
+
+async def test_ids_that_pods_of_another_namespace_carry_already_are_not_issued_to_ours() -> None:
+    world = OperatorWorld(identity={"template": "app-{ordinal}", "exclusive": True})
+    tenant(world, identity={"template": "app-{ordinal}", "exclusive": True, "method": "None"}, is_issued=True)
+    carrier = pod_version(0, "evil-0", instance_ids=frozenset({"app-0"}), ids_are_fixed=True, owner_name="idle")
+    world._happens(replace(carrier, namespace="evil", name="idle-0"))
+    await world.settled(3)
+    assert world.condition("Injected")[:2] == ("False", "ConflictingStaticGroups")
+    assert "StaticGroup evil/x has the same ids set by hand" in world.condition("Injected")[2]
