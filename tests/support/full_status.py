@@ -9,12 +9,14 @@ from pydantic import BaseModel
 
 from staticgroup.api.names import INSTANCE_ID_ANNOTATION
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
-from staticgroup.api.resources import continuity, durable
+from staticgroup.api.resources import durable
+from staticgroup.api.resources import members as internal
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.absences import Absences, CauseOfAbsences
 from staticgroup.api.resources.conditions import Condition, set_condition, stated
 from staticgroup.core.absences.causes import Cause
 from staticgroup.core.absences.reservoir import SAMPLES_MAX, Sample, text_of
+from staticgroup.core.members.carriers import UNSEEN
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
 LATER = T0 + timedelta(minutes=5)
@@ -33,7 +35,7 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
     def so_many(most: int) -> int:
         return most if is_crowded else FEW
 
-    ids = [f"orders-consumer-{number}.3fa9c1d2" for number in range(so_many(durable.INCARNATIONS_MAX))]
+    ids = [f"orders-consumer-{number}.3fa9c1d2" for number in range(so_many(internal.SEATS_MAX))]
     return api.StaticGroupStatus(
         observed_generation=3,
         static_group_uid="0b6f4e2c-9d3a-4a55-8f0e-6a1d2c3b4e5f",
@@ -45,17 +47,9 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
         issued=durable.Issued(ordinals="0-4,7", templates=["{podName}"] * so_many(durable.TEMPLATES_MAX)),
         members=api.Members(expected=4, joined=3, away=1, missing=1, departed=1, foreign=1, dynamic=1, conflicting=1),
         exceptions=[_exception(i) for i in ids[: api.EXCEPTIONS_MAX]],
-        ledger=durable.Ledger(overflow=True, incarnations=[_incarnation(n, i) for n, i in enumerate(ids)]),
-        settling=[_settling(i, so_many(durable.POD_UIDS_MAX)) for i in ids[: durable.SETTLING_MAX]],
+        settling=[_settling(i) for i in ids[: durable.SETTLING_MAX]],
         last_removal=api.LastRemoval(
-            at=T0, instance_id=ids[0], member_id=MEMBER_ID, certificate=durable.Certificate.E1, reason="scaled 5→4", count=2
-        ),
-        last_confirmed_removal=api.ConfirmedRemoval(
-            at=T0, instance_id=ids[0], member_id=MEMBER_ID, confirmed_by="b" * 256, reason="scaled 5→4"
-        ),
-        last_node_removal=api.NodeRemoval(
-            at=T0, instance_id=ids[0], member_id=MEMBER_ID, certificate=durable.NodeCertificate.REAPED, evidence="e" * 300,
-            reason="scaled 5→4",
+            at=T0, instance_id=ids[0], member_id=MEMBER_ID, evidence="e" * 300, reason="scaled 5→4", count=2
         ),
         timeout=_timeout(),
         absences=_absences(so_many(len(Cause)), so_many(SAMPLES_MAX)),
@@ -63,7 +57,9 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
             connectors=3, tasks=12, unknown=1, rebalance_delay_ms=60_000, waiting=4,
             workers=[api.ConnectWorker(instance_id=i, connectors=1, tasks=4) for i in ids[: so_many(api.CONNECT_WORKERS_MAX)]],
         ),
-        continuity=_continuity(so_many(continuity.SEATS_MAX), so_many(continuity.BLIND_SPANS_MAX)),
+        watch="2026-01-02T03:04:05.3f2b0a52.9c11",
+        seats=[_seat(n, i) for n, i in enumerate(ids)],
+        suspects=[_suspect(n, i) for n, i in enumerate(ids[: internal.SUSPECTS_MAX])],
         writer=api.Writer(lease_uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11", lease_transitions=7),
     )
 
@@ -91,7 +87,6 @@ def _conditions() -> list[Condition]:
 def _injected(ids: int, env: int) -> durable.Injected:
     return durable.Injected(
         scope="3fa9c1d2",
-        watch_epoch="1",
         method=durable.InjectedMethod.POLICY,
         id_template="{podName}.3fa9c1d2",
         session_timeout_ms=45_000,
@@ -107,36 +102,33 @@ def _injected(ids: int, env: int) -> durable.Injected:
 
 def _exception(instance_id: str) -> api.MemberException:
     return api.MemberException(
-        instance_id=instance_id, pod_name="p", kind=api.ExceptionKind.SUSPECT, reason="NodeSilent", message="m" * 300, since=T0
+        instance_id=instance_id, pod_name="p", kind=api.ExceptionKind.SUSPECT, reason="EndNotSeen", message="m" * 300, since=T0
     )
 
 
-def _incarnation(number: int, instance_id: str) -> durable.Incarnation:
-    """Every other one is a suspect that a word closed, the others have a certificate."""
-    is_suspect = number % 2 == 1
-    return durable.Incarnation(
-        namespace="elsewhere",
-        pod_name=f"orders-consumer-{number}",
+def _seat(number: int, instance_id: str) -> internal.SeatMember:
+    """Every other one may be held by a pod that nobody saw."""
+    own = f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}"
+    carriers = [own] if number % 2 == 0 else [own, UNSEEN]
+    return internal.SeatMember(id=instance_id, member="0123456789abcdef", first_seen=T0, carriers=carriers)
+
+
+def _suspect(number: int, instance_id: str) -> internal.Suspect:
+    return internal.Suspect(
         uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}",
-        instance_ids=[instance_id],
-        node_name="node",
-        state=durable.IncarnationState.SUSPECT if is_suspect else durable.IncarnationState.DEAD,
-        certificate=None if is_suspect else durable.Certificate.E1_PRIME,
-        confirmed_by="b" * 256 if is_suspect else None,
-        node_certificate=durable.NodeCertificate.NODE_GONE if is_suspect else None,
-        created=T0 if is_suspect else None,
-        bound=T0 if is_suspect else None,
-        node_uid=f"4f2b0a52-8f5e-4b0e-9d07-{number:012d}" if is_suspect else None,
-        grace_seconds=86_400 if is_suspect else None,
-        reap_doubt=durable.ReapDoubt.STUCK if is_suspect else None,
-        owed="o" * 300 if is_suspect else None,
-        evidence="e" * 300,
+        pod=f"orders-consumer-{number}",
+        namespace="elsewhere",
+        ids=[instance_id],
         since=T0,
-        resource_version="1700000",
+        node="node",
+        provider="aws",
+        placed=T0,
+        lost_boot="4f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11",
+        addresses=["10.0.0.7"],
     )
 
 
-def _settling(instance_id: str, uids: int) -> durable.Settling:
+def _settling(instance_id: str) -> durable.Settling:
     return durable.Settling(
         instance_id=instance_id,
         member_id=MEMBER_ID,
@@ -145,7 +137,6 @@ def _settling(instance_id: str, uids: int) -> durable.Settling:
         attempts=2,
         absent_since=T0,
         settled_at=LATER,
-        pod_uids=[f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}" for number in range(uids)],
     )
 
 
@@ -180,26 +171,4 @@ def _absences(causes: int, samples: int) -> Absences:
         timeout_ms=90_000,
         lower_since=T0,
         lower_ms=60_000,
-    )
-
-
-def _continuity(seats: int, spans: int) -> continuity.Continuity:
-    return continuity.Continuity(
-        watch_epoch="2",
-        timeline="t1",
-        at=T0,
-        static_group_uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11",
-        ids_by_hand=True,
-        workload_name="orders-consumer",
-        all_seats=False,
-        workload=continuity.SettledWorkload(uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11", generation=7, start=5, replicas=4),
-        digest="d1",
-        seats=[
-            continuity.Seat(ordinal=n, uid=f"3f2b0a52-8f5e-4b0e-9d07-{n:012d}", node_name="node", restarts=3, other_ids=True)
-            for n in range(seats)
-        ],
-        blind=[
-            continuity.BlindSpan(ordinals="0-4,7", since=T0, until=LATER, reason="WatchGap", watch_epoch="1")
-            for _ in range(spans)
-        ],
     )

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Final
 
 from .summary import Json, age, exception_lines, is_stale
 
-LEDGER_SHOWN_MAX = 50
+SHOWN_MAX: Final = 50
+_NOBODY: Final = {
+    "unseen": "a pod that nobody saw, because it joined before the pod watch was whole",
+    "unattributed": "no pod that explains it",
+}
+"""What stands among the carriers for pods that are not known; see core/members/carriers.py."""
 
 
 def account_of(body: Json, now: datetime) -> Iterator[str]:
@@ -65,24 +71,39 @@ def _removals(status: Json, now: datetime) -> Iterator[str]:
             yield f"Verifying: {each.get('instanceId')} was removed, attempt {each.get('attempts')}; not yet seen to last."
     last = status.get("lastRemoval")
     if last:
-        yield f"Last removal: {last.get('instanceId')} {age(str(last.get('at')), now)} ago, by {last.get('certificate')}: {last.get('reason')}."
+        yield f"Last removal: {last.get('instanceId')} {age(str(last.get('at')), now)} ago: {last.get('reason')}; {last.get('evidence') or 'no evidence was written'}."
 
 
 def _memory(status: Json, now: datetime) -> Iterator[str]:
-    blind = (status.get("continuity") or {}).get("blind") or ()
-    for span in blind:
-        yield (
-            f"Unseen: which pods had the ids of ordinals {span.get('ordinals')} from {span.get('since')} to {span.get('until')} is not "
-            f"known ({span.get('reason')}); their departures wait for their sessions, or for `kubectl staticgroup confirm-gap`."
-        )
-    entries = (status.get("ledger") or {}).get("incarnations") or []
-    if entries:
-        yield f"Ledger, {len(entries)} pods whose end must be remembered:"
-    for each in entries[:LEDGER_SHOWN_MAX]:
-        proof = f"{each['certificate']}: {each.get('evidence')}" if each.get("certificate") else each.get("evidence")
-        word = f"; confirmed by {each['confirmedBy']}" if each.get("confirmedBy") else ""
-        word += f"; closed by its node ({each['nodeCertificate']})" if each.get("nodeCertificate") else ""
-        word += f"; {each['owed']}" if each.get("owed") else ""
-        yield f"  pod {each.get('podName')} uid {each.get('uid')}: {each.get('state')} for {age(str(each.get('since')), now)}; {proof}{word}"
-    if len(entries) > LEDGER_SHOWN_MAX:
-        yield f"  ... and {len(entries) - LEDGER_SHOWN_MAX} more"
+    """Tell which pods may hold each member, those first whose end nobody may have seen, and which pods may live unseen."""
+    suspects = {str(each.get("uid")): each for each in status.get("suspects") or ()}
+    seats = sorted(status.get("seats") or (), key=lambda seat: not _is_doubtful(seat, suspects))
+    if seats:
+        yield f"Members, {len(seats)}, each with those that were there when it joined and have not ended:"
+    for seat in seats[:SHOWN_MAX]:
+        left = ", ".join(_carrier(str(uid), suspects) for uid in seat.get("carriers") or ()) or "nobody; every one of them has ended"
+        yield f"  {seat.get('id')}: first seen {age(str(seat.get('firstSeen')), now)} ago; {left}"
+    yield from _more(len(seats))
+    if suspects:
+        yield f"Suspects, {len(suspects)} pods whose end was not seen; a member that joins an id of theirs is held until its session expires:"
+    for each in list(suspects.values())[:SHOWN_MAX]:
+        where = f" on node {each['node']}" if each.get("node") else ""
+        what = "a run of it was lost by its kubelet or runtime" if each.get("lostBoot") else "its object is gone"
+        yield f"  pod {each.get('pod')} uid {each.get('uid')}{where}: for {age(str(each.get('since')), now)}; {what}"
+    yield from _more(len(suspects))
+
+
+def _is_doubtful(seat: Json, suspects: Json) -> bool:
+    return any(uid in suspects or uid in _NOBODY for uid in seat.get("carriers") or ())
+
+
+def _carrier(uid: str, suspects: Json) -> str:
+    """Name one that may hold a member."""
+    if uid in suspects:
+        return f"suspect {suspects[uid].get('pod')} (uid {uid})"
+    return _NOBODY.get(uid) or f"pod uid {uid}"
+
+
+def _more(count: int) -> Iterator[str]:
+    if count > SHOWN_MAX:
+        yield f"  ... and {count - SHOWN_MAX} more"

@@ -23,12 +23,7 @@ from .kubectl import GROUP_PATH, Json, Kubectl
 Schemas = Mapping[str, Any]
 """By kind: the schema of the status that an operator of this plugin's version writes."""
 
-KINDS: Final = (
-    names.STATIC_GROUP_KIND, names.KAFKA_CONNECTION_KIND, names.CLUSTER_KAFKA_CONNECTION_KIND, names.CONFIRMATION_KIND,
-    names.GAP_CONFIRMATION_KIND,
-)  # fmt: skip
-CONFIRMATION_MINOR: Final = 30
-"""From this minor on ValidatingAdmissionPolicy is v1 (KEP-3488)."""
+KINDS: Final = (names.STATIC_GROUP_KIND, names.KAFKA_CONNECTION_KIND, names.CLUSTER_KAFKA_CONNECTION_KIND)
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 WEBHOOK_SUFFIX: Final = f".{names.GROUP}"
 """Of the names of the webhook's entries, whatever its release is called."""
@@ -79,7 +74,7 @@ def examine(kube: Kubectl, namespace: str, schemas: Schemas, version: str, now: 
     yield Finding(check=f"API server answers (1.{minor})", is_good=True)
     served = list(_definitions(kube, schemas))
     yield from served
-    yield from _policies(kube, minor)
+    yield _injection(kube, minor)
     operators = _operators(kube)
     if isinstance(operators, KubeProblem):
         yield _unchecked("an operator is installed", operators)
@@ -127,14 +122,6 @@ def _definitions(kube: Kubectl, schemas: Schemas) -> Iterator[Finding]:
         )
 
 
-def _policies(kube: Kubectl, minor: int) -> Iterator[Finding]:
-    """Yield whether ids are injected, and whether words are bound to who gives them."""
-    yield _injection(kube, minor)
-    if minor >= CONFIRMATION_MINOR:
-        about = "a word is bound to the user who gives it"
-        yield _policy(kube, about, "validatingadmissionpolicies", "confirmation.policy.enabled", _binds_words)
-
-
 def _injection(kube: Kubectl, minor: int) -> Finding:
     """Say whether the policy or the webhook gives new pods their ids; a webhook's certificate is its own to say."""
     check = "new pods get their ids by the admission policy or the webhook"
@@ -155,11 +142,6 @@ def _injection(kube: Kubectl, minor: int) -> Finding:
 def _injects(policy: Json) -> bool:
     kind = (policy.get("spec") or {}).get("paramKind") or {}
     return bool(kind.get("kind") == names.STATIC_GROUP_KIND and str(kind.get("apiVersion", "")).startswith(names.GROUP))
-
-
-def _binds_words(policy: Json) -> bool:
-    rules = ((policy.get("spec") or {}).get("matchConstraints") or {}).get("resourceRules") or ()
-    return any(names.CONFIRMATION_PLURAL in (rule.get("resources") or ()) for rule in rules)
 
 
 def _policy(kube: Kubectl, check: str, plural: str, value: str, is_ours: Any) -> Finding:
@@ -264,7 +246,6 @@ _OWN: Final = (
     ("see StaticGroups", (("list", names.GROUP, names.STATIC_GROUP_PLURAL),)),
     ("see KafkaConnections", (("list", names.GROUP, names.KAFKA_CONNECTION_PLURAL),)),
     ("change StaticGroups", (("patch", names.GROUP, names.STATIC_GROUP_PLURAL),)),
-    ("confirm the end of a lost pod", (("create", names.GROUP, names.CONFIRMATION_PLURAL), ("get", "", "pods"))),
 )
 
 

@@ -1,9 +1,8 @@
-"""The command line of the plugin: `status`, `explain`, `doctor`, `confirm`, `confirm-gap`."""
+"""The command line of the plugin: `status`, `explain`, `doctor`."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import pkgutil
 import sys
@@ -14,14 +13,12 @@ from urllib.parse import quote
 
 from ..api import names
 from ..kube.problem import KubeProblem, KubeProblemKind
-from ..runtime.commands import gaps, suspects
 from ..runtime.commands.person import Refused, plain
 from . import checkup
 from .account import account_of
 from .kubectl import GROUP_PATH, Json, Kubectl, NoKubectl
 from .summary import lines_of, summary_of
 
-EXIT_USAGE = 2
 BUILT = "built.json"
 """What the build writes beside this file: the version, and the schemas of the statuses."""
 
@@ -50,7 +47,7 @@ def built() -> Json:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kubectl staticgroup",
-        description="See StaticGroups, and say what the operator cannot see, with your own rights through your own kubectl.",
+        description="See StaticGroups with your own rights, through your own kubectl.",
         epilog="It reads statuses and runs nothing in any pod. The operator's own command line is `python -m staticgroup`.",
     )
     parser.add_argument("--version", action="version", version=f"kubectl-staticgroup {built()['version']}")
@@ -70,23 +67,6 @@ def _parser() -> argparse.ArgumentParser:
                       "as you may see them; exit 1 when something is missing.")  # fmt: skip
     _everywhere(doctor)
     _output(doctor)
-    confirm = _command(commands, "confirm", _confirm, "say that the process of a lost pod has ended",
-                       "Give your word, with your own rights, that no process of a pod that was lost or force-deleted runs or will "
-                       "run again. Members that waited for this proof are then removed: if you are wrong, a living one.")  # fmt: skip
-    confirm.add_argument("pod", nargs="?", metavar="POD", help="name of the pod")
-    confirm.add_argument("--uid", help="uid of that pod, as --list shows it")
-    confirm.add_argument("--statement", help="why it is sure, 1 to 500 characters")
-    confirm.add_argument("--by", default="", help="who says it (default: as whom the API server knows you)")
-    confirm.add_argument("--list", action="store_true", help="show the suspects, each with the command to type")
-    gap = _command(commands, "confirm-gap", _confirm_gap, "say that what ran unseen in a time has ended",
-                   "Give your word, with your own rights and for every namespace, that no process of a pod that came and went, or went, in a "
-                   "time unseen by the operator runs any more, and that no pod which is still here took another id then. Members that waited "
-                   "for this are then removed: if you are wrong, a living one.")  # fmt: skip
-    gap.add_argument("--since", metavar="TIME", help="beginning of that time, such as 2026-11-21T10:00:00Z")
-    gap.add_argument("--until", metavar="TIME", help="its end, not in the future")
-    gap.add_argument("--statement", help="why it is sure, 1 to 500 characters")
-    gap.add_argument("--by", default="", help="who says it (default: as whom the API server knows you)")
-    gap.add_argument("--list", action="store_true", help="show the times without sight, with the commands to type; -n for one namespace")
     # Also before the command, as kubectl itself takes them.
     for each in (parser, *commands.choices.values()):
         _reach(each, is_command=each is not parser)
@@ -189,29 +169,3 @@ def _doctor(options: argparse.Namespace, kube: Kubectl) -> int:
     else:
         print(f"{rest}\n{f'{fatal} problems' if fatal else 'no problem seen'}")
     return 1 if fatal else 0
-
-
-def _confirm(options: argparse.Namespace, kube: Kubectl) -> int:
-    namespace = _namespace(options, kube)
-    if options.list:
-        asyncio.run(suspects.list_suspects(kube, namespace))
-        return 0
-    if not (options.pod and options.uid and options.statement):
-        print("kubectl staticgroup: name POD, --uid and --statement, or see the suspects with --list", file=sys.stderr)
-        return EXIT_USAGE
-    asyncio.run(suspects.say_ended(kube, namespace, options.pod, options.uid, options.statement, options.by))
-    return 0
-
-
-def _confirm_gap(options: argparse.Namespace, kube: Kubectl) -> int:
-    if options.list:
-        asyncio.run(gaps.list_spans(kube, options.namespace))
-        return 0
-    if options.namespace:
-        print("kubectl staticgroup: a word about a gap counts for every namespace; -n is for --list", file=sys.stderr)
-        return EXIT_USAGE
-    if not (options.since and options.until and options.statement):
-        print("kubectl staticgroup: name --since, --until and --statement, or see the times with --list", file=sys.stderr)
-        return EXIT_USAGE
-    asyncio.run(gaps.say_gone(kube, options.since, options.until, options.statement, options.by))
-    return 0

@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from ..api import names
 from ..kube.problem import KubeProblem, KubeProblemKind
-from ..runtime.commands.person import Refused
 
 Json = dict[str, Any]
 Run = Callable[[Sequence[str], str], tuple[int, str, str]]
@@ -60,8 +59,6 @@ class Kubectl:
     ----------
     flags: global options of kubectl, such as `--context=prod`.
     """
-
-    program = "kubectl staticgroup"
 
     def __init__(self, flags: Sequence[str] = (), *, kubectl: str = "kubectl", run: Run = run) -> None:
         self._command = (kubectl, *flags)
@@ -119,48 +116,6 @@ class Kubectl:
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
         answer = self.create(f"/apis/authorization.k8s.io/v1/{plural}", body, resource=f"{plural}.authorization.k8s.io")
         return answer if isinstance(answer, KubeProblem) else (answer.get("status") or {}).get("allowed") is True
-
-    # What a person who gives a word asks, see runtime/commands/person.py.
-
-    async def user(self) -> str:
-        """Ask by which user name the API server knows the caller.
-
-        Raises
-        ------
-        Refused: When it does not tell.
-        """
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        path, resource = "/apis/authentication.k8s.io/v1/selfsubjectreviews", "selfsubjectreviews.authentication.k8s.io"
-        answer = self.create(path, body, resource=resource)
-        if isinstance(answer, KubeProblem) and answer.kind is KubeProblemKind.UNAVAILABLE:
-            raise Refused(f"the API server cannot be reached: {answer.message}")
-        if isinstance(answer, KubeProblem):
-            raise Refused(f"the API server does not tell who you are ({answer.message}); say it with --by")
-        return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))
-
-    async def static_groups(self, namespace: str) -> list[Json] | KubeProblem:
-        """List StaticGroups; "" for all namespaces."""
-        return self.items(GROUP_PATH, f"{names.STATIC_GROUP_PLURAL}.{names.GROUP}", namespace=namespace)
-
-    async def pod_uid(self, namespace: str, name: str) -> str | KubeProblem | None:
-        """Read the uid of a pod; None when there is none."""
-        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}"
-        answer = self.read(path, resource="pods", namespace=namespace)
-        if isinstance(answer, KubeProblem):
-            return None if answer.kind is KubeProblemKind.NOT_FOUND else answer
-        return str(answer["metadata"]["uid"])
-
-    async def gap_words(self) -> list[Json] | KubeProblem:
-        """List the words about gaps."""
-        return self.items(GROUP_PATH, f"{names.GAP_CONFIRMATION_PLURAL}.{names.GROUP}")
-
-    def refuse_out_of_bounds(self, body: Json) -> None:
-        """Leave it to the API server, whose CustomResourceDefinition holds the same bounds."""
-
-    async def say(self, plural: str, namespace: str, body: Json) -> Json | KubeProblem:
-        """Create a word."""
-        path = f"{GROUP_PATH}/namespaces/{quote(namespace)}/{plural}" if namespace else f"{GROUP_PATH}/{plural}"
-        return self.create(path, body, resource=f"{plural}.{names.GROUP}", namespace=namespace)
 
     def _answer(self, arguments: Sequence[str], stdin: str, *, verb: str, resource: str, namespace: str) -> Json | KubeProblem:
         status, output, errors = self._run([*self._command, *arguments], stdin)

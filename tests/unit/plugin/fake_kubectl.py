@@ -11,7 +11,7 @@ REFUSED = 'Error from server (Forbidden): {} is forbidden: User "ann" cannot do 
 
 
 class FakeKubectl:
-    """Answer `get --raw` and `create --raw`.
+    """Answer `get --raw`, and access reviews.
 
     Parameters
     ----------
@@ -21,7 +21,6 @@ class FakeKubectl:
 
     def __init__(self, objects: dict[str, Json | str], *, may: dict[tuple[str, str], bool] | None = None) -> None:
         self.objects, self.may = objects, may or {}
-        self.created: list[tuple[str, Json]] = []
         self.commands: list[Sequence[str]] = []
 
     def __call__(self, command: Sequence[str], stdin: str) -> tuple[int, str, str]:
@@ -31,19 +30,11 @@ class FakeKubectl:
             return 0, "shop", ""
         path = rest[2].partition("?")[0]
         if rest[0] == "create":
-            return self._create(path, json.loads(stdin))
+            return self._review(json.loads(stdin))
         found = self.objects.get(path, "Error from server (NotFound): the server could not find the requested resource")
         return (1, "", found) if isinstance(found, str) else (0, json.dumps(found), "")
 
-    def _create(self, path: str, body: Json) -> tuple[int, str, str]:
-        if body["kind"].endswith("AccessReview"):
-            asked = body["spec"]["resourceAttributes"]
-            body = body | {"status": {"allowed": self.may.get((asked["verb"], asked["resource"]), True)}}
-        elif body["kind"] == "SelfSubjectReview":
-            body = body | {"status": {"userInfo": {"username": "ann"}}}
-        elif isinstance(refusal := self.objects.get(f"POST {path}"), str):
-            return 1, "", refusal
-        else:
-            self.created.append((path, body))
-            body = body | {"metadata": body["metadata"] | {"creationTimestamp": "2026-11-21T12:00:00Z"}}
-        return 0, json.dumps(body), ""
+    def _review(self, body: Json) -> tuple[int, str, str]:
+        asked = body["spec"]["resourceAttributes"]
+        status = {"allowed": self.may.get((asked["verb"], asked["resource"]), True)}
+        return 0, json.dumps(body | {"status": status}), ""

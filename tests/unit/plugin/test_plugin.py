@@ -49,9 +49,9 @@ WAITING = group(
     conditions=[condition("False", "RemovalHeld", "2 removals wait")],
     members={"expected": 3, "joined": 5, "departed": 2},
     observedGeneration=2,
-    exceptions=[{"instanceId": "web-4.3fa9", "podName": "web-4", "kind": "Held", "reason": "DeathNotProven", "message": "node-3 is silent; …"}],
-    ledger={"incarnations": [{"podName": "web-2", "uid": UID, "state": "Suspect", "since": "2026-11-21T11:00:00Z", "nodeName": "node-3", "evidence": "its object vanished"}]},
+    exceptions=[{"instanceId": "web-4.3fa9", "podName": "web-4", "kind": "Held", "reason": "JoinedBeforeWatch", "message": "a pod that nobody saw may hold it"}],
 )  # fmt: skip
+SUSPECT = {"pod": "web-2", "uid": UID, "since": "2026-11-21T11:00:00Z", "node": "node-3"}
 DOCTOR_SCHEMAS = {kind: crd.status_schema(kind) for kind in ("StaticGroup", "KafkaConnection", "ClusterKafkaConnection")}
 
 
@@ -72,7 +72,7 @@ def test_a_group_that_is_ready_is_one_line() -> None:
 def test_below_the_table_stands_what_is_wrong_in_the_words_of_the_status() -> None:
     text = "\n".join(lines_of([WAITING], NOW))
     assert "shop/orders: RemovalHeld: 2 removals wait" in text
-    assert "Held: web-4.3fa9 (DeathNotProven): node-3 is silent" in text
+    assert "Held: web-4.3fa9 (JoinedBeforeWatch): a pod that nobody saw may hold it" in text
     assert "the spec was edited since" in text
 
 
@@ -91,8 +91,43 @@ def test_a_group_that_nobody_looked_at_is_not_shown_as_well() -> None:
 
 def test_every_list_of_a_full_status_is_told() -> None:
     text = "\n".join(account_of(group(**full_status().to_wire()), NOW))
-    for part in ("Ready: Unknown (NotObservedYet)", "Ledger, ", "E1Prime", "Verifying: " , "Last removal:", "Unseen:", "Session timeout: 45s"):
-        assert (part in text) is (part != "Verifying: "), part  # what settled is not being verified
+    for part in ("Ready: Unknown (NotObservedYet)", "Members, 2, ", "Suspects, 2 pods", "Last removal:", "Session timeout: 45s"):
+        assert part in text, part
+    assert "Verifying: " not in text  # what settled is not being verified
+
+
+def seat(number: int, *carriers: str) -> Json:
+    return {"id": f"web-{number}.3fa9", "member": "0123456789abcdef", "firstSeen": "2026-11-21T11:15:00Z", "carriers": list(carriers)}
+
+
+@pytest.mark.parametrize(
+    ("carriers", "told"),
+    [
+        ((), "nobody; every one of them has ended"),
+        (("u-9",), "pod uid u-9"),
+        ((UID,), f"suspect web-2 (uid {UID})"),
+        (("u-9", "unseen"), "pod uid u-9, a pod that nobody saw, because it joined before the pod watch was whole"),
+        (("unattributed",), "no pod that explains it"),
+    ],
+)
+def test_each_member_is_told_with_those_that_may_hold_it(carriers: tuple[str, ...], told: str) -> None:
+    lines = list(account_of(group(seats=[seat(4, *carriers)], suspects=[SUSPECT]), NOW))
+    assert f"  web-4.3fa9: first seen 45m ago; {told}" in lines
+
+
+@pytest.mark.parametrize(
+    ("more", "told"), [({}, "its object is gone"), ({"lostBoot": "b"}, "a run of it was lost by its kubelet or runtime")]
+)
+def test_each_suspect_is_told_with_what_makes_it_one(more: Json, told: str) -> None:
+    assert f"  pod web-2 uid {UID} on node node-3: for 60m; {told}" in account_of(group(suspects=[SUSPECT | more]), NOW)
+
+
+def test_of_many_members_those_are_told_first_that_would_be_held() -> None:
+    seats = [seat(n, f"u-{n}") for n in range(60)] + [seat(60, "unseen"), seat(61, UID)]
+    lines = list(account_of(group(seats=seats, suspects=[SUSPECT]), NOW))
+    shown = [line.split(":")[0].strip() for line in lines if line.startswith("  web-")]
+    assert shown == [f"web-{n}.3fa9" for n in (60, 61, *range(48))]
+    assert "  ... and 12 more" in lines
 
 
 @pytest.mark.parametrize(("since", "told"), [
@@ -149,107 +184,6 @@ def test_lists_are_read_to_their_end() -> None:
     assert asked == ["/api/v1/pods?limit=500", "/api/v1/pods?limit=500&continue=a%20b"]
 
 
-# confirm
-
-
-def confirming(**objects: Json | str) -> FakeKubectl:
-    return FakeKubectl({GROUPS: {"items": [WAITING]}} | objects)
-
-
-SAY = ("confirm", "web-2", "--uid", UID, "--statement", "node-3 was wiped")
-
-
-def test_a_word_is_given_in_the_callers_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    fake = confirming()
-    assert call(monkeypatch, fake, *SAY) == 0
-    ((path, body),) = fake.created
-    assert path == f"{GROUP_PATH}/namespaces/shop/podendconfirmations"
-    assert body["metadata"] == {"name": UID, "namespace": "shop"}
-    assert body["spec"] == {"podName": "web-2", "podUid": UID, "statement": "node-3 was wiped", "by": "ann"}
-    assert "ann has said: no process of pod web-2" in capsys.readouterr().out
-
-
-def test_the_list_has_the_command_of_the_plugin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(monkeypatch, confirming(), "confirm", "--list") == 0
-    assert f"    kubectl staticgroup -n shop confirm web-2 --uid {UID} --statement 'why this is sure'" in capsys.readouterr().out
-
-
-POD = "/api/v1/namespaces/shop/pods/web-2"
-SAYING = f"POST {GROUP_PATH}/namespaces/shop/podendconfirmations"
-
-
-@pytest.mark.parametrize(
-    ("objects", "arguments", "told"),
-    [
-        ({POD: {"metadata": {"uid": UID}}}, SAY, "still exists"),
-        ({POD: REFUSED.format("pods")}, SAY, "it cannot be told whether pod shop/web-2 is really gone: you may not get pods in namespace shop"),
-        ({}, ("confirm", "web-2", "--uid", "other", "--statement", "sure"), "counts only about a suspect"),
-        ({}, ("confirm", "web-2", "--uid", UID, "--statement", "why this is sure"), "stands for your own words"),
-        ({SAYING: REFUSED.format("podendconfirmations")}, SAY, "you may not create podendconfirmations.staticgroup.io in namespace shop"),
-        ({SAYING: 'Error from server (AlreadyExists): podendconfirmations "x" already exists'}, SAY, "it was said before"),
-    ],
-    ids=["pod exists", "pods unreadable", "no suspect", "placeholder", "forbidden", "said before"],
-)
-def test_no_word_is_given_that_would_not_count(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], objects: Any, arguments: tuple[str, ...], told: str
-) -> None:
-    fake = confirming(**objects)
-    assert call(monkeypatch, fake, *arguments) == 1
-    assert fake.created == []
-    assert told in capsys.readouterr().err
-
-
-def test_half_a_word_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(monkeypatch, confirming(), "confirm", "web-2") == 2
-    assert "--list" in capsys.readouterr().err
-
-
-# confirm-gap
-
-BLIND = group(continuity={"blind": [{"ordinals": "0-4", "since": "2026-11-21T10:00:00Z", "until": "2026-11-21T10:05:00Z", "reason": "WatchGap"}]})
-GAPS = f"{GROUP_PATH}/watchgapconfirmations"
-SAY_GONE = ("confirm-gap", "--since", "2026-11-21T10:00:00Z", "--until", "2026-11-21T10:05:00Z", "--statement", "all were terminated")
-
-
-def with_a_gap(**objects: Json | str) -> FakeKubectl:
-    return FakeKubectl({f"{GROUP_PATH}/staticgroups": {"items": [BLIND]}, GAPS: {"items": []}} | objects)
-
-
-def test_times_without_sight_are_listed_with_the_command_of_the_plugin(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert call(monkeypatch, with_a_gap(), "confirm-gap", "--list") == 0
-    told = capsys.readouterr().out
-    assert "shop/orders: ordinals 0-4 (WatchGap)" in told
-    assert "    kubectl staticgroup confirm-gap --since 2026-11-21T10:00:00Z --until 2026-11-21T10:05:00Z --statement" in told
-
-
-def test_a_word_about_a_gap_belongs_to_no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = with_a_gap()
-    assert call(monkeypatch, fake, *SAY_GONE) == 0
-    ((path, body),) = fake.created
-    assert (path, body["kind"], body["spec"]["by"]) == (GAPS, "WatchGapConfirmation", "ann")
-    assert call(monkeypatch, fake, *SAY_GONE, "-n", "shop") == 2
-
-
-@pytest.mark.parametrize(
-    ("objects", "arguments", "told"),
-    [
-        ({}, (*SAY_GONE[:3], "--until", "2026-11-21T10:04:00Z", *SAY_GONE[5:]), "no time without sight lies wholly within"),
-        ({f"POST {GAPS}": REFUSED.format("x")}, SAY_GONE, "you may not create watchgapconfirmations.staticgroup.io"),
-        ({f"{GROUP_PATH}/staticgroups": REFUSED.format("x")}, SAY_GONE, "you may not list staticgroups.staticgroup.io in all namespaces"),
-    ],
-    ids=["not within", "forbidden", "unreadable"],
-)
-def test_no_word_about_a_gap_is_given_that_would_close_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], objects: Any, arguments: tuple[str, ...], told: str
-) -> None:
-    fake = with_a_gap(**objects)
-    assert call(monkeypatch, fake, *arguments) == 1
-    assert fake.created == []
-    assert told in capsys.readouterr().err
-
-
 # doctor
 
 
@@ -261,8 +195,7 @@ def cluster() -> dict[str, Json | str]:
     """A cluster in which all is well."""
     definitions = {
         "StaticGroup": crd.static_group_crd(), "KafkaConnection": crd.kafka_connection_crd(),
-        "ClusterKafkaConnection": crd.cluster_kafka_connection_crd(), "PodEndConfirmation": crd.confirmation_crd(),
-        "WatchGapConfirmation": crd.gap_confirmation_crd(),
+        "ClusterKafkaConnection": crd.cluster_kafka_connection_crd(),
     }  # fmt: skip
     schemas = {
         kind: body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -276,11 +209,10 @@ def cluster() -> dict[str, Json | str]:
         f"{GROUP_PATH}/namespaces/shop/kafkaconnections": {"items": []},
         WEBHOOKS: {"items": []},
     }
-    for path in ("deploy/policy.yaml", "deploy/confirmation-policy.yaml", "deploy/operator/deployment.yaml"):
+    for path in ("deploy/policy.yaml", "deploy/operator/deployment.yaml"):
         for body in yaml.safe_load_all((REPOSITORY / path).read_text(encoding="utf-8")):
             where = {
                 "MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
-                "ValidatingAdmissionPolicy": "validatingadmissionpolicies", "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
             }.get(body["kind"])  # fmt: skip
             if where:
                 objects[f"{checkup.ADMISSION}/{where}"] = {"items": [body]}
@@ -299,7 +231,7 @@ def examined(objects: dict[str, Json | str], **may: Any) -> dict[str, str]:
 
 def test_nothing_is_wrong_with_a_cluster_in_which_all_is_well() -> None:
     found = examined(cluster())
-    assert len(found) == 17
+    assert len(found) == 13
     assert set(found.values()) == {"ok"}
 
 
@@ -311,7 +243,6 @@ def test_nothing_is_wrong_with_a_cluster_in_which_all_is_well() -> None:
         ("/apis/apps/v1/deployments", REFUSED.format("deployments"), "an operator is installed", "warn not checked: you may not list deployments.apps in all namespaces"),
         (f"{checkup.ADMISSION}/mutatingadmissionpolicies", {"items": []}, IDS, "warn no such policy"),
         (f"{checkup.ADMISSION}/mutatingadmissionpolicybindings", {"items": []}, IDS, "warn staticgroup-inject has no binding"),
-        (f"{checkup.ADMISSION}/validatingadmissionpolicies", REFUSED.format("x"), "a word is bound to the user who gives it", "warn not checked"),
         ("/version", {"minor": "35+"}, IDS, "warn this API server is older than 1.36"),
         (GROUPS, {"items": [WAITING]}, "StaticGroup shop/orders", "warn Ready: 2 removals wait"),
         (GROUPS, {"items": [group()]}, "StaticGroup shop/orders", "warn no operator has written a status"),
@@ -370,10 +301,10 @@ def test_a_schema_older_than_the_plugin_is_told_by_field() -> None:
 
 
 def test_rights_of_the_operator_and_of_the_caller_are_told_apart() -> None:
-    found = examined(cluster(), may={("patch", "staticgroups"): False, ("create", "podendconfirmations"): False})
+    found = examined(cluster(), may={("patch", "staticgroups"): False})
     account = "rights of system:serviceaccount:staticgroup-system:staticgroup-operator in all namespaces"
     assert found[account].startswith("FAIL it may not patch staticgroups/status.staticgroup.io")
-    assert found["you may confirm the end of a lost pod in namespace shop"] == "warn you may not create podendconfirmations.staticgroup.io"
+    assert found["you may change StaticGroups in namespace shop"] == "warn you may not patch staticgroups.staticgroup.io"
 
 
 def test_the_doctor_says_what_only_the_operator_can_tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -391,7 +322,7 @@ def test_the_page_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         command.main(["--help"])
     commands = set(re.findall(r"^    ([a-z-]+) {2,}\w", capsys.readouterr().out, re.MULTILINE))
     page = (REPOSITORY / "docs" / "guide" / "kubectl-plugin.md").read_text(encoding="utf-8")
-    assert commands == {"status", "explain", "doctor", "confirm", "confirm-gap"}
+    assert commands == {"status", "explain", "doctor"}
     assert {row.split()[0] for row in re.findall(r"^\| `([^`]+)` \| [^`|]*(?:`[^`]*`[^`|]*)*", page, re.MULTILINE)} >= commands
 
 
