@@ -73,6 +73,8 @@ class Consumer(ABC):
         self.instance_id = _instance_id(process, settings, number)
         self.name = process.name if not number else f"{process.name}#{number}"
         self.link = KafkaLink(name=f"{self.name}/{process.pod_uid}/{process.started_s:g}", owner=process)
+        if process.address:
+            self.link.host = f"/{process.address}"
         self.owned: frozenset[Partition] = frozenset()
         self.lost_for_good = False
         self._meter = meter.group(settings.group_id, settings.topics)

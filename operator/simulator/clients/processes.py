@@ -45,6 +45,7 @@ class ContainerProcess:
     ----------
     started_s, ended_s: virtual seconds; ended_s None while it runs.
     terminating: set when SIGTERM has reached the process.
+    address: as brokers see it; "" of one that has none of its own.
     is_cut_off: its node has no way to the brokers.
     links: its ways to the brokers, one for each client.
     watchers: called when it froze, thawed, ended, or lost or regained the network.
@@ -56,6 +57,7 @@ class ContainerProcess:
     pod_uid: str
     container: str
     environment: Mapping[str, str]
+    address: str
     started_s: float
     system: Process
     loop: SimulationLoop
@@ -113,6 +115,7 @@ class ProcessTable:
     ----------
     program_of: chooses what a started container runs.
     creator_of: returns the Kafka client whose request created a member id; raises KeyError for an unknown one.
+    translate: what brokers see of a process on a node, and of the address of its pod.
 
     Attributes
     ----------
@@ -127,6 +130,7 @@ class ProcessTable:
         program_of: Callable[[ContainerProcess], Program],
         creator_of: Callable[[str], KafkaLink],
         trace: Trace | None = None,
+        translate: Callable[[str, str], str] = lambda node, address: address,
     ) -> None:
         self.history: list[ContainerProcess] = []
         self.on_exit: Callable[[str, str, str, int], None] = lambda node, pod_uid, container, exit_code: None
@@ -134,6 +138,7 @@ class ProcessTable:
         self._loop = loop
         self._program_of = program_of
         self._creator_of = creator_of
+        self._translate = translate
         self._trace = trace
         self._running: dict[tuple[str, str, str], ContainerProcess] = {}
         self._frozen_nodes: set[str] = set()
@@ -150,8 +155,9 @@ class ProcessTable:
         pod_uid: str,
         container: str,
         environment: Mapping[str, str],
+        address: str = "",
     ) -> None:
-        """Start the process of a container; `environment` is resolved (field references included)."""
+        """Start the process of a container; `environment` is resolved (field references included), `address` that of its pod."""
         key = (node, pod_uid, container)
         if key in self._running:
             raise ValueError(f"container {container!r} of pod {pod_name} ({pod_uid}) runs already on {node}")
@@ -162,6 +168,7 @@ class ProcessTable:
             pod_uid=pod_uid,
             container=container,
             environment=dict(environment),
+            address=self._translate(node, address),
             started_s=self._loop.time(),
             system=self._loop.process(f"{pod_name}/{container}"),
             loop=self._loop,

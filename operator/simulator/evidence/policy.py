@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from staticgroup.core.evidence.continuity import Checkpoint
+
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core import plan
 from staticgroup.core.evidence.certificate import Certificate, CertificateKind
 from staticgroup.core.evidence.chain import Incarnation, IncarnationState
-from staticgroup.core.evidence.continuity import Checkpoint
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.ids import naming

@@ -20,10 +20,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from staticgroup.core.evidence.continuity import Checkpoint
+
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.evidence.chain import Incarnation, fold
-from staticgroup.core.evidence.continuity import Checkpoint
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, NodeView, PodVersion
 from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.plan import plan

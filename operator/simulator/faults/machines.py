@@ -117,16 +117,13 @@ def kubelet_sleeps_through_a_deletion(world: World, rng: Random) -> Heal:
 
 @fault(weight=2.0, lasts_s=(150, 300), is_beside=True)
 def kill_hangs(world: World, rng: Random) -> Heal | None:
-    """A runtime does not end one pod that it is told to end, on a node that looks well and does all else.
-
-    Where somebody has said that kubelets end what they were told to end, it is one whose deletion is seen to be overdue.
-    """
+    """A runtime does not end one pod that it is told to end, on a node that looks well and does all else."""
     name, node = _last_seat(world, rng)
     found = world.server.get(PODS, NAMESPACE, name)
     if found is None:
         return None
     node.kills.hold(uid_of(found))
-    is_seen = world.settings.trusts_kubelet or rng.random() < 0.3
+    is_seen = rng.random() < 0.6
     _unwant(world)
 
     async def act() -> None:

@@ -54,7 +54,6 @@ class ApiServer(Storage):
     Attributes
     ----------
     denied: (user, verb, resource with subresource) answered 403.
-    running_pods: passes on, for a node, what its kubelet says that its runtime runs.
     webhook_answers: whether it does, of the pod that is being created; else that one comes as it is.
     """
 
@@ -64,7 +63,6 @@ class ApiServer(Storage):
         super().__init__(now_s=now_s)
         self.denied: set[tuple[str, str, str]] = set()
         self.webhook_answers: Callable[[], bool] = lambda: True
-        self.running_pods: Callable[[str], Json] = _no_kubelet
         self._uid_count = 0
         self._params: dict[Key, list[tuple[float, Json | None]]] = {}
         self.observers.append(self._note_params)
@@ -312,8 +310,3 @@ def _grace_of(pod: Json, asked_s: int | None) -> int:
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         return 0
     return int(grace)
-
-
-def _no_kubelet(node_name: str) -> Json:
-    """Answer where nobody has wired kubelets."""
-    raise ApiError(503, f"no kubelet of node {node_name}")

@@ -19,8 +19,8 @@ from .node.kubelet import Kubelet
 from .node.machine import LEASE_NAMESPACE
 from .node.processes import Processes
 from .node.timings import NodeTimings
-from .objects import MUTATING_POLICIES, MUTATING_WEBHOOKS, NAMESPACES, NODES, PODS, Json
-from .storage import ApiError, Backup
+from .objects import MUTATING_POLICIES, MUTATING_WEBHOOKS, NAMESPACES, PODS, Json
+from .storage import Backup
 from .users import Users
 
 SLIPS_THROUGH = 0.02
@@ -42,6 +42,7 @@ class Kubernetes:
     seed: of everything that is drawn here.
     node_names: machines that are up from the beginning.
     namespaces: to be there besides kube-system.
+    provider: scheme of the providerID of every node; "": none has one.
     has_policy: the injection policy is installed. has_webhook: the webhook is; one pod of fifty comes while it does not answer.
     """
 
@@ -57,17 +58,18 @@ class Kubernetes:
         has_policy: bool = True,
         has_webhook: bool = False,
         timings: NodeTimings | None = None,
+        provider: str = "",
     ) -> None:
         self.loop = loop
         self.trace = trace
         self.processes = processes
         self.server = ApiServer(now_s=loop.time)
-        self.server.running_pods = self.running_pods
         self.users = Users(self.server, loop, trace=trace)
         self.timings = timings or NodeTimings()
         if isinstance(processes, TellsReadiness):
             self.timings = replace(self.timings, ready_s=None)
         self._seed = seed
+        self._provider = provider
         for name in ("kube-system", LEASE_NAMESPACE, *namespaces):
             self.server.create(NAMESPACES, {"metadata": {"name": name}, "status": {"phase": "Active"}})
         if has_policy:
@@ -105,6 +107,7 @@ class Kubernetes:
             timings=self.timings,
             version=version,
             host=host,
+            provider=self._provider,
         )
         self.machines.append(self.nodes[name])
         return self.nodes[name]
@@ -121,19 +124,6 @@ class Kubernetes:
         present.replaced()
         self.nodes[former.name] = former
         former.takes_back()
-
-    def running_pods(self, name: str) -> Json:
-        """Answer for the kubelet of a node what its runtime runs.
-
-        Raises
-        ------
-        ApiError: it is not reached, or there is none.
-        """
-        kubelet = self.nodes.get(name)
-        if kubelet is None or self.server.get(NODES, "", name) is None or not kubelet.is_connected:
-            raise ApiError(503, f"no kubelet of node {name}")
-        items = [{"metadata": {"namespace": place, "name": pod, "uid": uid}} for place, pod, uid in kubelet.running_pods()]
-        return {"kind": "PodList", "items": items}
 
     def pod(self, namespace: str, name: str) -> Json | None:
         """Return a pod's object; None when there is none of that name."""

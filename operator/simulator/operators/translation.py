@@ -105,7 +105,7 @@ def to_model(api: Api, request: Any) -> Request:
     if api is Api.DESCRIBE_GROUPS:
         return DescribeGroupsRequest(groups=tuple(request.groups))
     if api is Api.CONSUMER_GROUP_DESCRIBE:
-        return ConsumerGroupDescribeRequest(group_ids=tuple(request.group_ids))
+        return ConsumerGroupDescribeRequest(api_version=1, group_ids=tuple(request.group_ids))
     if api is Api.STREAMS_GROUP_DESCRIBE:
         return StreamsGroupDescribeRequest(group_ids=tuple(request.group_ids))
     assert api is Api.HEARTBEAT, f"the model does not answer {api.name}"
@@ -173,6 +173,7 @@ def _shown_member(member: Any, assignment: Any) -> Any:
         client_id=member.client_id,
         client_host=member.client_host,
         member_epoch=member.member_epoch,
+        member_type=getattr(member, "member_type", -1),
         assignment=assignment,
     )
 

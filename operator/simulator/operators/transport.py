@@ -9,7 +9,6 @@ Source: staticgroup.kube.transport (problems as values, exceptions of a watch).
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -69,7 +68,6 @@ class ModelStream(WatchStream):
 
 
 _Act = Callable[[], Json]
-_RUNNING_PODS: Final = re.compile(r"/api/v1/nodes/([^/]+)/proxy/runningpods/")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,8 +143,7 @@ class ModelTransport(Transport):
         """Send one request to a path that is not a resource."""
 
         def act() -> Json:
-            asked = _RUNNING_PODS.fullmatch(path)
-            return self.link.server.running_pods(asked[1]) if asked else _discovery(path)
+            return _discovery(path)
 
         return await self._exchange(verb, label, namespace, act)
 

@@ -12,14 +12,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from staticgroup.api.names import OUT_OF_SERVICE_TAINT
-
 from ..clients.processes import ProcessTable
 from ..engine.loop import SimulationLoop
 from ..kubernetes.api_server import ApiServer
 from ..kubernetes.node.container_status import environment
 from ..kubernetes.objects import LEASES, NODES, PODS, STATEFULSETS, STATIC_GROUPS, Json
 from ..kubernetes.watch_log import Event
+from .assumptions import Assumption, Assumptions
 from .issued_ids import GroupLife, Issue, scope_of
 from .promises import ROUND_MAX_S
 
@@ -45,10 +44,8 @@ class PodLife:
     Parameters
     ----------
     ids: those it was given, before a client appends anything. shown: the containers of which an id was ever shown.
-    node: where it was bound, as the how many-th event; gone_at: its object's end, likewise.
-    reaped_s: since when its node's kubelet must have ended it, because it has started a pod that was bound after the object had gone, and
-        the grace period is over.
-    has_word: whoever owns the cluster has sworn that nothing runs on its node.
+    gone_s: since when its object has been gone, virtual seconds; infinite while it is there.
+    has_word: whoever deletes Nodes has sworn that nothing runs on its node.
     """
 
     uid: str
@@ -60,14 +57,15 @@ class PodLife:
     shown: set[str] = field(default_factory=set)
     has_proof: bool = False
     has_end: bool = False
-    is_gone: bool = False
     is_forgotten: bool = False
     node: str = ""
-    bound_at: int = 0
-    gone_at: int = 0
-    grace_s: float = 30.0
-    reaped_s: float = math.inf
+    gone_s: float = math.inf
     has_word: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its object is gone, or was forgotten."""
+        return self.gone_s != math.inf
 
     @property
     def is_certified(self) -> bool:
@@ -75,9 +73,7 @@ class PodLife:
 
         Notes
         -----
-        A restored etcd may have forgotten a pod that no operator that could write has seen: that is for a person to tell
-        (`staticgroup restored`), who is not there here. Of those that showed no container no proof is asked; whether a
-        process of theirs lives is asked of all (S1).
+        Of those that showed no container no proof is asked; whether a process of theirs lives is asked of all (S1).
         """
         return self.has_proof or self.has_word or (
             not self.shown and (self.has_end or self.is_forgotten or (self.is_gone and not self.was_bound))
@@ -92,7 +88,9 @@ class GroundTruth:
     cluster_uid: of the cluster, which every scope depends on.
     stopped_since_s: (operator, group id) → when the operator was told to stop writing; None: it was not.
     reporting_since_s: likewise when it was told not to release anybody.
-    is_deletion_sworn, is_taint_sworn: a Node object is deleted, or tainted out-of-service, only when its machine is off.
+    is_deletion_sworn: a Node object is deleted only when its machine is off.
+    assumptions: what pods have done that are out of sight.
+    shows_address: whether a member is described with the address of its own pod.
     """
 
     def __init__(
@@ -104,8 +102,9 @@ class GroundTruth:
         stopped_since_s: Callable[[str, str], float | None],
         reporting_since_s: Callable[[str, str], float | None],
         *,
+        assumptions: Assumptions,
+        shows_address: Callable[[str], bool] = lambda member_id: False,
         is_deletion_sworn: bool = False,
-        is_taint_sworn: bool = False,
     ) -> None:
         self._loop = loop
         self._processes = processes
@@ -116,10 +115,8 @@ class GroundTruth:
         self.groups: dict[str, GroupLife] = {}
         self.renewals: dict[str, float] = {}
         self._is_deletion_sworn = is_deletion_sworn
-        self._is_taint_sworn = is_taint_sworn
-        self._hosts: dict[str, str] = {}
-        self._hosts_read = 0
-        self._events = 0
+        self.assumptions = assumptions
+        self._shows_address = shows_address
         self._replicas: dict[Workload, list[tuple[float, range]]] = {}
         self._takers: Mapping[str, Callable[[Event], None]] = {
             PODS: self._pod,
@@ -164,19 +161,36 @@ class GroundTruth:
         return f"pod {creator.namespace}/{creator.pod_name} ({creator.pod_uid[:8]}) on {creator.node}"
 
     def uncertified(self, instance_id: str, member_id: str) -> Sequence[str]:
-        """UIDs of pods that may be the member and of whose end no component has written a proof."""
-        creator = self._processes.creator(member_id)
+        """UIDs of pods that may be the member and of whose end no component has written a proof.
+
+        Notes
+        -----
+        They are the pod that created the member, and where its address does not tell so every pod that carried the id when it joined,
+        unless that one was silent or out of sight for long enough to count no more.
+        """
+        now_s, creator = self._loop.time(), self._processes.creator(member_id)
+        own = self.pods.get(creator.pod_uid) if creator is not None else None
+        if own is not None and not own.is_certified:
+            return [own.uid]
+        if own is None or self._shows_address(member_id):
+            return []
+        joined_s = self.assumptions.joined_s(own.uid, now_s)
         bases = {instance_id} | {issue.base for life in self.groups.values() for issue in life.issued(instance_id)}
         return [
             p.uid
             for p in self.pods.values()
             if not p.is_certified
-            and p.reaped_s > self._loop.time()
-            and (
-                (creator is not None and p.uid == creator.pod_uid)
-                or (bases & p.ids and p.created_s < self._loop.time() - ROUND_MAX_S)
-            )
+            and bases & p.ids
+            and p.created_s < joined_s
+            and not self.assumptions.was_silent(p.uid, p.gone_s, joined_s)
+            and not self.assumptions.is_forgotten(p.gone_s, joined_s)
         ]
+
+    def broken_by(self, member_id: str) -> Assumption | None:
+        """Return which assumption the pod that created a member has broken; None: it has kept all of them."""
+        creator = self._processes.creator(member_id)
+        own = self.pods.get(creator.pod_uid) if creator is not None else None
+        return self.assumptions.broken_by(own.uid, own.gone_s, self._loop.time()) if own is not None else None
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
         """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: nobody did."""
@@ -243,6 +257,7 @@ class GroundTruth:
         pods = {body["metadata"]["uid"] for body in server.list(PODS)}
         for uid, pod in self.pods.items():
             pod.is_forgotten = pod.is_forgotten or not (pod.is_gone or uid in pods)
+            pod.gone_s = math.inf if uid in pods else min(pod.gone_s, self._loop.time())
         groups = {body["metadata"]["uid"]: body for body in server.list(STATIC_GROUPS)}
         for uid, life in self.groups.items():
             life.is_gone = uid not in groups
@@ -267,8 +282,8 @@ class GroundTruth:
         if event.previous is None or any(event.previous["metadata"].get(k) is not metadata.get(k) for k in REFERRED_TO):
             life.ids |= _carried(body)
         life.was_bound = life.was_bound or bool(body["spec"].get("nodeName"))
-        life.is_gone = event.current is None
-        self._note_node(life, body)
+        life.gone_s = math.inf if event.current is not None else min(life.gone_s, self._loop.time())
+        life.node = life.node or str(body["spec"].get("nodeName") or "")
         shown = _statuses(status)
         life.shown |= {s["name"] for s in shown if s.get("containerID")}
         is_over = status.get("phase") in ("Succeeded", "Failed")
@@ -276,40 +291,11 @@ class GroundTruth:
         if is_over and _all_ended(body, shown, life.shown):
             life.has_proof = True
 
-    def _note_node(self, life: PodLife, body: Json) -> None:
-        """Note where a pod is bound and when its object went, and what a container that runs there says of those that went before."""
-        self._events += 1
-        node = str(body["spec"].get("nodeName") or "")
-        if node and not life.node:
-            life.node, life.bound_at = node, self._events
-            life.grace_s = float(body["spec"].get("terminationGracePeriodSeconds") or 30)
-        if life.is_gone:
-            life.gone_at = life.gone_at or self._events
-            return
-        if any((s.get("state") or {}).get("running") for s in _statuses(body.get("status") or {})):
-            for other in self.pods.values():
-                is_earlier = other.is_gone and other.node == life.node and other.gone_at < life.bound_at
-                if is_earlier and self._host(other.uid) in ("", self._host(life.uid)):
-                    other.reaped_s = min(other.reaped_s, self._loop.time() + other.grace_s)
-
-    def _host(self, uid: str) -> str:
-        """Return the machine that a pod ran on last; "" where it never ran."""
-        for process in self._processes.history[self._hosts_read :]:
-            self._hosts[process.pod_uid] = process.node
-        self._hosts_read = len(self._processes.history)
-        return self._hosts.get(uid, "")
-
     def _node(self, event: Event) -> None:
-        """Take the word of whoever deletes a Node, or taints it, where that is given only of machines that are off."""
-        body = event.current if event.current is not None else event.previous
-        assert body is not None
-        taints = (body.get("spec") or {}).get("taints") or ()
-        is_sworn = self._is_deletion_sworn if event.current is None else self._is_taint_sworn and any(
-            t["key"] == OUT_OF_SERVICE_TAINT for t in taints
-        )
-        if is_sworn:
+        """Take the word of whoever deletes a Node, where that is given only of machines that are off."""
+        if event.current is None and event.previous is not None and self._is_deletion_sworn:
             for pod in self.pods.values():
-                pod.has_word = pod.has_word or pod.node == body["metadata"]["name"]
+                pod.has_word = pod.has_word or pod.node == event.previous["metadata"]["name"]
 
     def _group(self, event: Event) -> None:
         body = event.current if event.current is not None else event.previous

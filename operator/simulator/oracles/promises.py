@@ -12,6 +12,8 @@ from typing import Protocol
 
 from coordinator_model.base.errors import ErrorCode
 
+from .assumptions import Assumption
+
 ROUND_MAX_S = 30.0
 """What was so all this time before a leave was already so when its round read it."""
 RELEASE_EPOCH = -2
@@ -35,6 +37,18 @@ class Violation:
 
     def __str__(self) -> str:
         return f"{self.oracle} at {self.at_s:.3f} s: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One live member that was removed because its pod had broken an assumption."""
+
+    assumption: Assumption
+    at_s: float
+    message: str
+
+    def __str__(self) -> str:
+        return f"inside {self.assumption} at {self.at_s:.3f} s: {self.message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +109,11 @@ class Truth(Protocol):
     def uncertified(self, instance_id: str, member_id: str) -> Sequence[str]:
         """UIDs of pods that may be the member and of whose end no component has written a proof.
 
-        They are the pod that created the member, and every carrier of the id that was there before the round began; a
-        pod that was created later has another member.
+        They are the pod that created the member, and every carrier of the id that was there when it joined.
         """
+
+    def broken_by(self, member_id: str) -> Assumption | None:
+        """Which assumption the pod that created this member has broken; None: it has kept all of them."""
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
         """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: nobody did."""
@@ -123,11 +139,13 @@ class Safety:
     ----------
     lease_duration_s: of the operators' Lease.
     on_violation: called with each one; the run goes on, so that its trace shows what followed.
+    on_breach: called with each live member that was removed because its pod had broken an assumption.
     """
 
     truth: Truth
     lease_duration_s: float
     on_violation: Callable[[Violation], None]
+    on_breach: Callable[[Breach], None]
     effects: dict[tuple[str, str | None, str, int], int] = field(default_factory=dict)
     removals: int = 0
     releases: int = 0
@@ -143,7 +161,7 @@ class Safety:
             self._broken("S5", sent.at_s, f"{who} with epoch {sent.member_epoch}")
             return
         if self.truth.is_running(sent.member_id):
-            self._broken("S1", sent.at_s, f"{who}, which lives, of {self.truth.whereabouts(sent.member_id)}")
+            self._lived(sent.member_id, sent.at_s, f"{who}, which lives, of {self.truth.whereabouts(sent.member_id)}")
         if self.truth.owner_of(sent.group_id, sent.instance_id) is None:
             self._broken("S3", sent.at_s, f"{who}, which nobody issued")
         if sent.member_id in self.released:
@@ -161,7 +179,7 @@ class Safety:
         self.released.add(effect.member_id)
         if self.truth.is_running(effect.member_id):
             whose = self.truth.whereabouts(effect.member_id)
-            self._broken("S1", effect.at_s, f"{effect.operator} let live member {effect.member_id} of {whose} leave")
+            self._lived(effect.member_id, effect.at_s, f"{effect.operator} let live member {effect.member_id} of {whose} leave")
 
     def leave_sent(self, leave: Leave) -> None:
         """Judge a LeaveGroup at the moment it is put on the wire: S3, S4, S5, S9, S14 and the Lease."""
@@ -188,11 +206,12 @@ class Safety:
         self.removals += 1
         if self.truth.is_alive(effect.member_id):
             whose = self.truth.whereabouts(effect.member_id)
-            self._broken(
-                "S1",
+            self._lived(
+                effect.member_id,
                 effect.at_s,
                 f"{effect.operator} removed live member {effect.member_id} ({effect.instance_id}) of {whose}",
             )
+            return
         unproven = self.truth.uncertified(effect.instance_id or "", effect.member_id)
         if unproven:
             self._broken(
@@ -202,6 +221,14 @@ class Safety:
         self.effects[key] = self.effects.get(key, 0) + 1
         if self.effects[key] > 1:
             self._broken("S10", effect.at_s, f"{effect.member_id} was removed {self.effects[key]} times")
+
+    def _lived(self, member_id: str, at_s: float, message: str) -> None:
+        """Judge the removal of a live member: S1, unless its pod has broken an assumption."""
+        assumption = self.truth.broken_by(member_id)
+        if assumption is None:
+            self._broken("S1", at_s, message)
+        else:
+            self.on_breach(Breach(assumption, at_s, message))
 
     def _broken(self, oracle: str, at_s: float, message: str) -> None:
         self.on_violation(Violation(oracle, at_s, message))

@@ -17,7 +17,7 @@ from staticgroup.api.protocols import ProtocolChoice
 from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, AgentSource, InjectionMethod, Preset
 from staticgroup.api.resources.staticgroup import SUFFIXES_OF_STREAMS, CrashRelease, Mode, RemovalPolicy, TimeoutMode
 from staticgroup.api.roles import RoleChoice
-from staticgroup.core.evidence.nodes import NodeLifecycle
+from staticgroup.core.members.node_gone import NodeLifecycle
 
 from ..kubernetes.objects import Json
 from ..world.teams import GROUP, WORKLOAD, Team
@@ -48,7 +48,11 @@ SUFFIXES = {
 PROTOCOLS = {ProtocolChoice.AUTO: 1.0, ProtocolChoice.CLASSIC: 2.0, ProtocolChoice.CONSUMER: 1.0, ProtocolChoice.STREAMS: 1.0}
 TIMEOUTS = {TimeoutMode.FIXED: 3.0, TimeoutMode.AUTO: 1.0}
 CRASH_RELEASES = {CrashRelease.RELEASE: 6.0, CrashRelease.REPORT: 2.0, CrashRelease.OFF: 1.0}
-LIFECYCLES = {NodeLifecycle.UNTRUSTED: 2.0, NodeLifecycle.CLOUD: 1.0, NodeLifecycle.FIXED: 1.0}
+LIFECYCLES = {NodeLifecycle.AUTO: 3.0, NodeLifecycle.UNTRUSTED: 1.0, NodeLifecycle.CLOUD: 1.0, NodeLifecycle.FIXED: 1.0}
+PROVIDERS = ("", "aws", "gce", "kind")
+ADDRESSES = ("pod", "pod", "node")
+SETTLES_S = (20.0, 60.0, 120.0, 300.0, 600.0)
+"""From much shorter than anybody should choose, so that what the assumptions forbid happens, to what the release has."""
 POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
 LEASE_FIELDS = ("lease_duration_s", "lease_renew_deadline_s", "lease_retry_s")
 LEASES = {(5.0, 3.5, 1.0): 5.0, (15.0, 10.0, 2.0): 4.0, (2.0, 1.5, 0.3): 0.5, (60.0, 40.0, 5.0): 0.5}
@@ -203,10 +207,9 @@ def _about_nodes(rng: Random) -> dict[str, Any]:
     source = Random(f"about nodes/{rng.getstate()[1][:4]}")
     return {
         "node_lifecycle": pick(source, LIFECYCLES).value,
-        "trusts_taint": source.random() < 0.4,
-        "asks_runtime": source.random() < 0.5,
-        "reap_margin_s": source.choice((10.0, 60.0)),
-        "trusts_kubelet": source.random() < 0.4,
+        "provider": source.choice(PROVIDERS),
+        "address_of": source.choice(ADDRESSES),
+        "settle_s": source.choice(SETTLES_S),
     }
 
 

@@ -14,8 +14,7 @@ from random import Random
 from ..engine.log_capture import captured_logs
 from ..engine.loop import run as run_simulation
 from ..faults import FAULTS, Fault, carry_out
-from ..kubernetes.objects import EVENTS
-from ..oracles.promises import Violation
+from ..oracles.promises import Breach, Violation
 from ..world.rest import violations_at_rest
 from ..world.world import World
 from .drawing import ChangeKind, draw_world
@@ -40,15 +39,17 @@ class Verdict:
 
     Parameters
     ----------
+    breaches: live members that were removed because their pods had broken an assumption.
     faults: kind → how often it happened.
     removals: members that operators removed.
     holds_with_zombie: moments (10 s apart) in which a departed member was held while a process of its pod lived.
     met: what the operators had to cope with → how often, so that faults which never bite are seen.
-    trace: the readable history; "" unless something was violated or it was asked for.
+    trace: the readable history; "" unless something was violated, an assumption was broken or it was asked for.
     """
 
     seed: int
     violations: tuple[Violation, ...]
+    breaches: tuple[Breach, ...]
     faults: Counter[str]
     removals: int
     holds_with_zombie: int
@@ -180,7 +181,6 @@ def _met(world: World) -> Counter[str]:
     met["operator process ended by itself"] = sum(1 for _ in world.trace.select(what="operator ends"))
     met["library gave its membership up"] = sum(1 for _ in world.trace.select(what="fatal error"))
     met[APPLIED_AGAIN] = sum(1 for _ in world.trace.select(what=APPLIED_AGAIN))
-    met["suspect closed by its node"] = sum(e.get("reason") == "SuspectClosedByNode" for e in world.server.list(EVENTS))
     met |= {kind.value: sum(1 for _ in world.trace.select(what=kind.value)) for kind in ChangeKind}
     return +met
 
@@ -206,10 +206,11 @@ def run(seed: int, *, keep_trace: bool = False) -> Verdict:
     return Verdict(
         seed=seed,
         violations=violations,
+        breaches=tuple(world.breaches),
         faults=world.faults,
         removals=world.safety.removals,
         holds_with_zombie=schedule.holds,
         met=_met(world) + Counter(f"held by {reason}" for reason in schedule.held_by),
         virtual_s=world.loop.time(),
-        trace=world.trace.text() if violations or keep_trace else "",
+        trace=world.trace.text() if violations or world.breaches or keep_trace else "",
     )

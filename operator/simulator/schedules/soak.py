@@ -37,6 +37,7 @@ class Tally:
 
     Parameters
     ----------
+    breaches: by assumption, the live members that were removed because their pods had broken it.
     bad: verdicts with violations; failures: schedules that ended with an exception.
     faults, met: see `Verdict`; met_in: how many schedules met it at all.
     """
@@ -49,6 +50,8 @@ class Tally:
     faults_in: Counter[str] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
     met_in: Counter[str] = field(default_factory=Counter)
+    removals: int = 0
+    breaches: Counter[str] = field(default_factory=Counter)
     bad: list[Verdict] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
@@ -60,6 +63,8 @@ class Tally:
             return
         self.with_removal += result.removals > 0
         self.with_zombie += result.holds_with_zombie > 0
+        self.removals += result.removals
+        self.breaches.update(b.assumption.value for b in result.breaches)
         self.virtual_s += result.virtual_s
         self.faults += result.faults
         self.faults_in.update(result.faults.keys())
@@ -97,6 +102,8 @@ class Tally:
             f"{REMOVAL_SHARE:.0%})",
             f"with a hold of a living zombie: {self.with_zombie} ({_share(self.with_zombie, self.count)}, at least "
             f"{ZOMBIE_SHARE:.0%})",
+            f"members removed: {self.removals}, of them alive because an assumption was broken: "
+            + (", ".join(f"{n} inside {kind}" for kind, n in sorted(self.breaches.items())) or "none"),
             f"with a violation: {len(self.bad)}, ended with an exception: {len(self.failures)}",
         ]
         return "\n".join(lines)
@@ -137,8 +144,8 @@ def soak(*, schedules: int, jobs: int, first_seed: int) -> int:
         if isinstance(result, Failure):
             _say(f"schedule {result.seed} ended with an exception\n{result.error}")
             _say(f"  replay: {replay_command(result.seed)}")
-        elif result.violations:
-            _say(f"schedule {result.seed}: " + "; ".join(str(v) for v in result.violations[:5]))
+        elif result.violations or result.breaches:
+            _say(f"schedule {result.seed}: " + "; ".join(str(v) for v in (*result.violations[:5], *result.breaches[:5])))
             _say(f"  replay: {replay_command(result.seed)}")
         now_s = time.monotonic()
         if now_s - told_s >= PROGRESS_EVERY_S:
@@ -166,6 +173,8 @@ def replay(seed: int) -> int:
     _say(f"met: {', '.join(f'{what} {n}' for what, n in sorted(result.met.items()))}")
     for violation in result.violations:
         _say(f"VIOLATION: {violation}")
+    for breach in result.breaches:
+        _say(f"an assumption was broken: {breach}")
     return 1 if result.violations else 0
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from coordinator_model.base.settings import BrokerSettings
+from staticgroup.core.members.node_gone import CLOUDS, NodeLifecycle
 from staticgroup.runtime.process.settings import Settings as OperatorSettings
 
 from ..clients.settings import LIBRARIES, ConsumerSettings, ContainerSettings
@@ -34,7 +35,9 @@ class WorldSettings:
     has_failure_recovery: a controller of somebody else fails the pods of unreachable nodes.
     watched: so many namespaces are named in the operators' settings, one watch each; 0: all in one watch.
     is_observing: the operators are started with force_observe.
-    node_lifecycle, trusts_taint, asks_runtime, trusts_kubelet, reap_margin_s, settle_s: settings of the operators; what they say of nodes is kept to.
+    node_lifecycle, settle_s: settings of the operators; what is said of nodes is kept to.
+    provider: scheme of the providerID of every node; "": none has one.
+    address_of: whose address the brokers see of a client: that of its pod, or that of its node where that translates.
     process: what else their settings say, by field; what is not there is as it comes with the release.
     """
 
@@ -60,10 +63,8 @@ class WorldSettings:
     watched: int = 0
     is_observing: bool = False
     node_lifecycle: str = "Untrusted"
-    trusts_taint: bool = False
-    asks_runtime: bool = False
-    trusts_kubelet: bool = False
-    reap_margin_s: float = 60.0
+    provider: str = ""
+    address_of: Literal["pod", "node"] = "pod"
     settle_s: float = 120.0
     process: Mapping[str, Any] = field(default_factory=dict)
 
@@ -72,10 +73,6 @@ class WorldSettings:
         return OperatorSettings(
             force_observe=self.is_observing,
             node_lifecycle=self.node_lifecycle,
-            trust_out_of_service_taint=self.trusts_taint,
-            ask_runtime=self.asks_runtime,
-            trust_kubelet=self.trusts_kubelet,
-            reap_margin_s=self.reap_margin_s,
             settle_s=self.settle_s,
             **self.process,
             **others,
@@ -84,7 +81,9 @@ class WorldSettings:
     @property
     def nodes_outlive_machines(self) -> bool:
         """True when a Node object is deleted only after its machine was switched off."""
-        return self.node_lifecycle != "Untrusted"
+        if self.node_lifecycle == NodeLifecycle.AUTO:
+            return self.provider in CLOUDS
+        return self.node_lifecycle != NodeLifecycle.UNTRUSTED
 
 
 def plain_team(settings: WorldSettings) -> Team:

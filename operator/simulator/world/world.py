@@ -10,7 +10,7 @@ import asyncio
 import random
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from coordinator_model.base.image import TopicImage
@@ -24,9 +24,9 @@ from ..engine.loop import SimulationLoop, simulation
 from ..engine.trace import Trace
 from ..kafka.cluster import ModelKafkaCluster
 from ..kafka.network import ConnectionLost, KafkaLink
-from ..kafka.requests import AppliedLeave
 from ..kubernetes.cluster import Kubernetes
 from ..kubernetes.controllers.failure_recovery import FailureRecovery
+from ..kubernetes.node.addresses import node_address
 from ..kubernetes.objects import (
     KAFKA_CONNECTIONS,
     LEASES,
@@ -37,22 +37,20 @@ from ..kubernetes.objects import (
     Json,
     uid_of,
 )
-from ..kubernetes.watch_log import Event
-from ..operators.gateway import WireLeave, WireRelease
 from ..operators.process import RunningOperator, make_operator, note_orders
+from ..oracles.assumptions import SAMPLED_EVERY_S, Assumptions
 from ..oracles.ground_truth import GroundTruth
 from ..oracles.issued_ids import Issue
 from ..oracles.promises import (
-    Effect,
-    Leave,
+    Breach,
     Safety,
-    SentRelease,
     StatusHistory,
     Violation,
 )
 from . import teams
 from .settings import WorldSettings, plain_team, program
 from .teams import GROUP, NAMESPACE, TOPIC, WORKLOAD, Team
+from .told import Told
 
 __all__ = ["GROUP", "NAMESPACE", "SYSTEM", "TOPIC", "WORKLOAD", "RunningOperator", "World", "WorldSettings"]
 
@@ -63,7 +61,7 @@ RESTART_PAUSE_S = 2.0
 """The operator's own Deployment starts a new container about so long after the last one ended."""
 
 
-class World:
+class World(Told):
     """One world; use inside a simulation.
 
     Attributes
@@ -71,7 +69,6 @@ class World:
     team: whose group it is about; teams: all that share the Kafka group, this one first.
     operators: living and dead, in the order of their start.
     on_start: called with each operator before it begins to run.
-    violations: what the oracles found.
     faults: kind → how often it happened.
     log_lines: what operators logged, when somebody captures it.
     journal: where the operators started from now on tell what they saw; None: nowhere.
@@ -83,6 +80,8 @@ class World:
         self.loop: SimulationLoop = simulation()
         self.trace = Trace()
         self.violations: list[Violation] = []
+        self.breaches: list[Breach] = []
+        self.addressed: set[str] = set()
         self.team = settings.team or plain_team(settings)
         self.teams = (self.team, *settings.others)
         self.operators: list[RunningOperator] = []
@@ -102,7 +101,11 @@ class World:
         for team in self.teams:
             self.programs.containers[team.container] = program(team, settings)
         self.processes = ProcessTable(
-            self.loop, program_of=self.programs, creator_of=self.kafka.creator_of, trace=self.trace
+            self.loop,
+            program_of=self.programs,
+            creator_of=self.kafka.creator_of,
+            trace=self.trace,
+            translate=lambda node, address: node_address(node) if settings.address_of == "node" else address,
         )
         self.kubernetes = Kubernetes(
             self.loop,
@@ -113,6 +116,7 @@ class World:
             namespaces=(*self.namespaces, SYSTEM),
             has_policy=settings.has_policy,
             has_webhook=settings.has_webhook,
+            provider=settings.provider,
         )
         self.kubernetes.stateful_sets.has_index_label = settings.has_index_label
         self.server, self.users = self.kubernetes.server, self.kubernetes.users
@@ -125,18 +129,20 @@ class World:
             uid_of(cluster),
             self._stopped_since_s,
             self._reporting_since_s,
+            shows_address=self._shows_address,
+            assumptions=Assumptions(settle_s=settings.settle_s),
             is_deletion_sworn=settings.nodes_outlive_machines,
-            is_taint_sworn=settings.trusts_taint,
         )
         self.failure_recovery = FailureRecovery(self.server, self.loop, trace=self.trace)
         self.failure_recovery.switch(settings.has_failure_recovery)
-        self.safety = Safety(self.truth, settings.of_operator().lease_duration_s, self._violated)
+        self.safety = Safety(self.truth, settings.of_operator().lease_duration_s, self._violated, self._breached)
         self.statuses = StatusHistory(self._violated)
         self.kafka.on_applied.append(self._applied)
         self.kafka.on_released.append(self._released)
         self.server.observers.append(self._observe)
         for namespace in dict.fromkeys(team.namespace for team in self.teams):
             self._create_connection(namespace)
+        self.loop.world_call_later(SAMPLED_EVERY_S, self._look)
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -247,68 +253,6 @@ class World:
         holder = lease["spec"].get("holderIdentity") if lease else None
         return next((o for o in self.living if o.name == holder), None)
 
-    # what oracles are told --------------------------------------------------------------------------------------------
-
-    def _sent(self, running: RunningOperator, sent: WireLeave) -> None:
-        ids = tuple(i for _, i in sent.members)
-        self._trace(running.name, "sends LeaveGroup", group=sent.group_id, ids=ids)
-        leave = Leave(at_s=self.loop.time(), operator=running.name, group_id=sent.group_id, members=sent.members)
-        self.safety.leave_sent(leave)
-
-    def _sent_release(self, running: RunningOperator, sent: WireRelease) -> None:
-        self._trace(running.name, "sends a temporary leave", group=sent.group_id, id=sent.instance_id)
-        self.safety.release_sent(
-            SentRelease(
-                at_s=self.loop.time(),
-                operator=running.name,
-                group_id=sent.group_id,
-                member_id=sent.member_id,
-                instance_id=sent.instance_id,
-                member_epoch=sent.member_epoch,
-            )
-        )
-
-    def _applied(self, applied: AppliedLeave) -> None:
-        if self._is_operators(applied):
-            self.safety.leave_applied(self._effect(applied))
-
-    def _released(self, applied: AppliedLeave) -> None:
-        if self._is_operators(applied):
-            self._trace(applied.client, "temporary leave applied", id=applied.instance_id, result=applied.error_code.name)
-            self.safety.release_applied(self._effect(applied))
-
-    def _is_operators(self, applied: AppliedLeave) -> bool:
-        return any(o.gateway.link.name == applied.client for o in self.operators)
-
-    def _effect(self, applied: AppliedLeave) -> Effect:
-        return Effect(
-            at_s=applied.at_s,
-            operator=applied.client,
-            group_id=applied.group_id,
-            member_id=applied.member_id,
-            instance_id=applied.instance_id,
-            error_code=applied.error_code,
-            coordinator_epoch=self.coordinator_epoch,
-        )
-
-    def _observe(self, resource: str, event: Event) -> None:
-        if resource == STATIC_GROUPS and event.current is not None:
-            self.statuses.written(event.at_s, event.current)
-
-    def _violated(self, violation: Violation) -> None:
-        self.violations.append(violation)
-        self._trace("oracle", "VIOLATION", oracle=violation.oracle, message=violation.message)
-
-    def _stopped_since_s(self, operator: str, group_id: str) -> float | None:
-        """Return since when an operator may write nothing to a group, by any of its StaticGroups."""
-        running = next((o for o in reversed(self.operators) if o.name == operator), None)
-        return _told_since_s(running.told_to_stop_s, group_id) if running is not None else None
-
-    def _reporting_since_s(self, operator: str, group_id: str) -> float | None:
-        """Return since when an operator may release nobody from a group, by any of its StaticGroups."""
-        running = next((o for o in reversed(self.operators) if o.name == operator), None)
-        return _told_since_s(running.told_to_report_s, group_id) if running is not None else None
-
     # looking ----------------------------------------------------------------------------------------------------------
 
     @property
@@ -325,17 +269,6 @@ class World:
     def meter(self) -> GroupMeter:
         """Idle and double work of the group, up to now."""
         return self.meters.group(GROUP, (TOPIC,)).settle()
-
-    def members(self) -> dict[str, str]:
-        """Return instance id → member id of the group's static members, by the coordinator's truth."""
-        group = self.kafka.coordinator(GROUP).groups.get(GROUP)
-        found: dict[str, str] = {}
-        if group is not None:
-            for member_id, member in getattr(group, "members", {}).items():
-                instance_id = getattr(member, "group_instance_id", None) or getattr(member, "instance_id", None)
-                if instance_id:
-                    found[instance_id] = member_id
-        return found
 
     def member_count(self) -> int:
         """Return how many members the group has, static or not."""
@@ -397,13 +330,3 @@ class World:
 
     def _rng(self, name: str) -> random.Random:
         return random.Random(f"{self.seed}/{name}/{len(self.operators)}")
-
-    def _trace(self, who: str, what: str, **facts: object) -> None:
-        self.trace.add(self.loop.time(), who, what, **facts)
-
-
-def _told_since_s(told_s: Mapping[tuple[str, str, str], float | None], group_id: str) -> float | None:
-    """Return since when every StaticGroup of a group has said so; None: one has not."""
-    told = [s for key, s in told_s.items() if key[0] == group_id]
-    since = [s for s in told if s is not None]
-    return max(since) if since and len(since) == len(told) else None

@@ -11,14 +11,15 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
+from staticgroup.core.evidence.machines import Fleet, NodeRecord
+from staticgroup.core.evidence.nodes import Look, Owed, Vigil
+from staticgroup.core.evidence.spans import CLOCKS_APART_S, BlindSpan, SpanReason
+
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.core.evidence import machines, nodes
 from staticgroup.core.evidence.certificate import Certificate
 from staticgroup.core.evidence.chain import Incarnation, IncarnationState
-from staticgroup.core.evidence.machines import Fleet, NodeRecord
-from staticgroup.core.evidence.nodes import Look, Owed, Vigil
 from staticgroup.core.evidence.pod import NodeView
-from staticgroup.core.evidence.spans import CLOCKS_APART_S, BlindSpan, SpanReason
 
 from .scenario import NodeScenario
 from .state import GONE, LATER, NO_VIGIL, RESTART, Machine, Node, State, Watcher

@@ -26,6 +26,7 @@ from ..objects import (
 )
 from ..storage import ApiError
 from ..watch_log import Event, Selector
+from .addresses import Addresses, node_address
 from .container_status import REBOOT_EXIT_CODE, ContainerRecord, environment, records_of
 from .kills import Kills
 from .machine import Machine
@@ -54,7 +55,7 @@ class Kubelet(Machine):
         super().__init__(server, loop, processes, **parts)
         self.rejections = 0
         self.kills = Kills(processes, self.host, self._note)
-        self._places: dict[str, tuple[str, str]] = {}
+        self.addresses = Addresses(self.name)
         self.clock_off_s = 0.0
         self.missing_images: set[str] = set()
         self._workers: dict[str, PodWorker] = {}
@@ -166,21 +167,13 @@ class Kubelet(Machine):
         for uid in self.kills.let_through():
             self._later(self._draw(self.timings.reaction_s), self._kill, uid)
 
-    def running_pods(self) -> list[tuple[str, str, str]]:
-        """Return what the runtime says that it runs: namespace, name and uid of each pod."""
-        return [
-            (*self._places[uid], uid)
-            for uid, records in self._runtime.items()
-            if any(self._runs(uid, record.name) for record in records)
-        ]
-
     def _forget(self, uid: str) -> None:
         worker = self._workers.pop(uid, None)
         if worker is not None and worker.kill_timer is not None:
             worker.kill_timer.cancel()
         if any(self._runs(uid, record.name) for record in self._runtime.get(uid, ())):
             return  # the runtime knows what it runs, whoever else forgets it
-        self._places.pop(uid, None)
+        self.addresses.give_back(uid)
         for record in self._runtime.pop(uid, ()):
             self._exits.pop((uid, record.name), None)
 
@@ -188,7 +181,6 @@ class Kubelet(Machine):
 
     def _admit(self, pod: Json) -> None:
         uid = uid_of(pod)
-        self._places[uid] = (namespace_of(pod), name_of(pod))
         worker = PodWorker(pod=pod, records=self._runtime.setdefault(uid, records_of(pod)))
         self._workers[uid] = worker
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
@@ -263,6 +255,7 @@ class Kubelet(Machine):
             pod_uid=worker.uid,
             container=record.name,
             environment=environment(worker.pod, record.name),
+            address=self.addresses.of(worker.uid),
         )
         if self.timings.ready_s is not None:
             self._later(self._draw(self.timings.ready_s), self._set_ready, worker, record.name, record.run)
@@ -404,6 +397,13 @@ class Kubelet(Machine):
 
     # -- status
 
+    def _shown_addresses(self, worker: PodWorker) -> Json:
+        """Return what a status says of a pod's addresses: they are known once its sandbox is there."""
+        if not any(record.run for record in worker.records):
+            return {}
+        address = self.addresses.of(worker.uid)
+        return {"podIP": address, "podIPs": [{"ip": address}], "hostIP": node_address(self.host)}
+
     def _post(self, worker: PodWorker) -> None:
         """Write a pod's status, or remember that it is due."""
         worker.is_dirty = True
@@ -414,7 +414,7 @@ class Kubelet(Machine):
             return
         worker.is_dirty = False
         old_phase = (present.get("status") or {}).get("phase")
-        status = worker.status(present, self._loop.time())
+        status = worker.status(present, self._loop.time()) | self._shown_addresses(worker)
         if old_phase in ("Succeeded", "Failed") and status["phase"] not in ("Succeeded", "Failed"):
             return  # a terminal phase is never taken back
         worker.pod = self._server.patch_status(PODS, present, status, manager="kubelet")

@@ -33,6 +33,7 @@ class Machine(ABC):
     is_cut: no connection to the API server.
     is_replaced: another machine has its name, and the API server listens to that one.
     host: what its processes run on; the name of its Node, unless another machine had that before.
+    provider: scheme of the providerID of its Node; "": it has none.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class Machine(ABC):
         timings: NodeTimings,
         version: str = "v1.36.3",
         host: str = "",
+        provider: str = "",
     ) -> None:
         self.name = name
+        self.provider = provider
         self.host = host or name
         self.version = version
         self.boot_count = 1
@@ -206,7 +209,8 @@ class Machine(ABC):
             return
         if self._server.get(NODES, "", self.name) is None:
             labels = {"kubernetes.io/hostname": self.name}
-            self._server.create(NODES, {"metadata": {"name": self.name, "labels": labels}, "spec": {}})
+            spec = {"providerID": f"{self.provider}://zone/{self.host}"} if self.provider else {}
+            self._server.create(NODES, {"metadata": {"name": self.name, "labels": labels}, "spec": spec})
             self._note("node registered")
         self._post_node()
 

@@ -31,8 +31,9 @@ class Processes(Protocol):
         pod_uid: str,
         container: str,
         environment: Mapping[str, str],
+        address: str,
     ) -> None:
-        """Start the process of a container; `environment` is resolved (field references included)."""
+        """Start the process of a container; `environment` is resolved (field references included), `address` that of its pod."""
 
     def signal(self, pod_uid: str, container: str, name: str, *, node: str = "") -> None:
         """Send TERM or KILL; nothing happens when the process does not run."""
