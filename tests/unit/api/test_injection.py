@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
 
 from staticgroup.api import injection
 from staticgroup.api.identifiers import SuffixStyle
@@ -39,7 +38,6 @@ def resolve(
         identity,
         method=InjectedMethod.POLICY,
         scope="3fa9c1d2",
-        watch_epoch="7",
         id_template=template,
         session_timeout_ms=session_timeout_ms,
     )
@@ -48,7 +46,6 @@ def resolve(
 def test_the_default_identity_injects_the_generic_names_into_the_first_container() -> None:
     assert resolve(Identity()).to_wire() == {
         "scope": "3fa9c1d2",
-        "watchEpoch": "7",
         "method": "Policy",
         "idTemplate": "{podName}.3fa9c1d2",
         "sessionTimeoutMs": 45_000,
@@ -164,40 +161,6 @@ def test_value_that_is_longer_than_a_status_holds_is_read_from_the_annotation() 
     assert [entry.value for entry in resolve(Identity(), template="{podName}" + "x" * 1015).env] == [None, None]
 
 
-class PreviousInjectedEnv(BaseModel):
-    """What the version before reads of one variable: the key of an annotation, always."""
-
-    model_config = ConfigDict(extra="ignore")
-    container: str
-    name: str
-    annotation: str = Field(min_length=1, max_length=317)
-
-
-@pytest.mark.parametrize("template", ["{podName}.3fa9c1d2", "web_{ordinal}.3fa9c1d2"])
-def test_previous_version_finds_in_every_variable_the_annotation_that_carries_its_id(template: str) -> None:
-    """After a rollback, or where the policy is older than the operator, variables read annotations."""
-    identity = Identity(
-        env=[EnvEntry(container="a", instance_id_name="A"), EnvEntry(container="b", instance_id_name="B", suffix="-b")]
-    )
-    wire = resolve(identity, template=template).to_wire()
-    read = [PreviousInjectedEnv.model_validate(entry) for entry in wire["env"]]
-    assert {(e.container, e.name): e.annotation for e in read} == {
-        ("a", "A"): ID,
-        ("a", "KAFKA_SESSION_TIMEOUT_MS"): TIMEOUT,
-        ("b", "B"): f"{ID}.b",
-        ("b", "KAFKA_SESSION_TIMEOUT_MS"): TIMEOUT,
-    }
-    assert {e.annotation for e in read} - {TIMEOUT} == {entry["annotation"] for entry in wire["ids"]}
-
-
-def test_status_of_the_previous_version_is_read_as_one_whose_variables_read_annotations() -> None:
-    wire = resolve(Identity()).to_wire()
-    del wire["env"][0]["value"]
-    assert Injected.model_validate(wire).env[0] == InjectedEnv(
-        container="", name="KAFKA_GROUP_INSTANCE_ID", annotation=ID
-    )
-
-
 @pytest.mark.parametrize("before", [None, False, True])
 @pytest.mark.parametrize("members_per_pod", [1, 2])
 @pytest.mark.parametrize("style", list(SuffixStyle))
@@ -222,8 +185,7 @@ def test_that_auto_follows_the_preset_is_written_only_where_it_does() -> None:
             Identity(),
             method=InjectedMethod.POLICY,
             scope="3fa9c1d2",
-            watch_epoch="7",
-            id_template="{podName}.3fa9c1d2",
+                id_template="{podName}.3fa9c1d2",
             session_timeout_ms=None,
             suffix_follows_preset=follows,
         ).to_wire()

@@ -24,7 +24,6 @@ def injected(identity: Json | None = None, *, timeout_ms: int | None = 45_000, *
         identity_of(StaticGroupSpec.model_validate(wish | spec)),
         method=InjectedMethod.POLICY,
         scope=SCOPE,
-        watch_epoch="1",
         id_template=f"{{podName}}.{SCOPE}",
         session_timeout_ms=timeout_ms,
     ).to_wire()

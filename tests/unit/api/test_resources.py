@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
-from staticgroup.api.resources.confirmation import PodEndConfirmation
 from staticgroup.api.resources.durable import Settling
-from staticgroup.api.resources.gapconfirmation import UNTIL_MESSAGE, WatchGapConfirmation
 from staticgroup.api.resources.kafkaconnection import KafkaConnection
 from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.api.resources.status import StaticGroupStatus
@@ -63,7 +61,7 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
 def test_a_manifest_that_the_api_server_takes_round_trips(path: Path) -> None:
     body = yaml.safe_load(path.read_text(encoding="utf-8"))
     body["metadata"]["namespace"] = "ns"
-    kinds = (StaticGroup, KafkaConnection, ClusterKafkaConnection, PodEndConfirmation, WatchGapConfirmation)
+    kinds = (StaticGroup, KafkaConnection, ClusterKafkaConnection)
     models = {m.__name__: m for m in kinds}
     model = models[body["kind"]]
     parsed = model.from_wire(body)
@@ -76,7 +74,7 @@ def test_a_full_status_round_trips_through_json() -> None:
     assert list(at_default(status)) == []
     wire = json.loads(json.dumps(status.to_wire()))
     assert StaticGroupStatus.model_validate(wire) == status
-    assert wire["ledger"]["incarnations"][0]["since"] == "2026-01-02T03:04:05.250000Z"
+    assert wire["seats"][0]["firstSeen"] == "2026-01-02T03:04:05.250000Z"
 
 
 @given(
@@ -138,33 +136,3 @@ def test_every_cluster_id_that_brokers_report_can_be_expected(cluster_id: str) -
 def test_a_cluster_id_that_was_copied_with_something_around_it_is_refused(cluster_id: str) -> None:
     with pytest.raises(ValidationError, match="clusterId"):
         KafkaConnection.from_wire({"metadata": {"name": "kafka"}, "spec": CONNECTION | {"clusterId": cluster_id}})
-
-
-GAP_WORD: dict[str, Any] = {
-    "since": "2026-11-21T10:00:00Z", "until": "2026-11-21T10:05:00Z", "statement": "all were terminated", "by": "alice",
-}  # fmt: skip
-
-
-def test_a_word_about_a_gap_needs_no_namespace_and_keeps_its_times() -> None:
-    body = {"metadata": {"name": "word"}, "spec": GAP_WORD}
-    word = WatchGapConfirmation.from_wire(body)
-    assert (word.metadata.namespace, word.metadata.creation_timestamp) == ("", None)
-    assert word.spec.to_wire() == GAP_WORD
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"statement": ""}, {"statement": " "}, {"statement": "x" * 501}, {"by": ""}, {"by": "b" * 257}, {"by": " "},
-        {"since": "yesterday"}, {"since": "2026-11-21T10:00:00"}, {"until": GAP_WORD["since"]},
-        {"until": "2026-11-21T09:00:00Z"},
-    ],
-)  # fmt: skip
-def test_a_word_about_a_gap_out_of_bounds_is_refused(change: dict[str, str]) -> None:
-    with pytest.raises(ValidationError):
-        WatchGapConfirmation.from_wire({"metadata": {"name": "word"}, "spec": GAP_WORD | change})
-
-
-def test_a_word_about_no_time_says_where_to_take_it_from() -> None:
-    with pytest.raises(ValidationError, match=UNTIL_MESSAGE):
-        WatchGapConfirmation.from_wire({"metadata": {"name": "word"}, "spec": GAP_WORD | {"until": GAP_WORD["since"]}})

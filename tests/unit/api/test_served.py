@@ -28,29 +28,29 @@ def test_crd_of_the_same_models_lacks_nothing() -> None:
 def test_field_value_and_bound_that_the_served_crd_lacks_are_named() -> None:
     older = served()
     status = older["properties"]["status"]["properties"]
-    del status["continuity"]
-    incarnation = status["ledger"]["properties"]["incarnations"]
-    del incarnation["items"]["properties"]["confirmedBy"]
-    incarnation["maxItems"] = 100
-    incarnation["items"]["properties"]["certificate"]["enum"].remove("E1Prime")
+    del status["watch"]
+    suspects, seats = status["suspects"], status["seats"]
+    del suspects["items"]["properties"]["lostBoot"]
+    seats["maxItems"] = 100
+    status["timeout"]["properties"]["source"]["enum"].remove("Fleet")
     assert lacking(status_schema("StaticGroup"), older) == (
-        "status.continuity",
-        "status.ledger.incarnations (at most 100 served, 200 written)",
-        "status.ledger.incarnations[].certificate=E1Prime",
-        "status.ledger.incarnations[].confirmedBy",
+        "status.seats (at most 100 served, 2000 written)",
+        "status.suspects[].lostBoot",
+        "status.timeout.source=Fleet",
+        "status.watch",
     )
 
 
 def test_newer_crd_lacks_nothing() -> None:
     newer = served()
     newer["properties"]["status"]["properties"]["later"] = {"type": "string"}
-    newer["properties"]["status"]["properties"]["ledger"]["properties"]["incarnations"]["maxItems"] = 1000
+    newer["properties"]["status"]["properties"]["seats"]["maxItems"] = 3000
     assert lacking(status_schema("StaticGroup"), newer) == ()
 
 
 @pytest.mark.parametrize("schema", [{}, {"properties": {}}, {"properties": {"status": {"type": "object"}}}])
 def test_schema_without_a_status_lacks_all_of_it(schema: dict[str, Any]) -> None:
-    assert "status.ledger" in lacking(status_schema("StaticGroup"), schema) or lacking(
+    assert "status.seats" in lacking(status_schema("StaticGroup"), schema) or lacking(
         status_schema("StaticGroup"), schema
     ) == ("status",)
 

@@ -27,7 +27,7 @@ class SeatMember(ApiModel):
     """Remember one member and the pods that may hold it."""
 
     id: InstanceIdText = Field(description="The group.instance.id that it holds.")
-    member: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$")] = Field(
+    member: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$", max_length=16)] = Field(
         description="The first 16 hex digits of the SHA-256 of its member id."
     )
     first_seen: Timestamp = Field(description="When it was first described.")
