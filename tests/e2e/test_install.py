@@ -25,25 +25,21 @@ from support.waiting import until
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "operator"))
 
-from test_chart_rbac import ALL_NAMESPACES, CHUNKS, POLICY_OF_NAMESPACED, in_namespaces, once_per_cluster, table  # noqa: E402
+from test_chart_rbac import ALL_NAMESPACES, POLICY_OF_NAMESPACED, in_namespaces, once_per_cluster, table  # noqa: E402
 
 pytestmark = pytest.mark.e2e
 
 CHART = REPOSITORY / "charts" / "staticgroup"
 LABEL = "app.kubernetes.io/name=staticgroup"
 SYSTEM, TEAMS = "staticgroup-system", ("team-a", "team-b")
-PLURALS = ("staticgroups", "kafkaconnections", "clusterkafkaconnections", "podendconfirmations", "watchgapconfirmations")
+PLURALS = ("staticgroups", "kafkaconnections", "clusterkafkaconnections")
 CRDS = tuple(f"{plural}.staticgroup.io" for plural in PLURALS)
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
 NODES_RIGHT = "* | core | nodes | | get list watch"
-LEASE_RIGHT = """
+OWN_RIGHTS = """
     * | coordination.k8s.io | leases |                      | create
     * | coordination.k8s.io | leases | staticgroup-operator | get patch update
 """
-NODE_LEDGER_RIGHT = "\n".join(
-    ("* | core | configmaps | | create", *(f"* | core | configmaps | {name} | get update" for name in CHUNKS.split()))
-)
-OWN_RIGHTS = LEASE_RIGHT + NODE_LEDGER_RIGHT
 """What the operator may do in its own namespace beside what it may do in all."""
 
 
@@ -181,7 +177,6 @@ def test_install_upgrade_test_uninstall_and_install_again(cluster: Cluster, helm
     helm.must("uninstall", "staticgroup", "--namespace", SYSTEM, "--wait", "--timeout", "120s")
     assert objects(cluster, "deployments,serviceaccounts,roles,poddisruptionbudgets", "-n", SYSTEM, "-l", LABEL) == []
     assert objects(cluster, "clusterroles,clusterrolebindings,mutatingadmissionpolicies", "-l", LABEL) == []
-    assert objects(cluster, "validatingadmissionpolicies,validatingadmissionpolicybindings", "-l", LABEL) == []
     assert len(objects(cluster, "crds", "-l", LABEL)) == len(CRDS)
     cluster.kubectl("get", "staticgroup", "orders", "-n", "team-a")
 

@@ -18,6 +18,7 @@ from support.long_drills import by_length
 from support.scene.figures import record, spread
 from support.scene.operators import await_active, kill
 from support.scene.play import Play
+from support.scene.remembered import every_process, is_plain
 from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.scene.witnesses import instance_ids
 from support.waiting import until
@@ -48,9 +49,9 @@ def removed_ids(play: Play) -> list[str]:
 
 
 def kill_in_the_middle_of_scale_downs(
-    play: Play, stage: Stage, rounds: int, seed: int, moments_s: float = MOMENTS_S
+    play: Play, stage: Stage, rounds: int, seed: int, moments_s: float = MOMENTS_S, *, everybody: bool = False
 ) -> None:
-    """Scale down by one, kill the active replica within `moments_s`, and wait until the member is removed; again.
+    """Scale down by one, kill the active replica, or all, within `moments_s`, and wait until the member is removed; again.
 
     The moments are spread evenly over that time, in random order: before the pod ends, while its end is looked at, while
     the member is removed and while that is verified.
@@ -60,8 +61,8 @@ def kill_in_the_middle_of_scale_downs(
     rng.shuffle(moments)
     replicas = rounds + 1
     play.start(replicas, static=LONG_SESSION, podManagementPolicy="Parallel")
-    epoch = until(stage.continuity_epoch, deadline_s=30, what="a stored epoch")
-    until(lambda: (play.status() or {})["injected"]["watchEpoch"] == epoch, deadline_s=30, what="the epoch in the status")
+    watch = until(stage.watch_name, deadline_s=30, what="a stored position")
+    until(lambda: is_plain(play, replicas), deadline_s=30, what="the members in the status", poll_s=0.3)
     ids = {int(i.removeprefix(f"{play.name}-").split(".")[0]): i for i in play.member_ids()}
     killed_at_ms, waits_s = now_ms() - 60_000, []  # of removals that the kill delayed
     for ordinal in range(replicas - 1, 0, -1):
@@ -69,7 +70,7 @@ def kill_in_the_middle_of_scale_downs(
         moment_s = time.monotonic() + moments.pop()  # from before the command, which may be slow to return
         play.scale(ordinal)
         until(lambda at_s=moment_s: time.monotonic() >= at_s, deadline_s=5, what="the moment", poll_s=0.01)
-        killed_at_ms = kill(pids)
+        killed_at_ms = kill(every_process(stage) if everybody else pids)
         until(
             lambda o=ordinal: ids[o] in removed_ids(play),
             deadline_s=SESSION_S - 10,
@@ -78,13 +79,13 @@ def kill_in_the_middle_of_scale_downs(
         )
         removed_at_ms = max(e.at_ms for e in play.removals())
         waits_s += [(removed_at_ms - killed_at_ms) / 1000] if removed_at_ms > killed_at_ms else []
-        assert stage.continuity_epoch() == epoch, f"the pod watch was interrupted by the kill before ordinal {ordinal}"
+        assert stage.watch_name() == watch, f"the pod watch began anew after the kill before ordinal {ordinal}"
     assert play.events(GroupEventKind.SESSION_EXPIRED) == []
     assert sorted(removed_ids(play)) == sorted(ids[o] for o in range(1, replicas)), "each departed member once"
     assert list(play.member_ids()) == [ids[0]]
     # The faster the removals, the fewer moments lie before them; the earliest fifth always does.
     assert len(waits_s) * 5 >= rounds, "too few kills came in the middle of the work"
-    record("operator killed in scale-downs", replicas=len(stage.operator_pods()), kills=rounds,
+    record("operator killed in scale-downs", replicas=len(stage.operator_pods()), everybody=everybody, kills=rounds,
            kills_before_removal=len(waits_s), kill_to_removed_s=spread(waits_s), sessions_expired=0)  # fmt: skip
 
 
@@ -92,6 +93,14 @@ def test_kill_of_the_active_of_two_replicas_only_delays_removals(
     new_play: Callable[..., Play], reinstalled: Stage
 ) -> None:
     kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=by_length(short=3, long=10), seed=SEED)
+
+
+@pytest.mark.long
+def test_kill_of_both_replicas_only_delays_removals(new_play: Callable[..., Play], reinstalled: Stage) -> None:
+    # New pods, because the kubelet's back-off counts the crashes of the old ones.
+    reinstalled.install(podAnnotations={"staticgroup.io/play": "both"})
+    until(lambda: len(reinstalled.operator_pods()) == 2, deadline_s=60, what="two replicas")
+    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=3, seed=SEED + 2, everybody=True)
 
 
 @pytest.mark.long
@@ -120,14 +129,14 @@ def test_standby_of_a_first_installation_takes_over_without_a_gap(
     play, stage = new_play(), first_installation
     play.start(2, static=LONG_SESSION, podManagementPolicy="Parallel")
     holder = until(stage.lease_holder, deadline_s=30, what="a replica at work")
-    epoch = until(stage.continuity_epoch, deadline_s=30, what="a stored epoch")
+    watch = until(stage.watch_name, deadline_s=30, what="a stored position")
     taken_at_ms = now_ms()
     stage.kubectl("delete", "pod", holder, "-n", SYSTEM, "--wait=false")
     until(lambda: stage.lease_holder() not in ("", holder), deadline_s=60, what="the standby takes over")
     await_active(stage, taken_at_ms)
     play.scale(1)
     until(lambda: len(play.removals()) == 1, deadline_s=30, what="a removal by the former standby")
-    assert stage.continuity_epoch() == epoch
+    assert stage.watch_name() == watch
     assert stage.lease_holder() != holder
 
 

@@ -16,9 +16,8 @@ from support.scene.play import Play
 from support.waiting import holds, until
 
 SETTLED_S = 110.0
-"""Grace, margin, looks and the start of a pod on a busy machine, all of them together."""
+"""Until a member is removed or told as held, on a busy machine."""
 LOOKED_S = 4.0
-TAINT_AFTER_S = 62.0
 
 
 def carry_out(ground: Ground, batch: Batch) -> dict[str, Any]:
@@ -48,14 +47,13 @@ def _case(ground: Ground, batch: Batch, number: int) -> Case:
 
 
 def _fail_and_judge(ground: Ground, batch: Batch, cases: dict[Case, Drawn]) -> dict[str, Any]:
-    started_at_ms = now_ms()
     batch.trouble.begin(ground.node)
     due_s = time.monotonic() + batch.delay_s
     until(lambda: time.monotonic() >= due_s, deadline_s=batch.delay_s + 30, what="the moment that was drawn")
     ground.perform(list(cases))
     handed_over_s = ground.kill_operator(everybody=batch.blow is Blow.ALL_KILLED) if batch.blow else None
     holds(lambda: not _removed_alive(ground, cases), for_s=LOOKED_S, what="nobody alive is removed")
-    ended_at_ms = _end(ground, batch, started_at_ms)
+    ended_at_ms = _end(ground, batch)
     for case, drill in cases.items():
         _await_fate(ground, case, batch.fate(drill))
     if batch.ending is Ending.TAINTED:
@@ -67,7 +65,7 @@ def _fail_and_judge(ground: Ground, batch: Batch, cases: dict[Case, Drawn]) -> d
     return shown | ({"removed_after_end_s": spread(after_s)} if after_s else {})
 
 
-def _end(ground: Ground, batch: Batch, started_at_ms: int) -> int:
+def _end(ground: Ground, batch: Batch) -> int:
     """End the failure as it was drawn; returns when."""
     at_ms = now_ms()
     match batch.ending:
@@ -77,14 +75,9 @@ def _end(ground: Ground, batch: Batch, started_at_ms: int) -> int:
             reboot(ground.node)
         case Ending.NODE_DELETED:
             ground.api.delete("Node", ground.node.name)
-            return at_ms
         case Ending.TAINTED:
             await_not_ready(ground.node, ground.api)
-            ripe_ms = started_at_ms + TAINT_AFTER_S * 1000
-            until(lambda: now_ms() > ripe_ms, deadline_s=90, what="a taint that is surely later than the pods", poll_s=0.5)
-            at_ms = now_ms()
             set_taint(ground.node, ground.api, is_set=True)
-            return at_ms
     return at_ms
 
 
@@ -95,7 +88,6 @@ def _await_fate(ground: Ground, case: Case, fate: Fate) -> None:
         return case.removed_at_ms().keys() == set(case.ordinals)
 
     def is_settled() -> bool:
-        ground.send_heralds(case.name)
         return is_removed() or (fate is not Fate.REMOVED and case.is_told())
 
     until(is_settled, deadline_s=SETTLED_S, what=f"{case.name}, {case.act.value}: {fate.value}", poll_s=0.5)
@@ -111,11 +103,7 @@ def _end_the_living(ground: Ground, cases: dict[Case, Drawn]) -> None:
     for case in (c for c in cases if c.act is Act.RELEASED):
         for ordinal in case.ordinals:
             ground.api.delete("Pod", case.pod(ordinal), case.name)
-    for case in cases:
-        until(
-            lambda case=case: not any(ground.lives.is_alive(u) for u in case.gone_uids),  # type: ignore[misc]
-            deadline_s=90, what=f"the processes of {case.name} ended", poll_s=0.5,
-        )  # fmt: skip
+    ground.await_ended(list(cases))
 
 
 def _removed_alive(ground: Ground, cases: dict[Case, Drawn]) -> list[str]:

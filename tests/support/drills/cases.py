@@ -19,14 +19,11 @@ from support.devcluster.node import Node
 from support.drills.api import Api
 from support.drills.lives import PodLives
 from support.scene.play import Play
-from support.scene.stage import WORKLOAD_IMAGE
 from support.scene.witnesses import instance_ids
 from support.waiting import until
 
 SESSION_S = 280
 """Nobody leaves meanwhile but by a removal; a consumer refuses to start with more than its max.poll.interval.ms, 300 s."""
-UNHURRIED_S = 25
-"""Grace of a pod that is surely gone by force before its end is overdue: 14 s have passed on a busy machine until that was heard."""
 STAYS = [{"key": f"node.kubernetes.io/{why}", "operator": "Exists"} for why in ("not-ready", "unreachable", "out-of-service")]
 """Pods stay on a node that fails, so that only a drill's own deletions count."""
 POD_INDEX = "apps.kubernetes.io/pod-index"
@@ -39,7 +36,6 @@ class Act(StrEnum):
     REPLACED = "deleted by force, replaced, then scaled away"
     ORPHANED = "orphaned by its StatefulSet, then deleted by force"
     OVERDUE = "scaled away, then deleted by force when its end was overdue"
-    STRIPPED = "stripped of the label by which pods are watched, then scaled away"
     RELEASED = "stripped of the label by which its StatefulSet knows it, then scaled away"
     """Nobody tells that pod to end."""
     ENDED = "scaled away"
@@ -141,10 +137,8 @@ class Case:
                 self.api.delete("StatefulSet", self.name, self.name, propagationPolicy="Orphan")
                 self.await_shown(lambda shown: not any("ownerReferences" in m for m in shown.values()), "orphans")
                 self.force_delete()
-            case Act.STRIPPED:
-                self._strip(POD_INDEX)
             case Act.RELEASED:
-                self._strip("app")
+                self._release()
             case Act.ENDED:
                 self.scale(self.ordinals.start)
         self.gone_at_ms = now_ms()
@@ -188,9 +182,9 @@ class Case:
         )
         self.force_delete()
 
-    def _strip(self, label: str) -> None:
+    def _release(self) -> None:
         for o in self.ordinals:
-            self.api.patch("Pod", self.pod(o), self.name, {"metadata": {"labels": {label: None}}})
+            self.api.patch("Pod", self.pod(o), self.name, {"metadata": {"labels": {"app": None}}})
         self.scale(self.ordinals.start)
 
     # looks --------------------------------------------------------------------------------------------------------
@@ -222,11 +216,6 @@ class Case:
         """Say whether the status tells of every departed member that is not removed that it waits."""
         return {self.pod(o) for o in self.ordinals if o not in self.removed_at_ms()} <= self.held().keys()
 
-    def owed(self) -> set[str]:
-        """Return what the status says that the nodes of the pods which went owe."""
-        entries = (self.status().get("ledger") or {}).get("incarnations", [])
-        return {e.get("owed", "") for e in entries if e["uid"] in self.gone_uids and e["state"] == "Suspect"}
-
     def expired(self) -> list[str]:
         """Return the members whose session ran out, by the brokers' log."""
         return [e.member_id or "" for e in self.game.events(GroupEventKind.SESSION_EXPIRED)]
@@ -252,13 +241,6 @@ def start(node: Node, cases: Sequence[Case], lives: PodLives) -> None:
     for case in cases:
         case.await_joined()
     until(lambda: all(lives.is_alive(u) for c in cases for u in c.uids.values()), deadline_s=60, what="processes followed")
-
-
-def herald(namespace: str, node: Node, name: str) -> dict[str, Any]:
-    """Return a pod whose start shows that the kubelet of a node has heard of what was before."""
-    container = {"name": "app", "image": WORKLOAD_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "3600"]}
-    spec = {"nodeName": node.name, "tolerations": STAYS, "terminationGracePeriodSeconds": 0, "containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
 def _ordinal(name: str) -> int:

@@ -16,12 +16,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from support.drills.cases import UNHURRIED_S, Act
+from support.drills.cases import Act
 from support.drills.troubles import Evidence, Trouble
 from support.scene.figures import FIGURES
 
 SEED_VARIABLE = "DRILL_SEED"
 DRILLS_MIN = 200
+PROVIDER_IDS = ("aws:///eu-west-1a/i-0123456789abcdef0", "gce://shop/europe-west1-b/node-1", "kind://docker/kind/node-1")
+"""The last one names no cloud."""
 BLOCK = 4
 """Batches one after the other that share what the operator may conclude, because another setting starts it again."""
 
@@ -78,42 +80,30 @@ class Batch:
     def words(self) -> str:
         """The batch in a line."""
         acts = ", ".join(f"{d.act.name.lower()} {d.replicas}-{d.leaving} grace {d.grace_s} s" for d in self.drills)
-        e = self.evidence
-        settings = f"{e.node_lifecycle}{', taint' if e.trusts_taint else ''}{', runtime' if e.asks_runtime else ''}"
-        settings += ", kubelet" if e.trusts_kubelet else ""
+        settings = self.evidence.node_lifecycle + (f" with {self.evidence.provider_id}" if self.evidence.provider_id else "")
         blow = f", {self.blow.value} of {self.operators}" if self.blow else ""
         return f"batch {self.number}: {self.trouble.value}, then {self.ending.value} ({settings}{blow}); {acts}"
 
     def fate(self, drill: Drawn) -> Fate:
         """Return what must come of a drill."""
-        is_plain = drill.act in (Act.SCALED, Act.REPLACED, Act.ORPHANED)
-        # Who hears of a vanish later than within the grace period does not know that it came in time.
-        if not is_plain or self.blow or drill.grace_s < UNHURRIED_S or self.trouble is Trouble.UNPLUGGED:
+        if drill.act not in (Act.SCALED, Act.REPLACED, Act.ORPHANED, Act.OVERDUE):
             return Fate.TOLD
-        if self.ending in (Ending.REPAIRED, Ending.REBOOTED):
-            return Fate.REMOVED if self.evidence.hears_kubelets else Fate.HELD
-        is_word = self.evidence.trusts_taint if self.ending is Ending.TAINTED else self.evidence.node_lifecycle != "Untrusted"
-        return Fate.REMOVED if is_word else Fate.HELD
+        # Nothing that a kubelet does later, and nobody's word, proves the end of what vanished; only that its machine is gone.
+        return Fate.REMOVED if self.ending is Ending.NODE_DELETED and self.evidence.trusts_deletion else Fate.HELD
 
 
 def draw(seed: int, number: int) -> Batch:
-    """Return a batch. The owner's words are drawn only where they are true: nobody swears that a machine is off which runs."""
+    """Return a batch. A Node of which the deletion is believed is only deleted when its machine is off, as its cloud would."""
     block = Random(f"{seed} block {number // BLOCK}")
     evidence = Evidence(
-        node_lifecycle=block.choice(["Untrusted", "Cloud", "Fixed"]),
-        trusts_taint=block.random() < 0.5,
-        asks_runtime=block.random() < 0.6,
-        trusts_kubelet=block.random() < 0.3,
-        margin_s=block.choice([10, 10, 20]),
+        node_lifecycle=block.choice(["Auto", "Auto", "Untrusted", "Cloud", "Fixed"]), provider_id=block.choice(["", *PROVIDER_IDS])
     )
     operators = block.choice([1, 2, 2])
     rng = Random(f"{seed} batch {number}")
     trouble = rng.choice(list(Trouble))
-    endings = [Ending.REPAIRED, Ending.REBOOTED]
-    if trouble is Trouble.OFF or evidence.node_lifecycle == "Untrusted":
+    endings = [Ending.REPAIRED, Ending.REBOOTED, Ending.TAINTED]
+    if trouble is Trouble.OFF or not evidence.trusts_deletion:
         endings.append(Ending.NODE_DELETED)
-    if trouble is Trouble.OFF or not evidence.trusts_taint:
-        endings.append(Ending.TAINTED)
     return Batch(
         number=number, evidence=evidence, operators=operators, trouble=trouble, ending=rng.choice(endings),
         blow=rng.choice([Blow.NONE, Blow.NONE, Blow.ACTIVE_KILLED, Blow.ALL_KILLED]), delay_s=round(rng.uniform(0, 8), 1),
@@ -125,7 +115,7 @@ def _drill(rng: Random) -> Drawn:
     act = rng.choice(list(Act))
     replicas = rng.randint(2, 4)
     leaving = rng.randint(1, replicas - 1)
-    return Drawn(act=act, replicas=replicas, leaving=leaving, grace_s=1 if act is Act.OVERDUE else rng.choice([5, 10, UNHURRIED_S]))
+    return Drawn(act=act, replicas=replicas, leaving=leaving, grace_s=1 if act is Act.OVERDUE else rng.choice([5, 10, 25]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

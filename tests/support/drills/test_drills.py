@@ -63,15 +63,13 @@ def _fields(event: GroupEvent) -> dict[str, object]:
     return {name: getattr(event, name) for name in GroupEvent.__dataclass_fields__}
 
 
-def test_a_seed_makes_the_same_drills_and_owners_swear_only_what_is_true() -> None:
+def test_a_seed_makes_the_same_drills_and_a_deletion_that_is_believed_is_true() -> None:
     batches = [draw(7, n) for n in range(400)]
     assert batches == [draw(7, n) for n in range(400)]
     assert batches != [draw(8, n) for n in range(400)]
     for batch in batches:
-        is_sworn = (batch.ending is Ending.TAINTED and batch.evidence.trusts_taint) or (
-            batch.ending is Ending.NODE_DELETED and batch.evidence.node_lifecycle != "Untrusted"
-        )
-        assert batch.trouble is Trouble.OFF or not is_sworn, batch.words
+        is_believed = batch.ending is Ending.NODE_DELETED and batch.evidence.trusts_deletion
+        assert batch.trouble is Trouble.OFF or not is_believed, batch.words
     assert {batch.fate(d) for batch in batches for d in batch.drills} == set(Fate)
     assert {(b.trouble, b.ending) for b in batches} == {(t, e) for t in Trouble for e in Ending}
 

@@ -8,42 +8,39 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from staticgroup.core.members.node_gone import CLOUDS
 from support.devcluster.node import Node, now_rfc3339
 from support.drills.api import Api
 from support.waiting import until
 
 OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoSchedule"}
 """With this effect nobody is evicted, so that only a drill's own deletions count; operators and PodGC look at the key alone."""
-MARGIN_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The chart values `evidence`: what the operator may conclude from nodes."""
+    """What the operator may conclude from nodes.
 
-    node_lifecycle: str = "Untrusted"
-    trusts_taint: bool = False
-    asks_runtime: bool = True
-    trusts_kubelet: bool = False
-    margin_s: int = MARGIN_S
+    Parameters
+    ----------
+    node_lifecycle: chart value `evidence.nodeLifecycle`.
+    provider_id: the node's spec.providerID; "" when it has none.
+    """
+
+    node_lifecycle: str = "Auto"
+    provider_id: str = ""
 
     @property
-    def hears_kubelets(self) -> bool:
-        """True when the later work of a kubelet proves an end."""
-        return self.asks_runtime or self.trusts_kubelet
+    def trusts_deletion(self) -> bool:
+        """True when the deletion of a Node proves that its machine is off."""
+        return self.node_lifecycle in ("Cloud", "Fixed") or (self.node_lifecycle == "Auto" and self.provider_id.partition(":")[0] in CLOUDS)
 
     def values(self, node: Node, replicas: int) -> dict[str, Any]:
         """Return chart values; the operator is kept off the node that fails."""
         return {
             "replicas": replicas,
             "nodeSelector": {"kubernetes.io/hostname": f"{node.state.name}-control-plane"},
-            "evidence": {
-                "nodeLifecycle": self.node_lifecycle,
-                "trustOutOfServiceTaint": self.trusts_taint,
-                "reapMarginSeconds": self.margin_s,
-                "askRuntime": self.asks_runtime,
-                "trustKubelet": self.trusts_kubelet,
-            },
+            "evidence": {"nodeLifecycle": self.node_lifecycle},
         }
 
 

@@ -186,11 +186,11 @@ class Stage:
         """Return the Lease of the operator; {} when there is none."""
         return self.get("lease", f"{RELEASE}-operator", SYSTEM) or {}
 
-    def continuity_epoch(self) -> str:
-        """Return the epoch of the pod watch as the active replica stored it last; "" when it stored none."""
+    def watch_name(self) -> str:
+        """Return the name of the pod watch as the active replica stored it last; "" when it stored none."""
         stored = self.lease().get("metadata", {}).get("annotations", {}).get("staticgroup.io/watch-position", "{}")
-        epoch: str = json.loads(stored).get("epoch", "")
-        return epoch
+        _, name = json.loads(stored).get("", (0, ""))
+        return str(name)
 
     def operator_restarts(self) -> dict[str, int]:
         """Return pod UID to restart count of the operator's pods, to show that nothing was restarted meanwhile."""
