@@ -1,9 +1,7 @@
-"""What a roll of thousands of pods writes to the API server, and how old the stored position of the watch gets.
+"""What a roll of many pods writes to the API server, and how old the stored position of the watch gets.
 
-The real book of pods, rounds, statuses and Lease in virtual time; the watch is fed directly, and the API server counts.
-The StaticGroups are suspended: their rounds record the ends of pods and ask no broker, which is all of a round that the
-figures depend on, because other news of a roll waits for the same turns (`runtime.pace.can_wait`). A round lasts as long as one
-does that brings the watch up to a read, among many others.
+The real store of pods, rounds, statuses and Lease in virtual time; the watch is fed directly, brokers answer at once with who holds
+which id, and the API server counts. A round lasts as long as one does that brings the watch up to a read, among many others.
 """
 
 from __future__ import annotations
@@ -16,14 +14,13 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from staticgroup.kube.pods.continuity import Continuity
-from staticgroup.runtime.memory.histories import Histories
-
 from simulator.engine.loop import run
 from staticgroup.api import names
 from staticgroup.core.evidence.pod import PodVersion
-from staticgroup.kube.lease import CONTINUITY_ANNOTATION, ActiveLease, LeaseSettings
+from staticgroup.core.group import GroupView, MemberView
+from staticgroup.kube.lease import POSITION_ANNOTATION, ActiveLease, LeaseSettings
 from staticgroup.kube.pods.hooks import PodStoreHooks
+from staticgroup.kube.pods.position import WatchPosition
 from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.runtime.connections.connections import Connections
@@ -34,6 +31,7 @@ from staticgroup.runtime.reconciler import Reconciler
 from staticgroup.runtime.stores import Stores
 from staticgroup.runtime.work_queue import Key, Result, WorkQueue
 from support.fake_gateways import FakeKafka, FakeKube
+from support.fake_pods import FakeNodes
 from unit.core import builders as make
 
 CALL_S = 0.1
@@ -48,9 +46,9 @@ class Scene:
     """A roll: so many pods of so many StaticGroups in `lasts_s` seconds; of the first `refused` the status is refused."""
 
     groups: int = 20
-    pods: int = 10_000
+    pods: int = 1_000
     lasts_s: float = 300.0
-    refused: int = 1
+    refused: int = 0
     seed: int = 7
 
 
@@ -74,17 +72,38 @@ class CountingKube(FakeKube):
         )
 
 
+@dataclass
+class ManyGroups(FakeKafka):
+    """Coordinators of many groups: group id to instance id to member id."""
+
+    held: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    async def describe(self, settings: object, group_id: str) -> GroupView:
+        """Read a group."""
+        members = tuple(MemberView(member_id=m, instance_id=i) for i, m in self.held.get(group_id, {}).items())
+        return make.group(*members, group_id=group_id)
+
+
+class FedPods(PodStore):
+    """A store that is fed by the scene, so that its watch is never behind a read."""
+
+    async def reach_present(self, namespace: str) -> bool:
+        """Pass a consistent read."""
+        await asyncio.sleep(CALL_S)
+        return True
+
+
 @dataclass(slots=True)
 class LeaseServer:
     """The API server as the Lease sees it.
 
     Attributes
     ----------
-    written: when, and what continuity, each write stored.
+    written: when, and which position, each write stored.
     """
 
     lease: Json | None = None
-    written: list[tuple[float, Continuity | None]] = field(default_factory=list)
+    written: list[tuple[float, WatchPosition | None]] = field(default_factory=list)
 
     async def call(self, verb: str, resource: object, **asked: Any) -> Json | KubeProblem:
         """Read or write the Lease."""
@@ -94,8 +113,8 @@ class LeaseServer:
         body = asked["body"]
         body["metadata"] |= {"uid": "lease", "resourceVersion": str(len(self.written) + 1)}
         self.lease = body
-        text = body["metadata"]["annotations"].get(CONTINUITY_ANNOTATION)
-        stored = Continuity.from_json(text) if text is not None else None
+        text = body["metadata"]["annotations"].get(POSITION_ANNOTATION)
+        stored = WatchPosition.from_json(text) if text is not None else None
         self.written.append((asyncio.get_running_loop().time(), stored))
         return body
 
@@ -108,7 +127,7 @@ class Figures:
     ----------
     lease_writes, status_writes: requests that were sent, refused ones included.
     oldest_s: greatest age that the stored position had before the next write: since when the watch was beyond it.
-    busiest_s: most writes of any ten seconds, per second. behind_max: most workloads that were listed behind at once.
+    busiest_s: most writes of any ten seconds, per second. remembered: members of the last statuses of which one pod alone may hold each.
     """
 
     lasts_s: float
@@ -116,7 +135,7 @@ class Figures:
     status_writes: int
     oldest_s: float
     busiest_s: float
-    behind_max: int
+    remembered: int
 
     @property
     def writes_per_s(self) -> float:
@@ -135,16 +154,24 @@ class Roll:
         self.moved: list[tuple[float, int]] = []
         self.stores = Stores()
         self.server = LeaseServer()
+        self.kafka = ManyGroups()
         self.kube = CountingKube(refused=frozenset(f"g{n}" for n in range(scene.refused)))
         for n in range(scene.groups):
             body = self.kube.put_object(names.STATIC_GROUP_PLURAL, _static_group(n))
             self.stores.put_group(("shop", f"g{n}"), body)
+            size = len(range(n, scene.pods, scene.groups))
+            view = make.workload(size, name=f"w{n}", uid=f"w-{n}")
+            self.stores.put_workload(view)
+            self.kube.workloads["shop", f"w{n}"] = view
+        self.stores.put_connection(("shop", "kafka"), _connection())
         self.pods = self._pods()
         self.reconciler = self._reconciler()
         self.queue = WorkQueue(self._round, lane_of=lambda key: key, concurrency=64)
+        self.kafka_joins = 0
         self.lease = ActiveLease(
             self.server,  # type: ignore[arg-type]  # the one call of it that a Lease makes
-            LeaseSettings(namespace="ops"), identity="one", continuity=self.pods.continuity,
+            LeaseSettings(namespace="ops"), identity="one",
+            position=lambda: self.pods.lease_position(self.reconciler.memories.unwritten_since_s(0.0)),
             clock_s=self.loop.time, now_s=self.loop.time,
         )
 
@@ -153,12 +180,12 @@ class Roll:
             node_of=lambda name: make.NODE, is_managed=lambda namespace, name: bool(self._groups_of(name)),
             on_change=self._changed, on_gap=lambda reason: None,
         )
-        store = PodStore(
+        store = FedPods(
             None, hooks, rng=self.rng, now_s=self.loop.time, clock_s=self.loop.time,  # type: ignore[arg-type]
         )
         self.stream = store._streams[""]
-        self.stream.is_anchored = True
-        store.anchored(self.stream)
+        self.stream.watch = "1-00000001"
+        self.stream._set_anchored()
         return store
 
     def _reconciler(self) -> Reconciler:
@@ -171,13 +198,9 @@ class Roll:
             holding=lambda: None, still_holds=still_holds, monotonic_s=self.loop.time,
         )
         return Reconciler(
-            kube=self.kube, kafka=FakeKafka(), pods=self.pods, stores=self.stores,
+            kube=self.kube, kafka=self.kafka, pods=self.pods, nodes=FakeNodes({"n1": make.NODE}), stores=self.stores,  # type: ignore[arg-type]
             connections=Connections(kube=self.kube, stores=self.stores, monotonic_s=self.loop.time),
             memories=memories,
-            histories=Histories(
-                kube=self.kube, pods=self.pods, policy_served=lambda: True, webhook_served=lambda: False, words=tuple, now_s=self.loop.time,
-                monotonic_s=self.loop.time,
-            ),
             narrator=Narrator(kube=self.kube, metrics=metrics), metrics=metrics,
             cluster_uid="cluster", may_write=may_write, policy_served=lambda: True, webhook_served=lambda: False,
             now_s=self.loop.time, monotonic_s=self.loop.time,
@@ -197,30 +220,49 @@ class Roll:
     def _take(self, version: PodVersion, *, is_deleted: bool = False) -> None:
         self.version += self.rng.choice((1, 1, 1, 4))
         version = replace(version, resource_version=self.version)
-        self.pods.take_event(self.stream, version, is_deleted=is_deleted)
+        self.pods.take_event(version, is_deleted=is_deleted)
         self.stream._position.advance(self.version)
         self.moved.append((self.loop.time(), self.version))
 
     def _steps(self, number: int, began_s: float) -> Iterator[tuple[float, Any]]:
         """Yield what happens to one pod of the roll, and when: it ends, its object goes, its successor comes and runs."""
         name = f"w{number % self.scene.groups}-{number // self.scene.groups}"
-        old = replace(make.ended(0, f"old-{number}"), name=name)
-        new = replace(make.pod_version(0, f"new-{number}"), name=name)
+        ids = self._ids(number)
+        old = make.ended(0, f"old-{number}", name=name, instance_ids=ids)
+        new = make.pod_version(0, f"new-{number}", name=name, instance_ids=ids)
         yield began_s, lambda: self._take(old)
         yield began_s + 0.3, lambda: self._take(old, is_deleted=True)
         yield began_s + 1.0, lambda: self._take(replace(new, node_name="", ready_since_s=None))
         yield began_s + 4.0, lambda: self._take(new)
+        yield began_s + 5.0, lambda: self._join(number)
+
+    def _ids(self, number: int) -> frozenset[str]:
+        """Return the id that a pod gets, as the status says it."""
+        group, ordinal = number % self.scene.groups, number // self.scene.groups
+        return frozenset({self.templates[group].replace("{podName}", f"w{group}-{ordinal}")})
+
+    def _join(self, number: int) -> None:
+        self.kafka_joins += 1
+        held = self.kafka.held.setdefault(f"orders-{number % self.scene.groups}", {})
+        held.update(dict.fromkeys(self._ids(number), f"member-{self.kafka_joins}"))
 
     async def play(self) -> Figures:
         """Let all pods be replaced, at an even pace and in the order of their ordinals."""
         scene = self.scene
+        refused, self.kube.refused = self.kube.refused, frozenset()
+        self.queue.start()
+        for n in range(scene.groups):
+            self.queue.add(("shop", f"g{n}"))
+        await asyncio.sleep(30)  # ids are issued
+        self.templates = [self._status(n)["injected"]["idTemplate"] for n in range(scene.groups)]
         for number in range(scene.pods):
             name = f"w{number % scene.groups}-{number // scene.groups}"
-            self._take(replace(make.pod_version(0, f"old-{number}"), name=name))
-        self.moved.clear()
-        self.queue.start()
+            self._take(make.pod_version(0, f"old-{number}", name=name, instance_ids=self._ids(number)))
+            self._join(number)
+        self.kube.refused = refused
         leasing = asyncio.create_task(self.lease.run(on_acquired=lambda: None, on_lost=lambda: None))
-        await asyncio.sleep(60)  # all first rounds are over
+        await asyncio.sleep(120)  # everybody is remembered
+        self.moved.clear()
         begun_s = self.loop.time()
         for number in range(scene.pods):
             for at_s, step in self._steps(number, begun_s + number * scene.lasts_s / scene.pods):
@@ -232,12 +274,16 @@ class Roll:
         await self.queue.stop()
         return figures
 
+    def _status(self, number: int) -> Json:
+        found: Json = self.kube.objects[names.STATIC_GROUP_PLURAL, "shop", f"g{number}"]["status"]
+        return found
+
     def _figures(self, begun_s: float, ended_s: float) -> Figures:
         lease = [(at, stored) for at, stored in self.server.written if begun_s <= at < ended_s and stored is not None]
         statuses = [at for at in self.kube.written_s if begun_s <= at < ended_s]
         ages = []
         for (_, stored), (next_s, _) in pairwise(lease):
-            beyond = next((at for at, version in self.moved if version > stored.resource_versions[""]), next_s)
+            beyond = next((at for at, version in self.moved if version > stored.scopes[""].resource_version), next_s)
             ages.append(next_s - beyond)
         written = sorted([at for at, _ in lease] + statuses)
         return Figures(
@@ -246,7 +292,7 @@ class Roll:
             status_writes=len(statuses),
             oldest_s=max(ages),
             busiest_s=max(sum(at <= other < at + 10 for other in written) for at in written) / 10,
-            behind_max=max(len(stored.behind) for _, stored in lease),
+            remembered=sum(len(s["carriers"]) == 1 for n in range(self.scene.groups) for s in self._status(n)["seats"]),
         )
 
 
@@ -254,11 +300,19 @@ def _static_group(number: int) -> Json:
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.STATIC_GROUP_KIND,
-        "metadata": {"namespace": "shop", "name": f"g{number}", "uid": f"sg-{number}", "generation": 1},
-        "spec": {
-            "workloadRef": {"name": f"w{number}"}, "connectionRef": {"name": "kafka"}, "groupId": f"orders-{number}",
-            "suspend": True,
+        "metadata": {
+            "namespace": "shop", "name": f"g{number}", "uid": f"sg-{number}", "generation": 1, "creationTimestamp": "1970-01-01T00:00:00Z",
         },
+        "spec": {"workloadRef": {"name": f"w{number}"}, "connectionRef": {"name": "kafka"}, "groupId": f"orders-{number}", "protocol": "Classic"},
+    }
+
+
+def _connection() -> Json:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KAFKA_CONNECTION_KIND,
+        "metadata": {"namespace": "shop", "name": "kafka", "uid": "kc", "generation": 1},
+        "spec": {"bootstrapServers": ["kafka.example.com:9092"]},
     }
 
 
