@@ -70,9 +70,7 @@ def test_values_arrive_at_the_operator_with_their_units() -> None:
         recommendations_source="/recommendations/fleet",
         recommendations_poll_s=60,
         node_lifecycle="Cloud",
-        trust_out_of_service_taint=True,
-        reap_margin_s=120,
-        ask_runtime=True, trust_kubelet=True,
+        settle_s=86_400,
     )
     namespaced = settings.from_environment(environment(render("namespaced")))
     assert namespaced.watch_namespaces == ("team-a", "team-b")
@@ -215,41 +213,6 @@ def test_release_for_some_namespaces_injects_only_there() -> None:
             ]
         }
     }
-
-
-# Words of people
-
-
-def about_words(manifests: list[Manifest]) -> list[Manifest]:
-    return of_kind(manifests, "ValidatingAdmissionPolicy") + of_kind(manifests, "ValidatingAdmissionPolicyBinding")
-
-
-def test_policy_about_words_is_the_generated_one() -> None:
-    generated = list(yaml.safe_load_all((CHART / "files" / "confirmation-policy.yaml").read_text()))
-    assert [(each["metadata"]["name"], each["spec"]) for each in about_words(render("default"))] == [
-        (each["metadata"]["name"], each["spec"]) for each in generated
-    ]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--set", "confirmation.policy.enabled=false"),
-        ("--kube-version", "1.36.0"),
-        ("--kube-version", "1.29.9", "--api-versions", manifest_generator.CONFIRMATION_POLICY_API),
-    ],
-    ids=["switched off", "api not served", "version too old"],
-)
-def test_no_policy_about_words_where_it_is_not_wanted_or_not_served(options: tuple[str, ...]) -> None:
-    assert about_words(render("default", *options)) == []
-
-
-def test_release_for_some_namespaces_judges_the_words_of_those() -> None:
-    policy, binding = about_words(render("namespaced"))
-    names = {policy["metadata"]["name"], binding["metadata"]["name"], binding["spec"]["policyName"]}
-    assert names == {"staticgroup-confirm-staticgroup-system-staticgroup"}
-    (term,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
-    assert term["values"] == ["team-a", "team-b"]
 
 
 # Network

@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 from test_chart_variants import VARIANTS, Manifest, of_kind, render, the
 
-from staticgroup.kube.nodes import records as node_records
-
 # where | api group | resource | only these names | verbs
 IN_SERVED_NAMESPACES = """
     {where} | staticgroup.io   | staticgroups            |          | get list watch
     {where} | staticgroup.io   | staticgroups/status     |          | get patch
     {where} | staticgroup.io   | kafkaconnections        |          | get list watch
     {where} | staticgroup.io   | kafkaconnections/status |          | get patch
-    {where} | staticgroup.io   | podendconfirmations     |          | get list watch
     {where} | apps             | statefulsets            |          | get list watch
     {where} | core             | pods                    |          | get list watch
     {where} | core             | secrets                 | {secrets} | get
@@ -29,16 +26,11 @@ ALL_NAMESPACES = """
     * | staticgroup.io | clusterkafkaconnections/status | | get patch
     * | core           | namespaces                     | | list watch
 """
-CHUNKS = " ".join(f"staticgroup-operator-nodes-{n}" for n in range(8))
-NODES = f"""
-    *                  | core                | nodes      |          | get list watch
-    kube-node-lease    | coordination.k8s.io | leases     |          | get
-    staticgroup-system | core                | configmaps |          | create
-    staticgroup-system | core                | configmaps | {CHUNKS} | get update
+NODES = """
+    * | core | nodes | | get list watch
 """
 ONCE_PER_CLUSTER = """
     * | core                         | namespaces                | kube-system{served} | get
-    * | staticgroup.io               | watchgapconfirmations     |             | get list
     * | admissionregistration.k8s.io | mutatingadmissionpolicies | {policy}    | get
     * | admissionregistration.k8s.io | mutatingwebhookconfigurations | {policy} | get
 """
@@ -113,16 +105,6 @@ def test_strimzi_adds_one_right_and_lets_the_policy_look_at_its_pods() -> None:
     assert constraints[0]["resourceRules"] == constraints[1]["resourceRules"]
 
 
-def test_asking_runtimes_adds_one_right() -> None:
-    more, less = granted(render("default", "--set", "evidence.askRuntime=true")), granted(render("default"))
-    assert more - less == table("* | core | nodes/proxy | | get")
-    assert less <= more
-
-
-def test_chunks_of_what_is_remembered_of_nodes_are_those_of_the_operator() -> None:
-    assert node_records.CHUNKS == 8
-
-
 def test_least_rights_are_without_nodes_and_for_named_secrets_only() -> None:
     tenant = in_namespaces("team-a", secrets="kafka-credentials kafka-ca")
     assert granted(render("namespaced-least-rights")) == table(tenant, once_per_cluster(POLICY_OF_NAMESPACED, "team-a"), LEASE)
@@ -153,11 +135,9 @@ def test_no_role_of_any_variant_has_a_dangerous_right(variant: str) -> None:
         assert not {"escalate", "bind", "impersonate", "delete", "deletecollection"} & cells, rule
         if "secrets" in rule["resources"]:
             assert rule["verbs"] == ["get"]
-        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections", "clusterkafkaconnections", "podendconfirmations", "watchgapconfirmations"} & set(
-            rule["resources"]
-        ):
+        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections", "clusterkafkaconnections"} & set(rule["resources"]):
             assert set(rule["verbs"]) <= {"get", "list", "watch"}
-        assert not {"pods/exec", "pods/eviction", "serviceaccounts/token"} & set(rule["resources"]), rule
+        assert not {"pods/exec", "pods/eviction", "nodes/proxy", "serviceaccounts/token"} & set(rule["resources"]), rule
 
 
 def test_cluster_roles_for_people_are_extended_but_never_to_the_status() -> None:
@@ -174,36 +154,9 @@ def test_cluster_roles_for_people_are_extended_but_never_to_the_status() -> None
         * | staticgroup.io | kafkaconnections/status | | get
         * | staticgroup.io | clusterkafkaconnections        | | get list watch
         * | staticgroup.io | clusterkafkaconnections/status | | get
-        * | staticgroup.io | podendconfirmations     | | get list watch
-        * | staticgroup.io | watchgapconfirmations   | | get list watch
     """)
     edit = view | table("""
         * | staticgroup.io | staticgroups     | | create delete deletecollection patch update
         * | staticgroup.io | kafkaconnections | | create delete deletecollection patch update
     """)
     assert found == {"view": view, "edit": edit, "admin": edit}
-
-
-def test_the_right_to_confirm_the_end_of_a_lost_pod_is_in_a_role_of_its_own_that_nobody_has() -> None:
-    manifests = render("default")
-    (role,) = [each for each in of_kind(manifests, "ClusterRole") if each["metadata"]["name"].endswith("-confirm")]
-    assert set(rows("*", role)) == table("""
-        * | staticgroup.io | podendconfirmations | | create delete get list
-        * | staticgroup.io | staticgroups        | | get list
-        * | core           | pods                | | get list
-    """)
-    assert not [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
-    bindings = of_kind(manifests, "RoleBinding") + of_kind(manifests, "ClusterRoleBinding")
-    assert role["metadata"]["name"] not in {each["roleRef"]["name"] for each in bindings}
-
-
-def test_the_right_to_say_what_came_of_unseen_pods_is_in_another_role_that_nobody_has() -> None:
-    manifests = render("default")
-    (role,) = [each for each in of_kind(manifests, "ClusterRole") if each["metadata"]["name"].endswith("-confirm-gap")]
-    assert set(rows("*", role)) == table("""
-        * | staticgroup.io | watchgapconfirmations | | create delete get list
-        * | staticgroup.io | staticgroups          | | get list
-    """)
-    assert not [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
-    bindings = of_kind(manifests, "RoleBinding") + of_kind(manifests, "ClusterRoleBinding")
-    assert role["metadata"]["name"] not in {each["roleRef"]["name"] for each in bindings}

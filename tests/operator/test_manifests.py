@@ -15,8 +15,6 @@ import yaml
 from live_cluster import REPOSITORY, Kubectl
 
 from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
-from staticgroup.api.resources.confirmation import PodEndConfirmation
-from staticgroup.api.resources.gapconfirmation import WatchGapConfirmation
 from staticgroup.api.resources.kafkaconnection import Connection, KafkaConnection
 from staticgroup.api.resources.staticgroup import StaticGroup
 
@@ -25,12 +23,10 @@ pytestmark = pytest.mark.cluster
 MANIFESTS = Path(__file__).parent / "manifests"
 VALID = sorted((MANIFESTS / "valid").glob("*.yaml"))
 INVALID = sorted((MANIFESTS / "invalid").glob("*.yaml"))
-MODELS: dict[str, type[StaticGroup | Connection | PodEndConfirmation | WatchGapConfirmation]] = {
+MODELS: dict[str, type[StaticGroup | Connection]] = {
     "StaticGroup": StaticGroup,
     "KafkaConnection": KafkaConnection,
     "ClusterKafkaConnection": ClusterKafkaConnection,
-    "PodEndConfirmation": PodEndConfirmation,
-    "WatchGapConfirmation": WatchGapConfirmation,
 }
 
 
@@ -81,7 +77,7 @@ def test_an_invalid_manifest_is_refused_with_field_and_remedy(path: Path, kubect
 
 
 def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crds: str) -> None:
-    plural = {"staticgroups", "kafkaconnections", "clusterkafkaconnections", "podendconfirmations", "watchgapconfirmations"}
+    plural = {"staticgroups", "kafkaconnections", "clusterkafkaconnections"}
     again = kubectl.run("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
     assert (again.returncode, again.stderr) == (0, "")
     for name in plural:
@@ -102,8 +98,6 @@ def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crd
         ("ksg.status.injected", "the admission policy reads this"),
         ("ckconn.spec.allowedNamespaces", "no member is removed"),
         ("kconn.spec.tls.enabled", "there is no way to skip that"),
-        ("pec.spec.statement", "Why it is sure that no process of this pod runs"),
-        ("wgc", "no machine that left the cluster or was cut off in that time still runs pods"),
     ],
 )
 def test_kubectl_explain_tells_what_a_field_does(path: str, text: str, kubectl: Kubectl, crds: str) -> None:

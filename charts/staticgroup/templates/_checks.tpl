@@ -7,9 +7,6 @@
 {{- if not (and (gt (float64 $operator.leaseDurationSeconds) (float64 $operator.leaseRenewDeadlineSeconds)) (gt (float64 $operator.leaseRenewDeadlineSeconds) (float64 $operator.leaseRetrySeconds))) -}}
 {{- fail "operator: leaseDurationSeconds > leaseRenewDeadlineSeconds > leaseRetrySeconds must hold" -}}
 {{- end -}}
-{{- if and .Values.evidence.askRuntime .Values.rbac.create (not .Values.rbac.nodes) -}}
-{{- fail "evidence.askRuntime: a node cannot be asked without the right to read it; set rbac.nodes to true" -}}
-{{- end -}}
 {{- with .Values.recommendations -}}
 {{- if and .volume (not (or (eq .source .mountPath) (hasPrefix (printf "%s/" .mountPath) .source))) -}}
 {{- fail (printf "recommendations.source: with recommendations.volume it must be %s or a folder in it" .mountPath) -}}

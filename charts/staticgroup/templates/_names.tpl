@@ -72,14 +72,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{- define "staticgroup.confirmationPolicyName" -}}
-{{- if .Values.watchNamespaces -}}
-{{- printf "staticgroup-confirm-%s-%s" .Release.Namespace (include "staticgroup.fullname" .) -}}
-{{- else -}}
-staticgroup-confirm
-{{- end -}}
-{{- end -}}
-
 {{- define "staticgroup.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "staticgroup.operator" .) .Values.serviceAccount.name -}}

@@ -72,14 +72,8 @@
   value: {{ .Values.recommendations.pollSeconds | quote }}
 - name: STATICGROUP_NODE_LIFECYCLE
   value: {{ .Values.evidence.nodeLifecycle | quote }}
-- name: STATICGROUP_TRUST_OUT_OF_SERVICE_TAINT
-  value: {{ .Values.evidence.trustOutOfServiceTaint | quote }}
-- name: STATICGROUP_REAP_MARGIN_S
-  value: {{ .Values.evidence.reapMarginSeconds | quote }}
-- name: STATICGROUP_ASK_RUNTIME
-  value: {{ .Values.evidence.askRuntime | quote }}
-- name: STATICGROUP_TRUST_KUBELET
-  value: {{ .Values.evidence.trustKubelet | quote }}
+- name: STATICGROUP_SETTLE_S
+  value: {{ .Values.evidence.settleSeconds | quote }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}

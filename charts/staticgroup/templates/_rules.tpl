@@ -1,7 +1,7 @@
 {{/* What is needed in every served namespace. Pods are never written, Secrets never listed. */}}
 {{- define "staticgroup.tenantRules" -}}
 - apiGroups: [staticgroup.io]
-  resources: [staticgroups, kafkaconnections, podendconfirmations]
+  resources: [staticgroups, kafkaconnections]
   verbs: [get, list, watch]
 - apiGroups: [staticgroup.io]
   resources: [staticgroups/status, kafkaconnections/status]
@@ -34,22 +34,12 @@
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch]
-{{ if .Values.evidence.askRuntime -}}
-# All that a kubelet serves, also to run commands in pods: see evidence.askRuntime.
-- apiGroups: [""]
-  resources: [nodes/proxy]
-  verbs: [get]
-{{ end -}}
 {{ end -}}
 # The uid of the first names the cluster: issued ids are scoped by it. Whether one is gone is asked of those that are served.
 - apiGroups: [""]
   resources: [namespaces]
   resourceNames: [kube-system{{ range .Values.watchNamespaces }}, {{ . | quote }}{{ end }}]
   verbs: [get]
-# A gap of the pod watch is one for all namespaces, and so is a person's word about it.
-- apiGroups: [staticgroup.io]
-  resources: [watchgapconfirmations]
-  verbs: [get, list]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingadmissionpolicies, mutatingwebhookconfigurations]
   resourceNames: [{{ include "staticgroup.policyName" . }}]
