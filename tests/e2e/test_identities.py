@@ -140,25 +140,28 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
 
 
 def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[..., Play], outsider: Start) -> None:
+    """The word is about who issues such ids; it is no word about a member that no pod explains, whose process lives elsewhere."""
     play = new_play()
-    play.start(2, static={"identity": {"template": "{podName}"}})
-    unscoped = f"{play.name}-1"
+    play.start(3, static={"identity": {"template": "{podName}"}})
+    ours, taken = f"{play.name}-2", f"{play.name}-1"
+
+    def held() -> dict[str, str]:
+        return {e["instanceId"]: e["reason"] for e in exceptions(play, "Held")}
+
     play.scale(1)
-    until(lambda: len(play.pods()) == 1, deadline_s=60, what="pod 1 gone")
-    other_cluster = outsider(play, unscoped)
-    until(
-        lambda: play.condition("RemovalSettled").get("reason") == "UnscopedIds", deadline_s=60, what="UnscopedIds said"
-    )
-    holds(
-        lambda: play.member_ids().get(unscoped) == member_of(other_cluster),
-        for_s=8,
-        what="the other cluster's member stays",
-    )
+    unscoped = {ours: "UnscopedId", taken: "UnscopedId"}
+    until(lambda: len(play.pods()) == 1 and held() == unscoped, deadline_s=60, what="both told as held")
+    assert play.condition("RemovalSettled").get("reason") == "UnscopedIds"
+    other_cluster = outsider(play, taken)
+    stays = member_of(other_cluster)
+    holds(lambda: play.member_ids().get(taken) == stays, for_s=8, what="the other cluster's member stays")
     assert (play.removals(), other_cluster.of_kind("error")) == ([], [])
 
-    other_cluster.kill()
     play.stage.apply(play.static_group(identity={"template": "{podName}", "exclusive": True}))
-    until(lambda: removed_ids(play) == [unscoped], deadline_s=50, what="removed once the user gave his word")
+    until(lambda: removed_ids(play) == [ours], deadline_s=50, what="removed once the user gave his word")
+    until(lambda: held() == {taken: "Unattributed"}, deadline_s=30, what="the other one told as unattributed")
+    holds(lambda: play.member_ids().get(taken) == stays, for_s=6, what="the other cluster's member stays")
+    assert (removed_ids(play), other_cluster.of_kind("error")) == ([ours], [])
 
 
 def ready_for_s(play: Play, name: str) -> float:
