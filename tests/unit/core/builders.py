@@ -14,6 +14,7 @@ from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeVie
 from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.members.carriers import Attribution, digest_of
 from staticgroup.core.members.memory import Members, Sight
+from staticgroup.core.members.suspects import Suspect
 from staticgroup.core.snapshot import (
     NOTHING_REMEMBERED,
     Evidence,
@@ -195,6 +196,14 @@ def fresh(**changes: Any) -> FreshRead:
 def attributed(member_id: str = "m2", *carriers: str, first_seen_s: float = NOW_S - 300) -> Attribution:
     """A member that was described long ago; whoever of its carriers has not ended."""
     return Attribution(member=digest_of(member_id), first_seen_s=first_seen_s, carriers=frozenset(carriers))
+
+
+def suspect(uid: str = "z", ordinal: int = 2, **changes: Any) -> Suspect:
+    """A pod that was deleted without an end a minute ago."""
+    values: dict[str, Any] = {
+        "namespace": "shop", "pod_name": f"web-{ordinal}", "instance_ids": frozenset({id_of(ordinal)}), "since_s": NOW_S - 60,
+    }
+    return Suspect(uid=uid, **(values | changes))
 
 
 def members(carriers: Mapping[int, Sequence[str]] | None = None, **changes: Any) -> Members:

@@ -35,6 +35,5 @@ def acknowledged(**changes: object) -> RemovalRecord:
         "member_id": "m2",
         "coordinator": COORDINATOR,
         "acknowledged_at_s": NOW_S - 1,
-        "pod_uids": frozenset({"u2"}),
     }
     return RemovalRecord(**(values | changes))

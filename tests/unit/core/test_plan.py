@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.evidence.spans import SpanReason
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.guards import Guard
 from staticgroup.core.plan import Plan
-from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, RemovalRecord
+from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
+from staticgroup.core.members.memory import Members
+from staticgroup.core.snapshot import History
 
 from .builders import (
-    EPOCH,
     NOW_S,
-    checkpoint,
+    WATCH,
+    attributed,
     departure,
     fresh,
     group,
@@ -24,12 +25,15 @@ from .builders import (
     incarnation,
     injected,
     member,
+    members,
+    sight,
+    suspect,
     workload,
 )
-from .plans import DEAD, SUSPECT, acknowledged, only_guard, planned, removed
+from .plans import DEAD, SUSPECT, only_guard, planned, removed
 
 
-def test_departed_member_with_a_proven_chain_is_removed_by_the_pair_that_was_described() -> None:
+def test_departed_member_whose_carriers_have_all_ended_is_removed_by_the_pair_that_was_described() -> None:
     decided = planned()
     assert removed(decided) == {("m2", id_of(2))}
     assert decided.held == ()
@@ -59,14 +63,6 @@ def test_nothing_departed_means_an_empty_plan() -> None:
 @pytest.mark.parametrize(
     ("changes", "guard"),
     [
-        ({"chains": {}}, Guard.CHAIN),
-        ({"chains": {id_of(2): (incarnation(),)}}, Guard.POD_ENDING),
-        ({"chains": {id_of(2): (incarnation(instance_ids=frozenset({"web-2.x"})),)}}, Guard.NAMESAKE),
-        ({"chains": {id_of(2): (incarnation(state=DEAD), incarnation(uid="z", state=SUSPECT))}}, Guard.CHAIN),
-        ({"watch_epoch": "another"}, Guard.GAP),
-        ({"watch_epoch": ""}, Guard.GAP),
-        ({"continuity": None}, Guard.GAP),
-        ({"continuity": checkpoint().blinded(SpanReason.WATCH_GAP, since_s=0, until_s=1)}, Guard.GAP),
         ({"fresh": {}}, Guard.NOT_READ_AFRESH),
         ({"fresh": {id_of(2): fresh(is_expected=True)}}, Guard.EXPECTED),
         ({"fresh": {id_of(2): fresh(objects=(("web-2", "u9"),))}}, Guard.POD_PRESENT),
@@ -74,19 +70,12 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         ({"fresh": {id_of(2): fresh(barrier_passed=False)}}, Guard.NO_BARRIER),
         ({"fresh": {id_of(2): fresh(unfollowed="team-a")}}, Guard.NO_BARRIER),
         ({"overlaps": ("shop/twin",)}, Guard.CONFLICT),
-        ({"group": group(member(0), member(2), member(2, "m2b"))}, None),
+        ({"same_scope": ("shop/twin",)}, Guard.CONFLICT),
+        ({"group": group(member(0), member(2), member(2, "m2b"))}, Guard.DUPLICATE),
         ({"pods": (), "workload": workload(2, status_replicas=2)}, Guard.PODS_UNSEEN),
         ({"workload": workload(2, status_replicas=3)}, Guard.PODS_UNSEEN),
     ],
     ids=[
-        "never seen",
-        "alive",
-        "alive with another id",
-        "suspect",
-        "gap",
-        "not anchored",
-        "histories unknown",
-        "blind",
         "not read",
         "wanted again",
         "pod there",
@@ -94,15 +83,98 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         "no barrier",
         "a namespace that is to be followed is there again",
         "overlap",
+        "same scope",
         "duplicate",
         "no pod seen",
         "one pod unseen",
     ],
 )
-def test_each_doubt_holds_the_removal_under_its_own_name(changes: dict[str, object], guard: Guard | None) -> None:
+def test_each_doubt_of_this_round_holds_the_removal_under_its_own_name(changes: dict[str, object], guard: Guard) -> None:
     decided = planned(departure(**changes))
     assert not decided.actions
-    assert {h.reason for h in decided.held} == {guard or Guard.DUPLICATE}
+    assert {h.reason for h in decided.held} == {guard}
+
+
+LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (incarnation(),)}}
+"""Nobody has ended; web-2 is still there, and its seat is not wanted any more."""
+
+
+@pytest.mark.parametrize(
+    ("remembered", "changes", "guard"),
+    [
+        (members({2: ["u2", "z"]}), {}, Guard.SUSPECT),
+        (members({2: ["u2", "z"]}, suspects=(suspect("z"),)), {}, Guard.SUSPECT),
+        (members(), LIVING, Guard.POD_ENDING),
+        (members(), LIVING | {"chains": {id_of(2): (incarnation(lost_boot="b1"),)}}, Guard.SUSPECT),
+        (members(), LIVING | {"chains": {id_of(2): (incarnation(state=SUSPECT),)}}, Guard.SUSPECT),
+        (members({2: [UNSEEN]}), {}, Guard.JOINED_BEFORE_WATCH),
+        (members({2: [UNSEEN, "z"]}), {}, Guard.SUSPECT),
+        (members({2: [UNATTRIBUTED]}), {}, Guard.UNATTRIBUTED),
+        (members(attributions={}), {"sight": sight(has_passed=False)}, Guard.NO_BARRIER),
+        (members(attributions={}), {"sight": sight(watch="")}, Guard.NO_BARRIER),
+        (members(attributions={id_of(2): attributed("m2-before")}), {"sight": sight(has_passed=False)}, Guard.NO_BARRIER),
+        (members(attributions={}), {"sight": None}, Guard.NO_BARRIER),
+        (members(attributions={}, watch="before"), {}, Guard.JOINED_BEFORE_WATCH),
+        (members(attributions={}), {}, Guard.UNATTRIBUTED),
+    ],
+    ids=[
+        "a pod of which nothing is known",
+        "suspect",
+        "alive",
+        "a run was lost",
+        "vanished",
+        "unseen",
+        "unseen and suspect",
+        "unattributed",
+        "described without a barrier behind it",
+        "watch not whole",
+        "another member was described",
+        "pods were not looked at",
+        "watch young",
+        "nobody ended",
+    ],
+)
+def test_member_stays_while_a_pod_that_was_there_when_it_joined_may_live(remembered: Members, changes: dict[str, object], guard: Guard) -> None:
+    decided = planned(departure(**changes), history(members=remembered))
+    assert not decided.actions
+    held = {h.reason for h in decided.held}
+    assert held == {guard}
+
+
+def test_a_suspect_is_named_with_the_node_that_it_was_lost_on() -> None:
+    decided = planned(memory=history(members=members({2: ["z"]}, suspects=(suspect("z", node_name="n7"),))))
+    (found,) = decided.held
+    assert found.sentence == "pod web-2 (uid z) on node n7 was there when it joined, and its end was not seen"
+    assert found.remedy == "the member leaves when its session expires"
+
+
+def test_a_live_carrier_is_named_before_a_suspect_and_says_why_it_has_not_ended() -> None:
+    pod = incarnation(refusal="phase is Running, not Succeeded or Failed")
+    decided = planned(departure(**(LIVING | {"chains": {id_of(2): (pod,)}})), history(members=members({2: ["a", "u2"]}, suspects=(suspect("a"),))))
+    (found,) = decided.held
+    assert found.reason == Guard.POD_ENDING
+    assert found.sentence == "pod shop/web-2 was there when it joined, and has not ended: phase is Running, not Succeeded or Failed"
+
+
+def test_member_that_joined_after_its_pod_had_ended_is_dead() -> None:
+    """Its first description comes late: by then its pod has its certificate, and no other one carries the id."""
+    late = sight(ends=1, last_end={id_of(2): 1})
+    assert removed(planned(departure(sight=late), history(members=members(attributions={})))) == {("m2", id_of(2))}
+
+
+def test_what_is_learnt_of_pods_is_remembered_while_the_group_cannot_be_read() -> None:
+    problem = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answers")
+    lost = sight(suspects=(suspect("z"),))
+    after = planned(departure(group=problem, sight=lost)).history.members
+    assert [s.uid for s in after.suspects] == ["z"]
+    assert after.attributions[id_of(2)].carriers == frozenset()
+
+
+def test_what_is_learnt_of_pods_is_remembered_while_the_workload_cannot_be_read() -> None:
+    lost = sight(suspects=(suspect("z"),))
+    after = planned(departure(workload=None, workload_problem="forbidden", sight=lost)).history.members
+    assert [s.uid for s in after.suspects] == ["z"]
+    assert after.attributions[id_of(2)].carriers == frozenset()
 
 
 def test_certified_pod_object_that_still_exists_does_not_hold() -> None:
@@ -110,48 +182,30 @@ def test_certified_pod_object_that_still_exists_does_not_hold() -> None:
     assert removed(planned(departure(fresh={id_of(2): fresh(objects=(("web-2", "u2"),))}))) == {("m2", id_of(2))}
 
 
-RULED_OUT = incarnation(
-    uid="n2", instance_ids=frozenset({"web-2.x.3fa9c1d2"}), resource_version=500, from_birth=True, ids_are_fixed=True
-)
 RENAMED = {
-    "chains": {id_of(2): (incarnation(state=DEAD), RULED_OUT)},
-    "fresh": {id_of(2): fresh(objects=(("web-2", "n2"),))},
     "workload": workload(3),
-    "pods": (incarnation(0, "u0"), incarnation(1, "u1"), RULED_OUT),
+    "pods": (incarnation(0, "u0"), incarnation(1, "u1"), incarnation(uid="n2", instance_ids=frozenset({"web-2.x.3fa9c1d2"}))),
     "group": group(*(member(n, f"n{n}", instance_id=f"web-{n}.x.3fa9c1d2") for n in range(3)), member(2)),
 }
-"""Ordinal 2 is wanted, its pod was rolled after a change of template and carries only the new id, for good."""
+"""Ordinal 2 is wanted, its pod was rolled after a change of template and carries the new id."""
 
 
-def renamed(removals: tuple[RemovalRecord, ...] = (), **changes: object) -> Plan:
+def renamed(**changes: object) -> Plan:
     """The plan for the old id of ordinal 2."""
-    memory = history(
-        injected=injected(id_template="{podName}.x.3fa9c1d2"), templates=("{podName}.3fa9c1d2",), removals=removals
-    )
+    memory = history(injected=injected(id_template="{podName}.x.3fa9c1d2"), templates=("{podName}.3fa9c1d2",))
     return planned(departure(**(RENAMED | changes)), memory, identity={"template": "{podName}.x.{scope}"})
 
 
-def test_old_id_leaves_beside_a_live_pod_that_can_never_hold_it() -> None:
+def test_old_id_leaves_beside_a_live_pod_that_was_born_after_its_member_had_joined() -> None:
     decided = renamed()
     assert removed(decided) == {("m2", id_of(2))}
     (action,) = decided.actions
     assert "ordinal 2 has another id" in action.removals[0].entry.reason
 
 
-@pytest.mark.parametrize("lacking", [{"from_birth": False}, {"ids_are_fixed": False}], ids=["birth", "fixed ids"])
-def test_old_id_stays_beside_a_live_pod_that_may_hold_it_yet(lacking: dict[str, bool]) -> None:
-    chain = (incarnation(state=DEAD), replace(RULED_OUT, **lacking))
-    assert only_guard(renamed(chains={id_of(2): chain})) is Guard.NAMESAKE
-
-
-def test_pod_read_afresh_that_the_chain_does_not_rule_out_holds_the_old_id() -> None:
+def test_pod_read_afresh_that_may_hold_the_old_id_holds_it() -> None:
     """A successor that the watch has not shown yet may carry anything."""
     assert only_guard(renamed(fresh={id_of(2): fresh(objects=(("web-2", "n3"),))})) is Guard.POD_PRESENT
-
-
-def test_who_joins_again_under_a_removed_id_is_a_zombie_also_beside_a_new_pod_that_is_ruled_out() -> None:
-    """The new pod cannot be who joined, so it is no reason to remove again."""
-    assert only_guard(renamed(removals=(acknowledged(member_id="m0"),))) is Guard.ZOMBIE
 
 
 def test_unscoped_id_is_removed_only_on_the_users_word() -> None:
@@ -163,10 +217,9 @@ def test_unscoped_id_is_removed_only_on_the_users_word() -> None:
         fresh={"web-2": fresh()},
     )
     template = {"template": "{podName}"}
-    assert only_guard(planned(snapshot, history(injected=unscoped), identity=template)) is Guard.UNSCOPED
-    assert removed(planned(snapshot, history(injected=unscoped), identity=template | {"exclusive": True})) == {
-        ("m2", "web-2")
-    }
+    memory = history(injected=unscoped, members=members(attributions={"web-2": attributed("m2", "u2")}))
+    assert only_guard(planned(snapshot, memory, identity=template)) is Guard.UNSCOPED
+    assert removed(planned(snapshot, memory, identity=template | {"exclusive": True})) == {("m2", "web-2")}
 
 
 def test_foreign_and_dynamic_members_are_counted_and_never_candidates() -> None:
@@ -207,9 +260,9 @@ def test_hold_window_counts_from_the_first_round_that_saw_the_departure() -> Non
 
 
 def test_missing_workload_waits_for_its_recreation_before_anything_is_removed() -> None:
-    gone = departure(workload=None)
+    gone = departure(workload=None, known=(incarnation(0, "u0"), incarnation(1, "u1")))
     first = planned(gone)
-    assert only_guard_all(first) == {Guard.HOLD_WINDOW, Guard.CHAIN}
+    assert only_guard_all(first) == {Guard.HOLD_WINDOW, Guard.POD_ENDING}
     later = planned(gone, first.history, NOW_S + 61)
     assert ("m2", id_of(2)) in removed(later)
 
@@ -226,10 +279,11 @@ def test_budget_lets_at_least_one_go_and_the_rest_wait_their_turn() -> None:
         chains={id_of(n): (incarnation(n, f"u{n}", DEAD),) for n in ids},
         fresh={id_of(n): fresh() for n in ids},
     )
-    decided = planned(snapshot, removal={"maxPercentOfGroup": 1})
+    memory = history(members=members({n: [] for n in ids}))
+    decided = planned(snapshot, memory, removal={"maxPercentOfGroup": 1})
     assert len(removed(decided)) == 1
     assert {h.reason for h in decided.held} == {Guard.BUDGET}
-    assert len(removed(planned(snapshot))) == 4
+    assert len(removed(planned(snapshot, memory))) == 4
 
 
 def test_batch_removes_all_departed_members_in_one_action() -> None:
@@ -240,27 +294,27 @@ def test_batch_removes_all_departed_members_in_one_action() -> None:
         chains={id_of(n): (incarnation(n, f"u{n}", DEAD),) for n in (0, 1)},
         fresh={id_of(n): fresh() for n in (0, 1)},
     )
-    (action,) = planned(snapshot).actions
+    (action,) = planned(snapshot, history(members=members({0: [], 1: []}))).actions
     assert len(action.removals) == 2
 
 
 # identity and injection -----------------------------------------------------------------------------------------
 
 
-def test_no_id_is_issued_before_the_pod_watch_is_anchored() -> None:
-    decided = planned(departure(watch_epoch="", group=group()), History())
+def test_no_id_is_issued_before_the_pod_watch_is_whole() -> None:
+    decided = planned(departure(watch="", group=group()), History())
     assert decided.injection is not None
     assert decided.injection.injected is None
 
 
-def test_first_acknowledgement_fixes_scope_and_watch_epoch() -> None:
+def test_first_acknowledgement_fixes_the_scope_and_the_watch_before_which_nobody_can_have_joined() -> None:
     first = planned(departure(group=group()), History()).history
     assert first.injected is not None
-    assert first.injected.watch_epoch == EPOCH
     assert len(first.injected.scope) == 8
-    later = planned(departure(watch_epoch="after-a-gap", group=group()), first).history
+    assert first.members.watch == WATCH
+    later = planned(departure(watch="after-a-gap", sight=sight(watch="after-a-gap"), group=group()), first).history
     assert later.injected is not None
-    assert (later.injected.scope, later.injected.watch_epoch) == (first.injected.scope, EPOCH)
+    assert (later.injected.scope, later.members.watch) == (first.injected.scope, WATCH)
 
 
 def test_scope_differs_for_a_recreated_staticgroup_of_the_same_name() -> None:
@@ -268,13 +322,25 @@ def test_scope_differs_for_a_recreated_staticgroup_of_the_same_name() -> None:
     assert len(scopes) == 2
 
 
-def test_observe_issues_nothing_and_keeps_the_epoch_of_the_acknowledgement_all_the_same() -> None:
+def test_observe_issues_nothing_and_the_watch_of_the_acknowledgement_counts_all_the_same() -> None:
     """The scope can be read in the status from then on, so ids may be set by hand."""
     first = planned(departure(group=group()), History(), mode="Observe")
     assert not first.history.issued_ordinals
-    managed = planned(departure(watch_epoch="new", group=group()), first.history)
-    assert managed.history.injected is not None
-    assert managed.history.injected.watch_epoch == EPOCH
+    assert first.history.members.watch == WATCH
+
+
+@pytest.mark.parametrize("age_s", [0.0, 600.0], ids=["new", "older than a silence"])
+def test_ids_of_a_staticgroup_that_is_older_than_a_silence_have_no_known_beginning(age_s: float) -> None:
+    """Its memory may have been lost, and a process that holds such an id may live unseen."""
+    found = planned(departure(group=group(), age_s=age_s), History()).history
+    assert found.injected is not None
+    assert found.members.watch == ("" if age_s else WATCH)
+
+
+def test_ids_with_a_written_scope_have_no_known_beginning() -> None:
+    found = planned(departure(group=group()), History(), identity={"scope": "3fa9c1d2"}).history
+    assert found.injected is not None
+    assert found.members.watch == ""
 
 
 def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginning() -> None:
@@ -287,9 +353,9 @@ def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginni
         departure(group=group(), known=(incarnation(9, state=DEAD, instance_ids=frozenset({carried})),)),
         departure(group=group(), known=(incarnation(9, instance_ids=frozenset({f"{carried}-1"})),)),
     ):
-        found = planned(lost, History()).history.injected
-        assert found is not None
-        assert found.watch_epoch == EPOCH_UNKNOWN
+        found = planned(lost, History()).history
+        assert found.injected is not None
+        assert found.members.watch == ""
 
 
 def test_edited_template_keeps_the_earlier_ids_as_ours() -> None:
@@ -309,7 +375,8 @@ def test_streams_threads_of_a_departed_pod_are_removed_together() -> None:
         chains=dict.fromkeys(threads, (dead,)),
         fresh={t: fresh() for t in threads},
     )
-    assert {i for _, i in removed(planned(snapshot, identity=identity))} == set(threads)
+    memory = history(members=members(attributions={t: attributed(f"m-{t}", "u2") for t in threads}))
+    assert {i for _, i in removed(planned(snapshot, memory, identity=identity))} == set(threads)
 
 
 def test_kip_848_groups_get_no_session_timeout_injected() -> None:
