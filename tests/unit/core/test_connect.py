@@ -65,7 +65,7 @@ def told(snapshot: Snapshot, memory: History | None = None, wished: StaticGroupS
 
 
 def found(snapshot: Snapshot) -> list[Finding]:
-    return list(findings_of_seats(decide(snapshot), snapshot, ()))
+    return list(findings_of_seats(decide(snapshot), snapshot))
 
 
 def test_what_is_told_of_a_worker_fits_into_its_row() -> None:
@@ -135,7 +135,7 @@ def test_a_stock_worker_is_told_as_never_touched_however_long_its_address_is() -
     address = "orders-connect-0.orders-connect.orders-production.svc.cluster.local:8083"
     long = replace(stock(0), member_id=f"connect-{address}-{'0bdc760a-3431-4db6-a889-0ec3c8e3b106'}")
     snapshot = world(long)
-    (row,) = [e for e in exceptions_of(findings_of_seats(decide(snapshot), snapshot, ()), (), NOW) if e.kind == "Dynamic"]
+    (row,) = [e for e in exceptions_of(findings_of_seats(decide(snapshot), snapshot), (), NOW) if e.kind == "Dynamic"]
     assert "member connect-orders-connect-0.orders-connect." in row.message
     assert " which Kafka Connect drops unless the agent keeps it; never touched; start the workers with the agent" in row.message
     assert row.message.endswith("docs/guide/kafka-connect.md")
@@ -200,7 +200,7 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
 def test_nothing_that_is_told_of_workers_speaks_of_consumers(snapshot: Snapshot, wished: StaticGroupSpec) -> None:
     decided = plan(wished, snapshot, history(), NOW_S)
     messages = [c.message for c in conditions_of(wished, snapshot, decided, Executed(), NOW)]
-    messages += [f.text for f in findings_of_seats(decided, snapshot, ())]
+    messages += [f.text for f in findings_of_seats(decided, snapshot)]
     messages.append(explained(wished, snapshot, decided, NOW_S))
     assert [text for text in messages for word in ("onsumer", "librdkafka", "partition", "fenced client") if word in text] == []
 
@@ -313,7 +313,7 @@ def test_of_many_workers_the_first_are_listed_and_all_are_counted() -> None:
 def test_other_groups_tell_no_workers() -> None:
     snapshot = departure(group=group(member(0), member(1)))
     decided = plan(spec(), snapshot, history(), NOW_S)
-    assert project(spec(), snapshot, decided, Executed(), (), None, NOW).connect is None
+    assert project(spec(), snapshot, decided, Executed(), None, NOW).connect is None
     assert decide(departure(group=cluster())).history.connect_work is None
 
 

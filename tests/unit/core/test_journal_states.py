@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.evidence.chain import ChainVerdict, IncarnationState, judge
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.run import RunEnd
 from staticgroup.core.group import LeaveCall, LeaveEntry, LeaveOutcome, ReleaseEntry, ReleaseOutcome
 from staticgroup.core.outcomes import Executed
@@ -26,9 +26,8 @@ DEAD_BEFORE = incarnation(2, "u2-old", IncarnationState.DEAD, resource_version=5
 
 def leaving(outcome: LeaveOutcome, attempt: int = 1) -> dict[str, Any]:
     """What a round executed, and the history after it."""
-    verdict: ChainVerdict = judge(id_of(2), (DEAD_BEFORE, DEAD), continuous=True)
     entry = LeaveEntry(member_id="m2", instance_id=id_of(2), reason="scaled to 0..1")
-    removal = Removal(entry=entry, ordinal=2, chain=verdict, attempt=attempt)
+    removal = Removal(entry=entry, ordinal=2, ended=(DEAD_BEFORE, DEAD), attempt=attempt)
     executed = Executed(removals=(removal,), outcomes=(outcome,))
     records = (record(attempt),) if outcome is LeaveOutcome.REMOVED else ()
     return {"executed": executed, "plan": {"history": history(removals=records), "held": ()}}
@@ -48,7 +47,6 @@ def releasing(outcome: ReleaseOutcome) -> dict[str, Any]:
         ordinal=0,
         pod=incarnation(0, "u0"),
         ends=(RunEnd(container_id="containerd://a", finished_at_s=NOW_S - 2, received_at_s=NOW_S - 1),),
-        chain=judge(id_of(0), (incarnation(0, "u0", IncarnationState.DEAD),), continuous=True),
         evidence="its run ended",
     )
     return {"executed": Executed(releases=(release,), release_outcomes=(outcome,))}

@@ -6,28 +6,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from staticgroup.core.evidence.chain import IncarnationState
-from staticgroup.core.group import MemberView
+from staticgroup.core.group import GroupType, MemberView
 from staticgroup.core.guards import Guard
+from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
+from staticgroup.core.members.memory import Members
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import READS_MAX, plan, reads_needed
-from staticgroup.core.snapshot import RemovalRecord
 from staticgroup.core.status.projection import project
 
-from .builders import (
-    COORDINATOR,
-    NOW_S,
-    SCOPE,
-    departure,
-    group,
-    history,
-    id_of,
-    incarnation,
-    injected,
-    member,
-    spec,
-    workload,
-)
+from .builders import NOW_S, SCOPE, departure, group, history, id_of, injected, member, members, spec, workload
+from .plans import acknowledged
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 ONE_ID_TWICE = {
@@ -59,44 +47,38 @@ def test_id_with_an_ordinal_longer_than_any_pod_name_is_told_in_a_status_that_ca
     wish = spec(identity={"template": "{ordinal}.{scope}"}, workloadRef={"name": "consumer-of-orders"})
     world = departure(workload=workload(2, name="consumer-of-orders"), group=group(MemberView(member_id="m", instance_id=instance_id)))
     memory = history(injected=injected(id_template=f"{{ordinal}}.{SCOPE}"))
-    status = project(wish, world, plan(wish, world, memory, NOW_S), Executed(), (), None, NOW)
+    status = project(wish, world, plan(wish, world, memory, NOW_S), Executed(), None, NOW)
     assert instance_id in {e.instance_id for e in status.exceptions}
 
 
 def test_seats_that_a_lasting_guard_holds_do_not_keep_others_from_being_read() -> None:
-    """Fifty zombies with smaller ids are read in every round, so later seats are NotReadAfresh for ever and stay.
+    """Fifty that were removed and came back have smaller ids, and are held whatever is read of them.
 
-    `reads_needed` takes the first READS_MAX by key of all whose chain is proven, also of those that the zombie guard (or
-    MemberSeenUnderTwoPods) holds whatever is read. The status says of the others that they leave soon, and nothing to do.
+    Of all whose carriers have ended `reads_needed` takes READS_MAX at a time; of the others the status says that they leave soon.
     """
-    keys = sorted(id_of(n) for n in range(10, 11 + READS_MAX))
-    dead = {
-        key: (incarnation(int(key[4:6]), f"u-{key}", IncarnationState.DEAD, instance_ids=frozenset({key})),) for key in keys
-    }
-    zombies = [
-        RemovalRecord(
-            instance_id=key, member_id="removed", coordinator=COORDINATOR, acknowledged_at_s=NOW_S - 900,
-            settled_at_s=NOW_S - 800, pod_uids=frozenset({f"u-{key}"}),
-        )
-        for key in keys[:READS_MAX]
-    ]
-    world = departure(chains=dead, fresh={}, group=group(*(MemberView(member_id=f"m-{k}", instance_id=k) for k in keys)))
-    read = reads_needed(spec(), world, history(removals=zombies), NOW_S)
+    ordinals = sorted(range(10, 11 + READS_MAX), key=id_of)
+    keys = [id_of(n) for n in ordinals]
+    back = [acknowledged(instance_id=id_of(n), member_id=f"m{n}") for n in ordinals[:READS_MAX]]
+    consumers = group(*(member(n, member_epoch=3) for n in ordinals), group_type=GroupType.CONSUMER, group_epoch=3, assignment_epoch=3)
+    world = departure(fresh={}, group=consumers)
+    memory = history(removals=back, members=members({n: [] for n in ordinals}))
+    read = reads_needed(spec(protocol="Consumer"), world, memory, NOW_S)
     assert keys[-1] in {seat.key for seat in read}
 
 
 @pytest.mark.parametrize(
-    ("changes", "sightings", "guard"),
+    ("changes", "remembered", "guard"),
     [
-        ({"chains": {}}, {}, Guard.CHAIN),
-        ({}, {id_of(2): (("m2", "u1", NOW_S - 900), ("m2", "u2", NOW_S - 100))}, Guard.TWO_INCARNATIONS),
-        ({"group": group(member(2), member(2, "m2b"))}, {}, Guard.DUPLICATE),
+        ({}, members({2: [UNATTRIBUTED]}), Guard.UNATTRIBUTED),
+        ({}, members({2: [UNSEEN]}), Guard.JOINED_BEFORE_WATCH),
+        ({}, members({2: ["z"]}), Guard.SUSPECT),
+        ({"group": group(member(2), member(2, "m2b"))}, members(), Guard.DUPLICATE),
     ],
-    ids=["never seen", "two pods", "two holders"],
+    ids=["unattributed", "unseen", "suspect", "two holders"],
 )
-def test_what_stops_a_removal_for_good_says_what_to_do(changes: dict, sightings: dict, guard: Guard) -> None:
-    """The finding has no remedy: the status says what is so and leaves its reader there, while Ready is Degraded."""
-    decided = plan(spec(), departure(**changes), history(sightings=sightings), NOW_S)
+def test_what_stops_a_removal_for_good_says_what_to_do(changes: dict, remembered: Members, guard: Guard) -> None:
+    """A finding without a remedy leaves its reader there, while Ready is Degraded."""
+    decided = plan(spec(), departure(**changes), history(members=remembered), NOW_S)
     (found, *_) = decided.held
     assert found.reason == guard
     assert found.remedy

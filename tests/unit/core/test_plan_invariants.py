@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,16 +12,31 @@ from hypothesis import strategies as st
 
 from staticgroup.api.identifiers import EXPECTED_IDS_MAX
 from staticgroup.api.reasons import Reason
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import Incarnation, IncarnationState
 from staticgroup.core.group import LeaveEntry
 from staticgroup.core.guards import Guard
 from staticgroup.core.next_pods.advice import Advice
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
-from staticgroup.core.snapshot import History
+from staticgroup.core.snapshot import History, Snapshot
 from support.recommendations import advices, durations_ms
 
-from .builders import EPOCH, NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec, workload
+from .builders import (
+    NOW_S,
+    WATCH,
+    departure,
+    fresh,
+    group,
+    history,
+    id_of,
+    incarnation,
+    member,
+    members,
+    sight,
+    spec,
+    suspect,
+    workload,
+)
 from .plans import DEAD, LIVE, SUSPECT, only_guard, planned, removed
 
 
@@ -30,20 +46,29 @@ def standing(decided: Plan, ordinal: int) -> Standing:
     return seat.standing
 
 
+def scaled(states: Mapping[int, IncarnationState], replicas: int, **changes: Any) -> tuple[Snapshot, History]:
+    """Six members of six pods, of which each is live, ended or suspect; so many are wanted."""
+    pods = {n: incarnation(n, f"u{n}", state) for n, state in states.items()}
+    world = departure(
+        workload=workload(replicas, status_replicas=0),
+        group=group(*(member(n) for n in range(6))),
+        chains={id_of(n): (pod,) for n, pod in pods.items()},
+        fresh={id_of(n): fresh() for n in range(6)},
+        pods=(),
+        sight=sight(ended=frozenset(f"u{n}" for n in range(6) if states[n] is DEAD)),
+        **changes,
+    )
+    suspects = tuple(suspect(f"u{n}", n) for n in range(6) if states[n] is SUSPECT)
+    return world, history(members=members({n: [f"u{n}"] for n in range(6)}, suspects=suspects))
+
+
 @given(st.permutations(range(6)), st.integers(0, 6), st.data())
 def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(order, replicas, data) -> None:
     states = {n: data.draw(st.sampled_from([DEAD, LIVE, SUSPECT])) for n in range(6)}
-    chains = {id_of(n): (incarnation(n, f"u{n}", states[n]),) for n in range(6)}
-    world = departure(
-        workload=workload(replicas, status_replicas=0),
-        group=group(*(member(n) for n in order)),
-        chains=chains,
-        fresh={id_of(n): fresh() for n in range(6)},
-        pods=(),
-    )
-    decided = planned(world)
+    world, memory = scaled(states, replicas)
+    decided = planned(replace(world, group=group(*(member(n) for n in order))), memory)
     assert removed(decided) == {(f"m{n}", id_of(n)) for n in range(replicas, 6) if states[n] is DEAD}
-    assert decided == planned(replace(world, group=group(*(member(n) for n in range(6)))))
+    assert decided == planned(world, memory)
 
 
 @settings(deadline=None)
@@ -58,20 +83,14 @@ def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(o
 )
 def test_recommendation_changes_no_removal(told, kept, protocol, policy, states, replicas, overlaps) -> None:
     """A recommendation is a number: the same actions, holds and memory of removals with and without it."""
-    world = departure(
-        workload=workload(replicas, status_replicas=0),
-        group=group(*(member(n) for n in range(6))),
-        chains={id_of(n): (incarnation(n, f"u{n}", states[n]),) for n in range(6)},
-        fresh={id_of(n): fresh() for n in range(6)},
-        pods=(),
-        overlaps=overlaps,
-    )
+    world, memory = scaled(dict(enumerate(states)), replicas, overlaps=overlaps)
     wishes = spec(protocol=protocol, removal={"policy": policy})
-    without = plan(wishes, world, history(), NOW_S)
-    told_so = plan(wishes, replace(world, advice=told), history(fleet_timeout_ms=kept), NOW_S)
+    without = plan(wishes, world, memory, NOW_S)
+    told_so = plan(wishes, replace(world, advice=told), replace(memory, fleet_timeout_ms=kept), NOW_S)
     ignored = {"timeout": None, "injection": None, "history": History()}
     assert replace(told_so, **ignored) == replace(without, **ignored)
     assert told_so.history.seats == without.history.seats
+    assert told_so.history.members == without.history.members
     assert told_so.history.issued_ordinals == without.history.issued_ordinals
 
 
@@ -97,13 +116,12 @@ def test_workload_that_wants_too_many_pods_is_refused_in_words_and_nothing_of_it
 
 
 def test_ids_of_a_workload_that_is_too_large_count_as_issued_all_the_same() -> None:
-    """The injection does not look at replicas, and a watch epoch may not move once an id can have reached a pod."""
+    """The injection does not look at replicas, and whoever joins later may be of a pod that an earlier watch has seen."""
     huge = departure(workload=workload(2**31 - 1), group=group())
     first = planned(huge, History()).history
     assert first.issued_ordinals.runs == (range(2**31 - 1),)
-    later = planned(replace(huge, watch_epoch="after-a-gap", workload=workload(2)), first).history
-    assert later.injected is not None
-    assert later.injected.watch_epoch == EPOCH
+    later = planned(replace(huge, watch="after-a-gap", sight=sight(watch="after-a-gap"), workload=workload(2)), first).history
+    assert (first.members.watch, later.members.watch) == (WATCH, WATCH)
 
 
 def test_hold_window_begins_again_after_a_workload_was_too_large_because_its_ordinals_were_wanted() -> None:

@@ -15,8 +15,20 @@ from staticgroup.core.plan import VERIFY_REQUEUE_S, Plan
 from staticgroup.core.seats import REPLACED_TOLD_S
 from staticgroup.core.snapshot import RemovalRecord, SeatMemory
 
-from .builders import COORDINATOR, NOW_S, departure, group, history, id_of, incarnation, member, workload
-from .plans import DEAD, acknowledged, only_guard, planned, removed
+from .builders import (
+    COORDINATOR,
+    NOW_S,
+    attributed,
+    departure,
+    group,
+    history,
+    id_of,
+    incarnation,
+    member,
+    members,
+    workload,
+)
+from .plans import acknowledged, only_guard, planned, removed
 
 
 def record_after(decided: Plan) -> RemovalRecord:
@@ -89,17 +101,12 @@ def test_resurrected_member_is_removed_again_with_the_same_pair() -> None:
     assert record_after(decided).settled_at_s is None
 
 
-def test_somebody_else_under_a_removed_id_is_a_zombie_and_is_left_alone() -> None:
+def test_somebody_else_under_a_removed_id_leaves_by_its_own_carriers_alone() -> None:
     snapshot = departure(group=group(member(0), member(1), member(2, "m9")))
-    assert only_guard(planned(snapshot, history(removals=(acknowledged(),)))) is Guard.ZOMBIE
-
-
-def test_new_pod_of_a_removed_id_that_ended_too_is_no_zombie() -> None:
-    snapshot = departure(
-        group=group(member(0), member(1), member(2, "m9")),
-        chains={id_of(2): (incarnation(state=DEAD), incarnation(uid="u7", state=DEAD))},
-    )
-    assert removed(planned(snapshot, history(removals=(acknowledged(),)))) == {("m9", id_of(2))}
+    memory = history(removals=(acknowledged(),), members=members(attributions={id_of(2): attributed("m9", "u2")}))
+    assert removed(planned(snapshot, memory)) == {("m9", id_of(2))}
+    living = history(removals=(acknowledged(),), members=members(attributions={id_of(2): attributed("m9", "z")}))
+    assert only_guard(planned(snapshot, living)) is Guard.SUSPECT
 
 
 def test_record_is_dropped_when_its_id_is_wanted_again() -> None:
@@ -107,11 +114,6 @@ def test_record_is_dropped_when_its_id_is_wanted_again() -> None:
         departure(workload=workload(3), group=group(member(0), member(1))), history(removals=(acknowledged(),))
     )
     assert decided.history.removals == ()
-
-
-def test_member_seen_under_two_ready_pods_belongs_to_neither() -> None:
-    sightings = {id_of(2): (("m2", "u1", NOW_S - 900), ("m2", "u2", NOW_S - 300))}
-    assert only_guard(planned(memory=history(sightings=sightings))) is Guard.TWO_INCARNATIONS
 
 
 def test_sightings_are_noted_only_for_pods_that_were_ready_for_long() -> None:
@@ -130,7 +132,7 @@ TAKEN = departure(workload=workload(3), pods=(READY,), group=group(member(2, mem
 
 def replaced(decided: Plan) -> list[str]:
     """Return the members that are told to have taken the place of another one."""
-    found = findings_of_seats(decided, TAKEN, ())
+    found = findings_of_seats(decided, TAKEN)
     return [f.subject.member_id or "" for f in found if f.reason == "MemberReplaced"]
 
 
@@ -138,7 +140,7 @@ def test_member_that_takes_the_place_beside_a_ready_pod_is_told_for_a_while_and_
     """What a process of another cluster with the same id does to a client that falls silent when it is fenced."""
     first = planned(TAKEN, BESIDE)
     assert replaced(first) == ["m2-elsewhere"]
-    (told,) = [f for f in findings_of_seats(first, TAKEN, ()) if f.reason == "MemberReplaced"]
+    (told,) = [f for f in findings_of_seats(first, TAKEN) if f.reason == "MemberReplaced"]
     assert "another consumer has this id, of the same pod or elsewhere" in told.sentence
     assert first.actions == ()
     later = planned(TAKEN, first.history, NOW_S + REPLACED_TOLD_S - 1)

@@ -15,13 +15,29 @@ from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.findings.kafka import CONNECTION_REASONS
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import TRANSIENT_GUARDS, Guard
+from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, Injected, RemovalRecord, Snapshot
 from staticgroup.core.status.statements import conditions_of
 from support.bounds import broker_bounds
 
-from .builders import COORDINATOR, NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec, workload
+from .builders import (
+    COORDINATOR,
+    NOW_S,
+    attributed,
+    departure,
+    fresh,
+    group,
+    history,
+    id_of,
+    incarnation,
+    member,
+    members,
+    sight,
+    spec,
+    workload,
+)
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 DEAD, SUSPECT = IncarnationState.DEAD, IncarnationState.SUSPECT
@@ -218,12 +234,11 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ),
     (
         "a force-deleted pod",
-        departure(chains={id_of(2): (incarnation(state=SUSPECT, refusal="its end was not seen"),)}),
+        departure(chains={id_of(2): (incarnation(state=SUSPECT),)}, sight=sight(ended=frozenset())),
         "RemovalSettled",
-        "DeathNotProven",
-        "is a suspect",
+        "EndNotSeen",
+        "was there when it joined, and its end was not seen; the member leaves when its session expires",
     ),
-    ("an interrupted watch", departure(watch_epoch="later"), "RemovalSettled", "WatchGap", "when its session expires"),
 ]
 
 
@@ -270,7 +285,6 @@ def test_unscoped_template_names_the_two_ways_out() -> None:
     memory = history(
         injected=Injected(
             scope="3fa9c1d2",
-            watch_epoch="a1b2c3d4a1b2c3d4",
             method="Policy",
             id_template="{podName}",
             session_timeout_ms=None,
@@ -280,6 +294,7 @@ def test_unscoped_template_names_the_two_ways_out() -> None:
         group=group(replace(member(2), instance_id="web-2")),
         chains={"web-2": (incarnation(state=DEAD, instance_ids=frozenset({"web-2"})),)},
     )
+    memory = replace(memory, members=members(attributions={"web-2": attributed("m2", "u2")}))
     found = told(world, memory, wish=spec(identity={"template": "{podName}"}))["RemovalSettled"]
     assert found.reason == "UnscopedIds"
     assert "spec.identity.exclusive" in found.message
@@ -322,7 +337,7 @@ AWAY = departure(
     pods=(incarnation(0, "u0"), incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 20)),
     group=group(member(0)),
 )
-ENDING = departure(chains={id_of(2): (incarnation(is_deleting=True),)})
+ENDING = departure(chains={id_of(2): (incarnation(is_deleting=True),)}, sight=sight(ended=frozenset()))
 
 
 @pytest.mark.parametrize(
@@ -383,13 +398,15 @@ def test_one_suspect_among_ending_pods_is_what_the_user_reads() -> None:
         group=group(member(0), member(1), member(2), member(3)),
         chains={
             id_of(2): (incarnation(is_deleting=True),),
-            id_of(3): (incarnation(3, "u3", SUSPECT, refusal="its end was not seen"),),
+            id_of(3): (incarnation(3, "u3", SUSPECT),),
         },
+        sight=sight(ended=frozenset()),
     )
-    found = told(world)["RemovalSettled"]
-    assert found.reason == "DeathNotProven"
+    memory = history(members=members({3: ["u3"]}))
+    found = told(world, memory)["RemovalSettled"]
+    assert found.reason == "EndNotSeen"
     assert id_of(3) in found.message
-    assert told(world)["Ready"].status.value == "False"
+    assert told(world, memory)["Ready"].status.value == "False"
 
 
 def test_missing_member_is_not_hidden_by_others_that_are_away() -> None:
@@ -405,10 +422,10 @@ def test_missing_member_is_not_hidden_by_others_that_are_away() -> None:
 
 def test_guards_that_need_a_person_are_never_transient() -> None:
     lasting = {
-        Guard.CHAIN,
-        Guard.GAP,
-        Guard.ZOMBIE,
-        Guard.TWO_INCARNATIONS,
+        Guard.SUSPECT,
+        Guard.UNATTRIBUTED,
+        Guard.JOINED_BEFORE_WATCH,
+        Guard.RETURNED,
         Guard.CONFLICT,
         Guard.UNSCOPED,
         Guard.POD_PRESENT,
@@ -419,6 +436,17 @@ def test_guards_that_need_a_person_are_never_transient() -> None:
     }
     assert set(Guard) == lasting | TRANSIENT_GUARDS
     assert not lasting & TRANSIENT_GUARDS
+
+
+@pytest.mark.parametrize(
+    ("carriers", "guard"),
+    [([UNATTRIBUTED], Guard.UNATTRIBUTED), ([UNSEEN], Guard.JOINED_BEFORE_WATCH), (["z"], Guard.SUSPECT)],
+)
+def test_member_whose_pod_was_not_seen_to_end_is_told_with_what_frees_it(carriers: list[str], guard: Guard) -> None:
+    found = told(departure(), history(members=members({2: carriers})))["RemovalSettled"]
+    assert (found.status.value, found.reason) == ("False", "EndNotSeen")
+    assert f"{id_of(2)} ({guard.value}): " in found.message
+    assert "the member leaves when its session expires" in found.message
 
 
 def test_observe_mode_is_ready_with_a_reason_of_its_own() -> None:

@@ -92,13 +92,13 @@ def decide(wish: StaticGroupSpec, snapshot: Snapshot, memory: History | None = N
 
 def status_after(wish: StaticGroupSpec, memory: History) -> StaticGroupStatus:
     snapshot = departure(group=group(), chains={}, fresh={})
-    status = project(wish, snapshot, decide(wish, snapshot, memory), Executed(), (), None, NOW)
+    status = project(wish, snapshot, decide(wish, snapshot, memory), Executed(), None, NOW)
     return StaticGroupStatus.model_validate(status.to_wire())
 
 
 def after(wish: StaticGroupSpec, memory: History) -> History:
     """What the next round remembers, by way of a status as the API server keeps it."""
-    return history_from(status_after(wish, memory), "sg-1")
+    return history_from(status_after(wish, memory), "shop")
 
 
 def ids(wish: StaticGroupSpec, memory: History) -> list[str]:
@@ -359,7 +359,7 @@ def test_setting_that_is_too_short_is_told_with_the_settings_of_streams_groups()
 
 def test_status_tells_the_protocol_of_a_streams_group() -> None:
     snapshot = departure(group=application(*threads(2)), chains={}, fresh={})
-    status = project(streams(3), snapshot, decide(streams(3), snapshot), Executed(), (), None, NOW)
+    status = project(streams(3), snapshot, decide(streams(3), snapshot), Executed(), None, NOW)
     assert status.to_wire()["protocol"] == "Streams"
 
 

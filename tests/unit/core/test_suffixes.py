@@ -14,7 +14,7 @@ from staticgroup.core.group import MemberView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
-from staticgroup.core.snapshot import EPOCH_UNKNOWN, History, Snapshot
+from staticgroup.core.snapshot import History, Snapshot
 from staticgroup.core.status.memory import history_from
 from staticgroup.core.status.projection import project
 from staticgroup.runtime.commands.explanation import explained
@@ -51,7 +51,7 @@ def decide(wish: StaticGroupSpec, snapshot: Snapshot, memory: History | None = N
 
 def status_after(wish: StaticGroupSpec, snapshot: Snapshot, memory: History) -> StaticGroupStatus:
     """Return the status after one round."""
-    return project(wish, snapshot, decide(wish, snapshot, memory), Executed(), (), None, NOW)
+    return project(wish, snapshot, decide(wish, snapshot, memory), Executed(), None, NOW)
 
 
 def told(wish: StaticGroupSpec, snapshot: Snapshot, memory: History | None = None) -> dict[str, tuple[str, str, str]]:
@@ -96,7 +96,7 @@ def test_preset_implies_what_its_client_appends_and_an_explicit_suffix_wins(
 ) -> None:
     wish = spec(identity=identity)
     base, status = born(wish)
-    assert expected(wish, history_from(status, "sg-1")) == [base + text for text in appended]
+    assert expected(wish, history_from(status, "shop")) == [base + text for text in appended]
 
 
 @pytest.mark.parametrize(("identity", "text"), [(SPRING, "-0"), (STREAMS, "-1")])
@@ -106,7 +106,7 @@ def test_departed_member_of_a_preset_alone_is_known_as_departed_and_not_as_forei
     wish = spec(identity=identity)
     base, status = born(wish)
     held = [base.replace("web-0", f"web-{ordinal}") + text for ordinal in range(3)]
-    table = decide(wish, seen(*held), history_from(status, "sg-1")).table
+    table = decide(wish, seen(*held), history_from(status, "shop")).table
     assert table is not None
     assert [seat.key for seat in table.of(Standing.JOINED)] == held[:2]
     assert [seat.key for seat in table.departed] == held[2:]
@@ -119,7 +119,7 @@ def test_departed_member_of_a_preset_alone_is_known_as_departed_and_not_as_forei
 def remembered(wish: StaticGroupSpec, memory: History) -> History:
     """Go through a status as the API server keeps it."""
     status = status_after(wish, seen(), memory)
-    return history_from(StaticGroupStatus.model_validate(status.to_wire()), "sg-1")
+    return history_from(StaticGroupStatus.model_validate(status.to_wire()), "shop")
 
 
 @pytest.mark.parametrize("suffix", ["None", "Auto"])
@@ -135,7 +135,7 @@ def test_ids_that_were_issued_with_the_default_of_before_stay_over_an_upgrade(su
 
 
 def test_status_of_before_is_written_again_without_a_difference() -> None:
-    """Its digest still fits, so an upgrade opens no blind span."""
+    """Absent means the same as false."""
     wish = spec(identity=SPRING | {"suffix": "None"})
     written = status_after(wish, seen(), history()).to_wire()["injected"]
     assert "suffixFollowsPreset" not in written
@@ -165,7 +165,7 @@ def test_several_members_of_a_pod_were_never_issued_one_id() -> None:
 def test_none_of_a_new_staticgroup_that_followed_its_preset_gives_way_to_it_again() -> None:
     follows, none = spec(identity=SPRING), spec(identity=SPRING | {"suffix": "None"})
     base, status = born(follows)
-    memory = remembered(none, history_from(status, "sg-1"))
+    memory = remembered(none, history_from(status, "shop"))
     assert expected(none, memory) == [base]
     assert expected(follows, remembered(follows, memory)) == [f"{base}-0"]
 
@@ -173,7 +173,7 @@ def test_none_of_a_new_staticgroup_that_followed_its_preset_gives_way_to_it_agai
 def test_changed_preset_of_a_live_group_brings_its_suffix() -> None:
     generic, spring = spec(identity={}), spec(identity=SPRING)
     base, status = born(generic)
-    memory = history_from(status, "sg-1")
+    memory = history_from(status, "shop")
     assert expected(generic, memory) == [base]
     assert expected(spring, memory) == [f"{base}-0"]
     assert expected(generic, remembered(generic, remembered(spring, memory))) == [base]
@@ -188,7 +188,7 @@ def test_memory_that_is_lost_beside_a_pod_that_carries_an_id_is_no_innocence_wha
     carrier = incarnation(0, "u0", instance_ids=frozenset({"web-0"}))
     after = decide(wish, seen(known=(carrier,), created_at_s=NOW_S - 9000), History())
     assert after.history.injected is not None
-    assert after.history.injected.watch_epoch == EPOCH_UNKNOWN
+    assert after.history.members.watch == ""
 
 
 # what users are told ---------------------------------------------------------------------------------------------------
