@@ -293,7 +293,7 @@ def test_values_change_labels_severities_times_and_leave_alerts_out() -> None:
     rule = the(render("prometheus-operator"), "PrometheusRule")
     assert rule["metadata"]["labels"]["release"] == "prometheus"
     rendered = {each["alert"]: each for group in rule["spec"]["groups"] for each in group["rules"]}
-    assert set(alerts()) - set(rendered) == {"StaticGroupSeatsBlind"}
+    assert set(alerts()) - set(rendered) == {"StaticGroupSuspects"}
     missing = rendered["StaticGroupMembersMissing"]
     assert (missing["for"], missing["labels"]) == ("10m", {"severity": "warning", "team": "streaming"})
     assert missing["expr"] == alerts()["StaticGroupMembersMissing"]["expr"]
