@@ -25,7 +25,7 @@ from staticgroup.core.status.statements import conditions_of
 from staticgroup.core.workload import ContainerBudget
 from staticgroup.runtime.commands.explanation import explained
 
-from .builders import NOW_S, departure, group, history, id_of, incarnation, member, spec, workload
+from .builders import NOW_S, departure, group, history, id_of, incarnation, member, sight, spec, workload
 from .journal_observer import Observer, kinds
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
@@ -80,7 +80,7 @@ def test_what_is_told_of_a_worker_fits_into_its_row() -> None:
 def projected(
     snapshot: Snapshot, before: api.StaticGroupStatus | None = None, memory: History | None = None
 ) -> api.StaticGroupStatus:
-    return project(wish(), snapshot, decide(snapshot, memory), Executed(), (), before, NOW)
+    return project(wish(), snapshot, decide(snapshot, memory), Executed(), before, NOW)
 
 
 WELL = world(worker(0), worker(1))
@@ -118,7 +118,8 @@ def test_a_departed_worker_is_removed_by_the_pair_of_its_ids() -> None:
     ids=["lives", "suspect"],
 )
 def test_a_worker_whose_process_may_live_is_never_removed(carrier: Any) -> None:
-    decided = decide(departure(group=cluster(worker(0), worker(1), worker(2)), chains={id_of(2): (carrier,)}))
+    world = departure(group=cluster(worker(0), worker(1), worker(2)), chains={id_of(2): (carrier,)}, sight=sight(ended=frozenset()))
+    decided = decide(world)
     assert decided.actions == ()
     assert len(decided.held) == 1
 

@@ -48,7 +48,7 @@ def world(*timeouts_ms: int | tuple[int, ...] | None, **changes: Any) -> Snapsho
 def status_of(snapshot: Snapshot, **wish: Any) -> StaticGroupStatus:
     spec_ = spec(**wish)
     decided = plan(spec_, snapshot, history(injected=injected(session_timeout_ms=NEXT_MS)), NOW_S)
-    return project(spec_, snapshot, decided, Executed(), (), None, datetime.fromtimestamp(NOW_S, tz=UTC))
+    return project(spec_, snapshot, decided, Executed(), None, datetime.fromtimestamp(NOW_S, tz=UTC))
 
 
 def shown(snapshot: Snapshot, **wish: Any) -> tuple[int | None, int | None, int | None, int, str | None]:
@@ -140,7 +140,7 @@ def test_protocol_that_is_not_known_yet_leaves_what_pods_show_and_what_is_inject
     assert judged(found, protocol="Auto")[:2] == ("Unknown", "TimeoutUnknown")
 
 
-@pytest.mark.parametrize("changes", [{"watch_epoch": ""}, {"pods": ()}])  # before the first LIST; malformed or out of sight
+@pytest.mark.parametrize("changes", [{"watch": ""}, {"pods": ()}])  # before the first LIST; malformed or out of sight
 def test_pods_that_cannot_be_seen_are_not_taken_for_none(changes) -> None:
     found = world(60_000, 60_000, **changes)
     assert shown(found)[0] is None
@@ -252,33 +252,6 @@ def test_annotation_that_is_edited_before_anything_ran_counts() -> None:
 
 
 # an upgrade -------------------------------------------------------------------------------------------------------------
-
-
-def test_status_of_the_version_before_is_read_and_replaced() -> None:
-    """Its effectiveMs was the value of the next pods."""
-    before = StaticGroupStatus.model_validate(
-        {
-            "columns": {"members": "2/2", "timeout": "125s"},
-            "injected": {
-                "scope": "3fa9c1d2", "watchEpoch": "a1b2c3d4a1b2c3d4", "method": "Policy", "idTemplate": "{podName}.3fa9c1d2",
-                "sessionTimeoutMs": NEXT_MS, "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}], "env": [],
-            },
-            "timeout": {
-                "effectiveMs": NEXT_MS, "samples": 0, "source": "Structural", "brokerMinMs": 6_000, "brokerMaxMs": 1_800_000,
-                "recommended": {
-                    "lowerMs": NEED_MS, "targetMs": NEXT_MS, "upperMs": 124_500, "uncappedMs": 124_500, "source": "Structural",
-                },
-            },
-        }
-    )  # fmt: skip
-    assert before.timeout is not None
-    assert (before.timeout.effective_ms, before.timeout.effective_max_ms, before.timeout.next_ms) == (NEXT_MS, None, None)
-    wish, snapshot = spec(), world(60_000, NEXT_MS)
-    decided = plan(wish, snapshot, history(injected=injected(session_timeout_ms=NEXT_MS)), NOW_S)
-    after = project(wish, snapshot, decided, Executed(), (), before, datetime.fromtimestamp(NOW_S, tz=UTC))
-    assert after.timeout is not None
-    assert (after.timeout.effective_ms, after.timeout.effective_max_ms, after.timeout.next_ms) == (60_000, NEXT_MS, NEXT_MS)
-    assert after.timeout.recommended == before.timeout.recommended
 
 
 def taken_over(*, ready_for_s: float | None, age_s: float = 20, gone_ms: tuple[int, ...] = (60_000,), is_gone: bool = True) -> Snapshot:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
 from staticgroup.core.plan import departed, plan
 
-from .builders import NOW_S, SCOPE, departure, group, history, id_of, injected, member, spec, workload
+from .builders import NOW_S, SCOPE, departure, group, history, id_of, injected, member, sight, spec, workload
 
 TEMPLATES = ("{podName}.{scope}", "{workloadName}-{ordinal}.x.{scope}", "{podName}", "{namespace}-{podName}.{scope}", "é{podName}")
 WORKLOADS = st.one_of(
@@ -50,9 +50,9 @@ GROUPS = st.one_of(
     st.lists(st.sampled_from([f"{{podName}}.{SCOPE}", "{podName}"]), max_size=2).map(tuple),
     st.sampled_from(["", "a1b2c3d4a1b2c3d4"]),
 )
-def test_what_is_read_is_what_the_plan_finds_departed(view, described, template, known, earlier, epoch) -> None:
+def test_what_is_read_is_what_the_plan_finds_departed(view, described, template, known, earlier, watch) -> None:
     wish = spec(identity={"template": template, "exclusive": True})
-    snapshot = departure(workload=view, group=described, watch_epoch=epoch)
+    snapshot = departure(workload=view, group=described, watch=watch, sight=sight(watch=watch))
     memory = history(injected=known, templates=earlier)
     found, table = departed(wish, snapshot, memory, NOW_S), plan(wish, snapshot, memory, NOW_S).table
     assert [seat.key for seat in found] == [seat.key for seat in table.departed] if table is not None else not found

@@ -9,18 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticgroup.api.resources.status import EXCEPTIONS_MAX, StaticGroupStatus
-from staticgroup.core.evidence.certificate import Certificate, CertificateKind
-from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome, MemberView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, Snapshot
-from staticgroup.core.status.exceptions import MESSAGE_MAX
 from staticgroup.core.status.projection import project
 
-from .builders import NOW_S, departure, fresh, group, history, id_of, incarnation, member, spec
+from .builders import NOW_S, departure, fresh, group, history, id_of, incarnation, member, members, sight, spec, suspect
 
-SUSPECT, DEAD = IncarnationState.SUSPECT, IncarnationState.DEAD
+SUSPECT = IncarnationState.SUSPECT
 
 
 def projected(
@@ -28,7 +26,6 @@ def projected(
     before: StaticGroupStatus | None = None,
     *,
     at_s: float = NOW_S,
-    ledger: tuple[Incarnation, ...] = (),
     executed: Executed | None = None,
     memory: History | None = None,
     **changes: Any,
@@ -36,10 +33,10 @@ def projected(
     wish = spec(**changes)
     decided = plan(wish, snapshot, memory or history(), at_s)
     now = datetime.fromtimestamp(at_s, tz=UTC)
-    return project(wish, snapshot, decided, executed or Executed(), ledger, before, now)
+    return project(wish, snapshot, decided, executed or Executed(), before, now)
 
 
-HELD = departure(chains={id_of(2): (incarnation(state=SUSPECT, refusal="its end was not seen"),)})
+HELD = departure(chains={id_of(2): (incarnation(state=SUSPECT),)}, sight=sight(ended=frozenset(), suspects=(suspect("u2"),)))
 
 
 def test_equal_world_makes_an_equal_status_however_much_time_has_passed() -> None:
@@ -56,7 +53,8 @@ def test_waiting_in_the_hold_window_writes_no_new_status_each_second() -> None:
 
 def test_status_survives_the_way_through_the_api_server() -> None:
     """What is read back must compare equal, or every restart would write every status."""
-    status = projected(HELD, ledger=(incarnation(state=SUSPECT, refusal="vanished"),))
+    status = projected(HELD)
+    assert [s.uid for s in status.suspects] == ["u2"]
     assert StaticGroupStatus.model_validate(status.to_wire()) == status
 
 
@@ -84,30 +82,21 @@ def test_lists_are_bounded_whatever_the_world_holds(foreign: int, dynamic: int, 
     others = [MemberView(member_id=f"f{n}", instance_id=f"other-{n}") for n in range(foreign)]
     others += [MemberView(member_id=f"d{n}" * 200, instance_id=None) for n in range(dynamic)]
     mine = [member(n + 2) for n in range(held)]
-    ledger = tuple(incarnation(n, f"s{n}", SUSPECT, refusal="x" * 900) for n in range(suspects))
-    status = projected(departure(group=group(member(0), member(1), *mine, *others), chains={}), ledger=ledger)
+    lost = tuple(suspect(f"s{n}", n) for n in range(suspects))
+    seen = sight(suspects=lost, carrying={m.instance_id: frozenset({"z"}) for m in mine})
+    status = projected(departure(group=group(member(0), member(1), *mine, *others), chains={}, sight=seen), memory=history(members=members()))
     assert len(status.exceptions) == min(EXCEPTIONS_MAX, foreign + dynamic + held + suspects)
     assert status.members is not None
     assert (status.members.foreign, status.members.dynamic, status.members.departed) == (foreign, dynamic, held)
     assert StaticGroupStatus.model_validate(status.to_wire()) == status
-    assert suspects == 0 or (status.ledger is not None and status.ledger.overflow == (suspects > 200))
 
 
 def test_most_urgent_exceptions_come_first_so_that_the_bound_cuts_the_harmless_ones() -> None:
     others = [MemberView(member_id=f"f{n}", instance_id=f"other-{n}") for n in range(100)]
-    world = departure(group=group(member(0), member(2), *others), evidence=HELD.evidence)
-    kinds = [e.kind.value for e in projected(world, ledger=(incarnation(state=SUSPECT),)).exceptions]
+    world = departure(group=group(member(0), member(2), *others), evidence=HELD.evidence, sight=HELD.sight)
+    kinds = [e.kind.value for e in projected(world).exceptions]
     assert kinds[:3] == ["Missing", "Held", "Suspect"]
     assert set(kinds[3:]) == {"Foreign"}
-
-
-@given(words=st.integers(1, 60))
-def test_sentence_that_is_too_long_for_the_status_ends_with_a_whole_word_and_says_that_more_was_there(words: int) -> None:
-    owed = " ".join(["evidence.askRuntime"] * words)
-    (row,) = projected(HELD, ledger=(incarnation(state=SUSPECT, refusal="vanished", owed=owed),)).exceptions[-1:]
-    assert len(row.message) <= MESSAGE_MAX
-    assert row.message.count("evidence.askRuntime") == row.message.count("evidence.")
-    assert ("…" in row.message) is (row.message.count("evidence.askRuntime") < words)
 
 
 def test_unreadable_group_keeps_the_last_counts_and_protocol() -> None:
@@ -123,12 +112,12 @@ def test_emptied_group_keeps_the_protocol_it_had() -> None:
     assert absent.protocol == first.protocol
 
 
-def test_last_removal_tells_the_pair_and_its_certificate_and_only_what_was_acknowledged() -> None:
+def test_last_removal_tells_the_pair_and_its_evidence_and_only_what_was_acknowledged() -> None:
     (action,) = plan(spec(), departure(), history(), NOW_S).actions
     done = projected(departure(), executed=Executed(removals=action.removals, outcomes=(LeaveOutcome.REMOVED,)))
     assert done.last_removal is not None
     assert (done.last_removal.member_id, done.last_removal.instance_id) == ("m2", id_of(2))
-    assert done.last_removal.certificate.value == "E1"
+    assert done.last_removal.evidence == "pod web-2 uid u2 E1: phase Succeeded"
     fenced = projected(departure(), executed=Executed(removals=action.removals, outcomes=(LeaveOutcome.FENCED,)))
     assert fenced.last_removal is None
 
@@ -137,23 +126,6 @@ def test_last_removal_stays_until_the_next_one() -> None:
     (action,) = plan(spec(), departure(), history(), NOW_S).actions
     done = projected(departure(), executed=Executed(removals=action.removals, outcomes=(LeaveOutcome.REMOVED,)))
     assert projected(departure(group=group(member(0))), done, at_s=NOW_S + 99).last_removal == done.last_removal
-
-
-def test_a_removal_on_a_persons_word_is_told_apart_so_that_older_operators_can_read_the_last_proven_one() -> None:
-    certificate = Certificate(
-        kind=CertificateKind.CONFIRMED, resource_version=9, statement="confirmed by alice: scrapped", said_by="alice"
-    )
-    closed = {id_of(2): (incarnation(state=IncarnationState.DEAD, certificate=certificate),)}
-    (action,) = plan(spec(), departure(chains=closed), history(), NOW_S).actions
-    by_word = Executed(removals=action.removals, outcomes=(LeaveOutcome.REMOVED,))
-    (proven,) = plan(spec(), departure(), history(), NOW_S).actions
-    first = projected(departure(), executed=Executed(removals=proven.removals, outcomes=(LeaveOutcome.REMOVED,)))
-    done = projected(departure(chains=closed), first, executed=by_word, at_s=NOW_S + 9)
-    assert done.last_removal == first.last_removal
-    assert done.last_confirmed_removal is not None
-    assert (done.last_confirmed_removal.confirmed_by, done.last_confirmed_removal.instance_id) == ("alice", id_of(2))
-    assert projected(departure(), done, at_s=NOW_S + 99).last_confirmed_removal == done.last_confirmed_removal
-    assert projected(departure(chains=closed), executed=by_word).last_removal is None
 
 
 def test_columns_show_joined_of_expected_and_the_timeout() -> None:

@@ -26,6 +26,7 @@ from staticgroup.core.status.projection import project
 from .builders import (
     NOW_S,
     SCOPE,
+    attributed,
     departure,
     evidence,
     group,
@@ -33,6 +34,8 @@ from .builders import (
     id_of,
     incarnation,
     injected,
+    members,
+    sight,
     spec,
     workload,
 )
@@ -73,7 +76,10 @@ def scaled_down(*, each: int = 3, state: Any = DEAD, **changes: Any) -> Snapshot
 
 
 def known(**changes: Any) -> History:
-    return history(injected=injected(suffix_follows_preset=True, session_timeout_ms=None), **changes)
+    """What is remembered of the threads of three pods, which each of them was there for."""
+    joined = {f"{id_of(o)}-{n}": attributed(f"m{o}-{n}", f"u{o}") for o in range(3) for n in (1, 2, 3)}
+    values = {"injected": injected(suffix_follows_preset=True, session_timeout_ms=None), "members": members(attributions=joined)}
+    return history(**(values | changes))
 
 
 def expanded(wish: StaticGroupSpec, snapshot: Snapshot, memory: History) -> Snapshot:
@@ -206,11 +212,11 @@ def test_fewer_threads_asked_for_while_pods_run_more_removes_nobody_of_a_living_
     assert [m.instance_id for m in decided.table.foreign] == [f"{id_of(o)}-3" for o in range(3)]
 
 
-def test_id_of_an_extra_thread_is_never_proven_dead_while_its_pod_lives() -> None:
-    """Whatever its client appends, the pod carries the base of the id, and so its chain has a living process."""
+def test_member_of_an_extra_thread_stays_while_its_pod_lives() -> None:
+    """Whatever its client appends, the pod carries the base of the id."""
     pod = incarnation(2, "u2", LIVE)
     chains = {f"{id_of(2)}-{n}": (pod,) for n in (1, 2, 3)}
-    snapshot = scaled_down(evidence=evidence(chains), pods=(incarnation(0, "u0"), incarnation(1, "u1"), pod))
+    snapshot = scaled_down(sight=sight(ended=frozenset()), evidence=evidence(chains), pods=(incarnation(0, "u0"), incarnation(1, "u1"), pod))
     decided = decide(streams(3), snapshot)
     assert removed(decided) == set()
     assert {h.reason for h in decided.held} == {Guard.POD_ENDING.value}
@@ -268,14 +274,14 @@ def test_variables_that_the_role_implied_are_kept_by_who_is_told_to_choose_anoth
 
 
 @pytest.mark.parametrize(
-    ("members", "by"),
+    ("described", "by"),
     [
         (application(*threads()), LeaveCall.STREAMS_HEARTBEAT),
         (group(*(replace(t, member_epoch=None) for t in threads())), LeaveCall.LEAVE_GROUP),
     ],
 )
-def test_departed_threads_leave_by_the_call_that_serves_their_group(members: GroupView, by: LeaveCall) -> None:
-    decided = decide(streams(3), scaled_down(group=members))
+def test_departed_threads_leave_by_the_call_that_serves_their_group(described: GroupView, by: LeaveCall) -> None:
+    decided = decide(streams(3), scaled_down(group=described))
     (action,) = decided.actions
     assert action.by is by
     assert removed(decided) == {(f"m2-{n}", f"{id_of(2)}-{n}") for n in (1, 2, 3)}
