@@ -36,6 +36,11 @@ def in_world(test: Test, *, seed: int = 1, populate: bool = True, **settings: An
     return worlds[0]
 
 
+def broken_promises(test: Test, **settings: Any) -> list[str]:
+    """Play a test in a world of its own, and return which of the operator's promises were broken in it."""
+    return [str(v) for v in in_world(test, **settings).violations]
+
+
 def begin(world: World, kind: str, seed: int = 1) -> Callable[[], None] | None:
     return FAULTS[kind].begin(world, Random(seed))
 

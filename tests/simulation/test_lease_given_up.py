@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulation.test_put_back import broken_promises
+from simulation.fault_world import broken_promises
 from simulator.faults.memory import MANY, WRITES_A_STATUS
 from simulator.kubernetes.objects import LEASES
 from simulator.world.teams import GROUP, NAMESPACE

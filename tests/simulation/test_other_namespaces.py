@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulation.test_put_back import broken_promises
+from simulation.fault_world import broken_promises
 from simulator.faults.labels import copy_without_labels
 from simulator.kubernetes.objects import NAMESPACES, PODS
 from simulator.world.teams import NAMESPACE, WORKLOAD

@@ -53,6 +53,6 @@ def test_a_pod_that_came_after_the_backup_and_is_forgotten_keeps_its_member(seed
         assert lives()
         assert world.safety.removals == 0
         (held,) = world.status["exceptions"]
-        assert held["reason"] == "WatchGap"
+        assert held["reason"] == "JoinedBeforeWatch"
 
     assert in_world(test, seed=seed).violations == []

@@ -95,6 +95,7 @@ class ModelKafkaCluster:
         self._requester: Exchange | None = None
         self._uuids = 0
         self._creators: dict[str, KafkaLink] = {}
+        self._born_s: dict[str, float] = {}
 
     # what clients do ------------------------------------------------------------------------------------------------
 
@@ -221,6 +222,10 @@ class ModelKafkaCluster:
         KeyError: nobody did.
         """
         return self._creators.get(member_id) or self._creators[member_id.rpartition("-")[2]]
+
+    def born_s(self, member_id: str) -> float:
+        """Return when a member id was created, virtual seconds; raises KeyError as `creator_of` does."""
+        return self._born_s.get(member_id) or self._born_s[member_id.rpartition("-")[2]]
 
     # faults -----------------------------------------------------------------------------------------------------------
 
@@ -405,12 +410,14 @@ class ModelKafkaCluster:
         self._requester = exchange
         if isinstance(request, EpochHeartbeatRequest) and request.member_epoch == 0 and exchange is not None:
             self._creators.setdefault(request.member_id, exchange.link)
+            self._born_s.setdefault(request.member_id, self.loop.time())
 
     def _new_uuid(self) -> str:
         self._uuids += 1
         uuid = f"{self._uuids:08x}"
         if self._requester is not None:
             self._creators[uuid] = self._requester.link
+            self._born_s[uuid] = self.loop.time()
         return uuid
 
     def _make_coordinator(self) -> GroupCoordinator:

@@ -74,16 +74,16 @@ class Assumptions:
             if now_s - times[-1].to_s <= SLACK_S:
                 times[-1].to_s = now_s
 
-    def broken_by(self, uid: str, gone_s: float, now_s: float) -> Assumption | None:
-        """Return which assumption a pod has broken by the seat that it holds now; None: it has kept all of them.
+    def broken_by(self, uid: str, gone_s: float, joined_s: float) -> Assumption | None:
+        """Return which assumption a pod has broken by joining; None: it has kept all of them.
 
         Parameters
         ----------
         gone_s: since when its object has been gone, virtual seconds; infinite while it is there.
+        joined_s: see `joined_s`.
         """
         if gone_s == math.inf:
             return None
-        joined_s = self.joined_s(uid, now_s)
         if any(gone_s <= at_s < joined_s for at_s in self.unseen_s):
             return Assumption.A4
         if self.was_silent(uid, gone_s, joined_s):
@@ -92,10 +92,16 @@ class Assumptions:
             return Assumption.A1
         return None
 
-    def joined_s(self, uid: str, now_s: float) -> float:
-        """Return since when a pod has held a seat without a pause; now, if it holds none."""
+    def joined_s(self, uid: str, born_s: float, now_s: float) -> float:
+        """Return when a member of a pod joined: since then the pod has held a seat without a pause, and not before the member's id was made.
+
+        Parameters
+        ----------
+        born_s: when that was, virtual seconds.
+        """
         times = self._held.get(uid, ())
-        return times[-1].from_s if times and now_s - times[-1].to_s <= SLACK_S else now_s
+        since_s = times[-1].from_s if times and now_s - times[-1].to_s <= SLACK_S else now_s
+        return max(born_s, since_s)
 
     def was_silent(self, uid: str, gone_s: float, until_s: float) -> bool:
         """True when a pod out of sight held no seat for `settle` at a stretch before a moment."""

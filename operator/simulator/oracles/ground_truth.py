@@ -90,6 +90,7 @@ class GroundTruth:
     reporting_since_s: likewise when it was told not to release anybody.
     is_deletion_sworn: a Node object is deleted only when its machine is off.
     assumptions: what pods have done that are out of sight.
+    born_s: when a member id was made.
     shows_address: whether a member is described with the address of its own pod.
     """
 
@@ -103,6 +104,7 @@ class GroundTruth:
         reporting_since_s: Callable[[str, str], float | None],
         *,
         assumptions: Assumptions,
+        born_s: Callable[[str], float] = lambda member_id: 0.0,
         shows_address: Callable[[str], bool] = lambda member_id: False,
         is_deletion_sworn: bool = False,
     ) -> None:
@@ -116,6 +118,7 @@ class GroundTruth:
         self.renewals: dict[str, float] = {}
         self._is_deletion_sworn = is_deletion_sworn
         self.assumptions = assumptions
+        self._born_s = born_s
         self._shows_address = shows_address
         self._replicas: dict[Workload, list[tuple[float, range]]] = {}
         self._takers: Mapping[str, Callable[[Event], None]] = {
@@ -168,13 +171,13 @@ class GroundTruth:
         They are the pod that created the member, and where its address does not tell so every pod that carried the id when it joined,
         unless that one was silent or out of sight for long enough to count no more.
         """
-        now_s, creator = self._loop.time(), self._processes.creator(member_id)
+        creator = self._processes.creator(member_id)
         own = self.pods.get(creator.pod_uid) if creator is not None else None
         if own is not None and not own.is_certified:
             return [own.uid]
         if own is None or self._shows_address(member_id):
             return []
-        joined_s = self.assumptions.joined_s(own.uid, now_s)
+        joined_s = self.assumptions.joined_s(own.uid, self._born_s(member_id), self._loop.time())
         bases = {instance_id} | {issue.base for life in self.groups.values() for issue in life.issued(instance_id)}
         return [
             p.uid
@@ -190,7 +193,10 @@ class GroundTruth:
         """Return which assumption the pod that created a member has broken; None: it has kept all of them."""
         creator = self._processes.creator(member_id)
         own = self.pods.get(creator.pod_uid) if creator is not None else None
-        return self.assumptions.broken_by(own.uid, own.gone_s, self._loop.time()) if own is not None else None
+        if own is None:
+            return None
+        joined_s = self.assumptions.joined_s(own.uid, self._born_s(member_id), self._loop.time())
+        return self.assumptions.broken_by(own.uid, own.gone_s, joined_s)
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
         """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: nobody did."""

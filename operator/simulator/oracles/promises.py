@@ -204,15 +204,15 @@ class Safety:
         if effect.error_code is not ErrorCode.NONE:
             return
         self.removals += 1
+        is_explained = False
         if self.truth.is_alive(effect.member_id):
             whose = self.truth.whereabouts(effect.member_id)
-            self._lived(
+            is_explained = self._lived(
                 effect.member_id,
                 effect.at_s,
                 f"{effect.operator} removed live member {effect.member_id} ({effect.instance_id}) of {whose}",
             )
-            return
-        unproven = self.truth.uncertified(effect.instance_id or "", effect.member_id)
+        unproven = () if is_explained else self.truth.uncertified(effect.instance_id or "", effect.member_id)
         if unproven:
             self._broken(
                 "S2", effect.at_s, f"{effect.instance_id} was removed without a proof for {', '.join(unproven)}"
@@ -222,13 +222,14 @@ class Safety:
         if self.effects[key] > 1:
             self._broken("S10", effect.at_s, f"{effect.member_id} was removed {self.effects[key]} times")
 
-    def _lived(self, member_id: str, at_s: float, message: str) -> None:
-        """Judge the removal of a live member: S1, unless its pod has broken an assumption."""
+    def _lived(self, member_id: str, at_s: float, message: str) -> bool:
+        """Judge the removal of a live member: S1, unless its pod has broken an assumption; return whether it has."""
         assumption = self.truth.broken_by(member_id)
         if assumption is None:
             self._broken("S1", at_s, message)
         else:
             self.on_breach(Breach(assumption, at_s, message))
+        return assumption is not None
 
     def _broken(self, oracle: str, at_s: float, message: str) -> None:
         self.on_violation(Violation(oracle, at_s, message))

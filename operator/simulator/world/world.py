@@ -129,6 +129,7 @@ class World(Told):
             uid_of(cluster),
             self._stopped_since_s,
             self._reporting_since_s,
+            born_s=self.kafka.born_s,
             shows_address=self._shows_address,
             assumptions=Assumptions(settle_s=settings.settle_s),
             is_deletion_sworn=settings.nodes_outlive_machines,

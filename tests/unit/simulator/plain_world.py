@@ -58,6 +58,7 @@ class PlainProcesses:
         pod_uid: str,
         container: str,
         environment: Mapping[str, str],
+        address: str,
     ) -> None:
         assert (pod_uid, container) not in self.running, "started twice"
         self.running[pod_uid, container] = (node, environment)

@@ -10,7 +10,7 @@ import pytest
 from coordinator_model.base.errors import ErrorCode
 from simulator.engine.log_capture import captured_logs
 from simulator.engine.loop import run as run_simulation
-from simulator.kubernetes.objects import PODS, STATIC_GROUPS
+from simulator.kubernetes.objects import PODS, STATIC_GROUPS, uid_of
 from simulator.operators.process import says_stop
 from simulator.oracles.promises import ROUND_MAX_S, Effect
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team, containers
@@ -91,8 +91,15 @@ def test_a_carrier_without_labels_is_a_carrier() -> None:
         assert body is not None
         copy = {"metadata": {"namespace": NAMESPACE, "name": "debug-2"}, "spec": {"containers": containers(HOME)}}
         copy["spec"]["containers"][0]["env"] = [{"name": "KAFKA_GROUP_INSTANCE_ID", "value": "app-2"}]
+        before = world.members()["app-2"]
         uid = world.server.create(PODS, copy | {"status": {}})["metadata"]["uid"]
-        await asyncio.sleep(ROUND_MAX_S + 1)
+        await asyncio.sleep(5)
+        assert uid not in world.truth.uncertified("app-2", before), "it came after that one had joined"
+        world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2")
+        await world.until(lambda: world.members()["app-2"] != before, 120, "another one has joined")
+        await asyncio.sleep(5)
+        own = uid_of(world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") or {})
+        world.truth.pods[own].has_proof = True
         assert uid in world.truth.uncertified("app-2", world.members()["app-2"])
         assert uid not in world.truth.uncertified("app-1", world.members()["app-1"])
 

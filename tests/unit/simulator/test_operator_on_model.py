@@ -16,7 +16,7 @@ from simulator.kubernetes.objects import Json as Object
 from simulator.kubernetes.users import stateful_set
 from simulator.operators.transport import ModelTransport
 from staticgroup.api import names
-from staticgroup.kube.lease import CONTINUITY_ANNOTATION
+from staticgroup.kube.lease import POSITION_ANNOTATION
 from staticgroup.runtime.process.health import WATCH_AGE_MAX_S
 
 from .plain_world import PlainWorld, simulate, static_group
@@ -142,10 +142,10 @@ def test_zombie_of_a_force_delete_is_held_until_its_session_ends() -> None:
 @pytest.mark.parametrize(
     ("is_gap", "is_new", "count"), [(False, False, 1), (False, True, 1), (True, False, 1), (True, True, 0)]
 )
-def test_watch_gap_holds_what_did_not_stay_and_a_resumed_watch_holds_nothing(
+def test_watch_gap_holds_who_joined_meanwhile_and_a_resumed_watch_holds_nothing(
     is_gap: bool, is_new: bool, count: int
 ) -> None:
-    """docs/design.md, continuity: a break is harmless, and so is a 410 for a name with the same object at both ends."""
+    """A break is harmless, and so is a 410 for a member that was described before it."""
 
     async def main() -> None:
         world = PlainWorld()
@@ -216,14 +216,14 @@ def test_next_process_resumes_the_watch_of_one_that_was_killed() -> None:
         await populated(world)
         await asyncio.sleep(10)
         lease = world.server.get(LEASES, "ops", "staticgroup-operator")
-        assert CONTINUITY_ANNOTATION in lease["metadata"]["annotations"]  # type: ignore[index]
-        epoch = world.status["injected"]["watchEpoch"]
+        assert POSITION_ANNOTATION in lease["metadata"]["annotations"]  # type: ignore[index]
+        watch = world.status["watch"]
         first.kill()
         world.users.scale("shop", "web", 2)
         await world.until(lambda: len(world.pods) == 2)
         _, operator, _ = world.start_operator("operator-a")
         await world.until(lambda: world.left)
-        assert operator.pods.epoch == epoch
+        assert watch.startswith(operator.pods.names())
 
     simulate(main)
 
@@ -322,7 +322,7 @@ def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within
         world = PlainWorld()
         process, operator, transport = world.start_operator()
         await populated(world)
-        epoch = operator.pods.epoch
+        watch = operator.pods.names()
         world.users.scale("shop", "web", 2)
         await world.until(lambda: (world.pod(2) or {"metadata": {}})["metadata"].get("deletionTimestamp"))
         away(transport, fault)
@@ -336,7 +336,7 @@ def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within
         assert world.loop.time() - back_s < 5
         assert not process.is_dead
         assert world.left == [world.id_of(2)]
-        assert operator.pods.epoch == epoch
+        assert operator.pods.names() == watch
         await world.until(lambda: is_ready(world.status), 60)
         for _ in range(30):
             await asyncio.sleep(10)
@@ -399,7 +399,7 @@ def away(transport: ModelTransport, fault: str) -> None:
 
 
 def test_replica_cut_off_while_another_one_leads_writes_nothing_and_becomes_its_standby() -> None:
-    """What the other one wrote meanwhile is read before anything is written: its ledger and its removals stay."""
+    """What the other one wrote meanwhile is read before anything is written: its members and its removals stay."""
 
     async def main() -> None:
         world = PlainWorld()

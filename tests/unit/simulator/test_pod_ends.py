@@ -11,7 +11,7 @@ from simulator.kubernetes.objects import NODES, Json, condition, is_terminating,
 from staticgroup.core.evidence.certificate import Certificate, CertificateKind, Refusal
 from staticgroup.core.evidence.chain import Incarnation
 from staticgroup.core.evidence.pod import NodeView, PodVersion
-from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.pods.book import PodBook
 from staticgroup.kube.translate import node_view, pod_version
 
 from .plain_world import PlainWorld
@@ -25,7 +25,7 @@ def known_from_birth(world: PlainWorld, found: list[tuple[str, Json]], pod_name:
         view = node_view(world.server.get(NODES, "", name)) if name else None
         return view if isinstance(view, NodeView) else None
 
-    book = IncarnationBook(node_of=node_of, now_s=lambda: 0.0, is_managed=lambda namespace, name: True)
+    book = PodBook(node_of=node_of, now_s=lambda: 0.0, is_managed=lambda namespace, name: True)
     for kind, raw in found:
         version = pod_version(raw)
         assert isinstance(version, PodVersion)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from simulator.oracles.assumptions import Assumptions
 from simulator.oracles.ground_truth import GroundTruth, PodLife
 
 
@@ -15,8 +16,8 @@ def life(uid: str, **changes: Any) -> PodLife:
 def test_user_swears_for_pods_that_are_gone_and_not_for_one_that_is_there() -> None:
     processes: Any = SimpleNamespace(creator=lambda member_id: None)
     loop: Any = SimpleNamespace(time=lambda: 1000.0)
-    truth = GroundTruth(loop, processes, [], "cluster", lambda operator, group: None, lambda operator, group: None)
-    truth.pods = {"lost": life("lost", is_gone=True), "there": life("there")}
+    truth = GroundTruth(loop, processes, [], "cluster", lambda operator, group: None, lambda operator, group: None, assumptions=Assumptions(settle_s=600))
+    truth.pods = {"lost": life("lost", gone_s=500.0), "there": life("there")}
     assert sorted(truth.uncertified("web-2", "m")) == ["lost", "there"]
     truth.sworn()
     assert truth.uncertified("web-2", "m") == ["there"]
