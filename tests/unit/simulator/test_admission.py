@@ -100,7 +100,6 @@ def test_operators_upgrade_and_rollback_change_no_id_that_a_pod_gets(
         Identity(env=[EnvEntry(container="app", instance_id_name="KAFKA_GROUP_INSTANCE_ID", suffix=suffix)]),
         method=InjectedMethod.POLICY,
         scope="0123abcd",
-        watch_epoch="e1",
         id_template="{podName}.0123abcd",
         session_timeout_ms=45_000,
     ).to_wire()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from coordinator_model.base.errors import ErrorCode
+from simulator.oracles.assumptions import Assumption, Assumptions
 from simulator.oracles.promises import (
+    Breach,
     LEASE_SLACK_S,
     Effect,
     Leave,
@@ -32,6 +35,7 @@ class Told:
     undesired_s: float | None = 5.0
     stopped: bool = False
     renewed_s: float = 90.0
+    broken: Assumption | None = None
 
     def is_alive(self, member_id: str) -> bool:
         return member_id in self.alive
@@ -47,6 +51,9 @@ class Told:
 
     def uncertified(self, instance_id: str, member_id: str) -> Sequence[str]:
         return self.unproven
+
+    def broken_by(self, member_id: str) -> Assumption | None:
+        return self.broken
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
         return self.owner
@@ -72,9 +79,13 @@ EFFECT = Effect(
 )
 
 
+def unbroken(breach: Breach) -> None:
+    raise AssertionError(str(breach))
+
+
 def judged(truth: Told, *, leave: Leave | None = None, effects: Sequence[Effect] = ()) -> list[str]:
     found: list[Violation] = []
-    safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append)
+    safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken)
     if leave is not None:
         safety.leave_sent(leave)
     for effect in effects:
@@ -109,10 +120,67 @@ def test_removal_of_a_live_member_breaks_s1() -> None:
 
 def test_removal_of_a_live_member_says_whose_process_it_was() -> None:
     found: list[Violation] = []
-    Safety(Told(alive={"m-1"}), lease_duration_s=15.0, on_violation=found.append).leave_applied(EFFECT)
+    Safety(Told(alive={"m-1"}), lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken).leave_applied(EFFECT)
     assert [v.message for v in found] == [
         "operator-a removed live member m-1 (web-2) of pod shop/web-2 (uid-7) on n1",
     ]
+
+
+@pytest.mark.parametrize("assumption", Assumption)
+def test_removal_of_a_live_member_inside_an_assumption_is_told_apart(assumption: Assumption) -> None:
+    """No proof is asked of it either; one that is sent a second time is a broken promise all the same."""
+    found: list[Violation] = []
+    told: list[Breach] = []
+    truth = Told(alive={"m-1"}, unproven=("uid-7",), broken=assumption)
+    safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append, on_breach=told.append)
+    safety.leave_applied(EFFECT)
+    assert (found, [b.assumption for b in told]) == ([], [assumption])
+    safety.leave_applied(EFFECT)
+    assert [v.oracle for v in found] == ["S10"]
+
+
+GONE_S = 100.0
+
+
+@pytest.mark.parametrize(
+    ("held", "watched_s", "joined_s", "broken"),
+    [
+        ([(0, 130), (180, 200)], (10,), 180, None),
+        ([(0, 130), (191, 200)], (10,), 191, Assumption.A2),
+        ([(161, 200)], (10,), 161, Assumption.A2),
+        ([(150, 200)], (10,), 150, None),
+        ([(0, 200)], (10, 110), 180, Assumption.A1),
+        ([(0, 200)], (10, 110), 165, None),
+        ([(0, 200)], (10, 90), 180, None),
+    ],
+)
+def test_an_assumption_is_broken_by_a_pod_that_joins_after_it_was_silent_or_unseen(
+    held: list[tuple[int, int]], watched_s: tuple[float, ...], joined_s: float, broken: Assumption | None
+) -> None:
+    """`settle` is 60 s here; its object has been gone for as long as nobody has seen it."""
+    known = Assumptions(settle_s=60.0)
+    for at_s in watched_s:
+        known.watch_began(at_s)
+    for from_s, to_s in held:
+        for at_s in range(from_s, to_s):
+            known.looked(float(at_s), ["uid-7"])
+    assert known.broken_by("uid-7", GONE_S, joined_s) is broken
+    assert known.broken_by("uid-7", math.inf, joined_s) is None
+    known.unseen_s.append(GONE_S + 1)
+    assert known.broken_by("uid-7", GONE_S, joined_s) is Assumption.A4
+    assert known.broken_by("uid-7", GONE_S + 2, joined_s) is broken
+
+
+def test_a_coordinator_that_is_away_makes_no_silence() -> None:
+    known = Assumptions(settle_s=60.0)
+    for at_s in range(300):
+        if 110 <= at_s < 200:
+            known.paused(float(at_s))
+        else:
+            known.looked(float(at_s), ["uid-7"])
+    assert known.broken_by("uid-7", GONE_S, 250.0) is None
+    assert known.joined_s("uid-7", 20.0, 299.0) == 20.0
+    assert known.joined_s("uid-7", 0.0, 299.0) == 0.0
 
 
 def test_removal_without_a_written_proof_breaks_s2() -> None:
@@ -131,7 +199,7 @@ RELEASE = SentRelease(
 
 def judged_release(truth: Told, *sent: SentRelease, applied: Effect | None = None) -> list[str]:
     found: list[Violation] = []
-    safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append)
+    safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken)
     for release in sent:
         safety.release_sent(release)
         safety.release_applied(applied or EFFECT)
@@ -140,7 +208,7 @@ def judged_release(truth: Told, *sent: SentRelease, applied: Effect | None = Non
 
 def test_a_proper_release_breaks_nothing_and_is_counted() -> None:
     found: list[Violation] = []
-    safety = Safety(Told(), lease_duration_s=15.0, on_violation=found.append)
+    safety = Safety(Told(), lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken)
     safety.release_sent(RELEASE)
     safety.release_applied(EFFECT)
     assert (found, safety.releases) == ([], 1)

@@ -238,15 +238,15 @@ class PodStore:
         namespaces (KEP-5504).
         """
         stream = self._stream_of(namespace)
-        watch = self.watch(namespace)
-        if stream is None or not watch[0]:
+        name, _ = self.watch(namespace)
+        if stream is None or not name:
             return False
         if resource_version < not_below:
             self.begin_anew(Gap.restored(resource_version, not_below).reason)
             return False
         followed = [s for s in self._streams.values() if s is stream or s.problem is None]
         passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in followed))
-        return all(p for s, p in zip(followed, passed, strict=True) if s is stream or s.problem is None) and self.watch(namespace) == watch
+        return all(p for s, p in zip(followed, passed, strict=True) if s is stream or s.problem is None) and self.watch(namespace)[0] == name
 
     async def _reaches(self, stream: PodStream, resource_version: int) -> bool:
         patience_s = self._settings.barrier_patience_s
