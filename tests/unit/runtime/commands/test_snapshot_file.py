@@ -27,7 +27,6 @@ RECORD = RemovalRecord(
     member_id="m2",
     coordinator=COORDINATOR,
     acknowledged_at_s=NOW_S - 3.25,
-    pod_uids=frozenset({"u2"}),
 )
 
 
