@@ -10,6 +10,8 @@ from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus, Writer
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from staticgroup.core.members.memory import SETTLE_MIN_S
+from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.memory.memories import Memories
 from staticgroup.runtime.metrics import Metrics
@@ -77,6 +79,10 @@ class OperatorWorld:
         self.stores = Stores()
         self.stores.put_connection(("shop", "kafka"), kafka_connection())
         self.pods = self._new_pods()
+        self.position = 0
+        """What the Lease keeps: how far the watch was before the last round whose status was written."""
+        self.settle_s = SETTLE_MIN_S
+        self.node_lifecycle = NodeLifecycle.AUTO
         self.force_observe = False
         self.reconciler = self._new_reconciler()
         self.declare(static_group(**spec))
@@ -122,6 +128,8 @@ class OperatorWorld:
             now_s=lambda: self.now_s,
             monotonic_s=lambda: self.now_s - self.stepped_s,
             force_observe=self.force_observe,
+            settle_least_s=self.settle_s,
+            node_lifecycle=self.node_lifecycle,
         )
 
     # what users do ---------------------------------------------------------------------------------------------
@@ -206,7 +214,11 @@ class OperatorWorld:
     async def look(self) -> Result:
         """Run one round that only its time has come for."""
         self.journal.clear()
-        return await self.reconciler.reconcile(KEY)
+        reached = self.pods.at
+        result = await self.reconciler.reconcile(KEY)
+        if self.reconciler.memories.unwritten_since_s(0.0) is None:
+            self.position = reached
+        return result
 
     async def settled(self, rounds: int = 6, step_s: float = 1.5) -> None:
         """Run rounds with time between them."""
@@ -237,7 +249,7 @@ class OperatorWorld:
         if watch_name:
             self.pods.begin_afresh(present, version)
         else:
-            self.pods.resume_after(before, present, version, position=version)
+            self.pods.resume_after(before, present, version, position=self.position)
         self.reconciler = self._new_reconciler()
 
     # what is seen --------------------------------------------------------------------------------------------------

@@ -8,19 +8,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from staticgroup.core.status.checkpoints import sealed
-from staticgroup.kube.pods.continuity import Continuity
 
-from staticgroup.api.resources.status import StaticGroupStatus
-from staticgroup.core.evidence.chain import IncarnationState
-from staticgroup.core.status.memory import wire_ledger
-from staticgroup.kube.lease import CONTINUITY_ANNOTATION
+from staticgroup.kube.lease import POSITION_ANNOTATION
+from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import BROKEN, FakeApiServer
 from support.fake_gateways import FakeKafka
-from unit.core.builders import incarnation
 from unit.kube.raw_objects import eventually, finished, pod
 
 from .operator_world import CANARY, KEY, kafka_connection, static_group
@@ -146,13 +141,13 @@ async def test_scale_down_while_no_operator_runs_is_finished_by_the_next_process
     """The watch resumes from the position in the Lease, so nothing has come and gone unseen."""
     async with cluster.operating() as (operator, _):
         await cluster.populated()
-        epoch = operator.pods.epoch
-        await eventually(lambda: epoch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")), 20)
+        watch = operator.pods.names()
+        await eventually(lambda: watch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")), 20)
     cluster.scale(2)
     cluster.end(2)
     async with cluster.operating("two") as (operator, _):
         await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
-        assert operator.pods.epoch == epoch
+        assert operator.pods.names() == watch
     assert left(cluster) == [cluster.id_of(2)]
 
 
@@ -162,26 +157,29 @@ async def test_process_whose_first_readings_of_the_lease_fail_resumes_the_watch_
 ) -> None:
     async with cluster.operating() as (operator, _):
         await cluster.populated()
-        epoch = operator.pods.epoch
-        await eventually(lambda: epoch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")), 20)
+        watch = operator.pods.names()
+        await eventually(lambda: watch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")), 20)
     cluster.scale(2)
     cluster.end(2)
     cluster.server.failing["get", LEASE[0]] = [status, status]
     async with cluster.operating("two") as (operator, _):
         await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
-        assert operator.pods.epoch == epoch
+        assert operator.pods.names() == watch
     assert left(cluster) == [cluster.id_of(2)]
 
 
-async def test_process_that_cannot_resume_its_watch_removes_nothing(cluster: Cluster) -> None:
-    """The API server has compacted what happened meanwhile: pods may have come and gone unseen."""
+async def test_process_that_cannot_resume_its_watch_removes_nobody_whose_pod_it_did_not_see_end(cluster: Cluster) -> None:
+    """The API server has compacted what happened meanwhile: the status names a carrier that no LIST shows."""
     async with cluster.operating():
         await cluster.populated()
+        await eventually(lambda: "u2" in str(cluster.status.get("seats")), 20)
     cluster.scale(2)
     cluster.end(2)
     cluster.server.compact()
     async with cluster.operating("two"):
-        await eventually(lambda: any(c["reason"] == "WatchGap" for c in cluster.status["conditions"]), 20)
+        await eventually(lambda: [e["reason"] for e in cluster.status.get("exceptions") or () if e["kind"] == "Held"] == ["Suspect"], 20)
+        (suspect,) = cluster.status["suspects"]
+        assert (suspect["uid"], suspect["pod"]) == ("u2", "web-2")
     assert left(cluster) == []
 
 
@@ -244,22 +242,19 @@ async def test_lost_lease_makes_a_standby_that_writes_nothing_and_goes_on_watchi
     assert left(cluster) == []
 
 
-async def test_suspect_that_was_gone_before_the_ids_could_be_known_takes_no_room_in_the_ledger(cluster: Cluster) -> None:
+async def test_suspect_that_was_gone_before_the_ids_could_be_known_is_none_of_ours(cluster: Cluster) -> None:
     """Whether its ids are of this StaticGroup alone is told by the identity of the cluster, which a process reads as it begins."""
     body = static_group()
     body["metadata"]["creationTimestamp"] = "2099-01-01T00:00:00Z"
     cluster.server.put(body, GROUPS)
-    async with cluster.operating() as (operator, _):
+    async with cluster.operating():
         await cluster.populated()
         cluster.server.put(pod("web-7", uid="u7", instance_id="an-id-of-before"))
         cluster.server.put(pod("web-8", uid="u8", instance_id=cluster.id_of(8)))
         cluster.server.remove("shop", "web-7")
         cluster.server.remove("shop", "web-8")
-        await eventually(lambda: "web-8" in str(cluster.status.get("ledger")), 20)
-        memory = operator.reconciler.memories.known(KEY)
-        assert memory is not None
-        assert memory.predating == {"u7"}
-        assert "web-7" not in str(cluster.status["ledger"])
+        await eventually(lambda: "web-8" in str(cluster.status.get("suspects")), 20)
+        assert "web-7" not in str(cluster.status["suspects"])
 
 
 def departed(operator: Operator) -> list[Any]:
@@ -270,7 +265,7 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
     """Another holder wrote the status meanwhile: it is read again, never overwritten with what was remembered."""
     async with cluster.operating() as (operator, task):
         await cluster.populated()
-        epoch, queue = operator.pods.epoch, operator.queue
+        watch, queue = operator.pods.names(), operator.queue
         take_lease(cluster, "somebody-else")
         await eventually(lambda: not operator.is_active, 20)
         cluster.server.set_stalled(True)  # only a LIST shows what the other one wrote
@@ -278,15 +273,11 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         cluster.server.put(connection | {"status": connection["status"] | {"brokers": 99}}, CONNECTIONS)
         body = cluster.server.objects[GROUPS, *KEY]
         conditions = [c | {"lastTransitionTime": "2020-01-01T00:00:00Z"} for c in body["status"]["conditions"]]
-        lost = incarnation(7, "u7", IncarnationState.SUSPECT, instance_ids=frozenset({cluster.id_of(7)}))
-        theirs = wire_ledger((lost,))
-        assert theirs is not None
-        written = body["status"] | {"ledger": theirs.to_wire(), "conditions": conditions}
-        written = sealed(StaticGroupStatus.model_validate(written)).to_wire()
+        theirs = {"uid": "u7", "pod": "web-7", "ids": [cluster.id_of(7)], "since": "2026-11-21T10:00:00Z"}
+        written = body["status"] | {"suspects": [theirs], "conditions": conditions}
         cluster.server.put(body | {"status": written}, GROUPS)
         take_lease(cluster, "")
         await eventually(lambda: operator.is_active, 20)
-        assert operator.pods.get("u7") is not None
         cluster.server.set_stalled(False)
         cluster.scale(2)
         cluster.end(2)
@@ -296,13 +287,13 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         (connected,) = (c for c in cluster.status["conditions"] if c["type"] == "Connected")
         assert connected["lastTransitionTime"] == "2020-01-01T00:00:00Z"
         assert operator.queue is not queue
-        assert operator.pods.epoch == epoch
-        assert "web-7" in str(cluster.status["ledger"])
+        assert operator.pods.names() == watch
+        assert "web-7" in str(cluster.status["suspects"])
         assert not task.done()
     assert left(cluster) == [cluster.id_of(2)]
 
 
-async def test_replica_that_gets_its_lease_back_goes_on_under_the_epoch_of_the_holder_in_between(
+async def test_replica_that_gets_its_lease_back_goes_on_under_the_watch_of_the_holder_in_between(
     cluster: Cluster,
 ) -> None:
     """Acquiring the Lease must not overwrite what that holder stored on it before it was read."""
@@ -310,12 +301,20 @@ async def test_replica_that_gets_its_lease_back_goes_on_under_the_epoch_of_the_h
         await cluster.populated()
         take_lease(cluster, "somebody-else")
         await eventually(lambda: not operator.is_active, 20)
-        position = {"": cluster.server.resource_version}
-        theirs = Continuity(epoch="theirs", resource_versions=position, timeline="their-timeline")
-        cluster.server.objects[LEASE]["metadata"]["annotations"] = {CONTINUITY_ANNOTATION: theirs.to_json()}
+        theirs = WatchPosition({"": ScopePosition(cluster.server.resource_version, "1790000000-0000abcd")})
+        cluster.server.objects[LEASE]["metadata"]["annotations"] = {POSITION_ANNOTATION: theirs.to_json()}
         take_lease(cluster, "")
         await eventually(lambda: operator.is_active, 20)
-        assert (operator.pods.epoch, operator.pods.timeline) == ("theirs", "their-timeline")
+        assert operator.pods.names() == "1790000000-0000abcd"
+
+
+async def test_lease_that_was_deleted_begins_new_watches(cluster: Cluster) -> None:
+    """Whoever put an older state of the cluster back says so by this: members of now may be of pods that nobody saw."""
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        watch = operator.pods.names()
+        cluster.server.remove(*LEASE[1:], LEASE[0])
+        await eventually(lambda: operator.pods.names() not in ("", watch), 20)
 
 
 async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(cluster: Cluster) -> None:

@@ -18,7 +18,7 @@ from staticgroup.runtime.rivals import Rivals
 from unit.core.builders import workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
-from .stories import blind, empty_seat, gap, left
+from .stories import empty_seat, gap, left
 from .test_same_ids import EARLIER, IDENTITY, TEMPLATE, group
 
 REF = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "web"}
@@ -198,16 +198,13 @@ async def test_a_listed_pod_that_nobody_makes_holds_removals_and_is_told_once_it
     assert left(world) == [world.id_of(3)]
 
 
-async def test_a_seat_that_no_list_wants_is_blind_after_a_gap() -> None:
-    """The generation rule, which keeps it clear for a StatefulSet (test_gaps), leans on what Strimzi's status does not say."""
+async def test_a_member_whose_pod_had_ended_before_a_gap_is_removed_after_it() -> None:
     world = await PodSetWorld().started()
     await empty_seat(world)
     gap(world)
     world.kafka.problems.clear()
     await world.settled(4)
-    assert left(world) == []
-    assert "2" in blind(world)
-    assert guards(world) == ["WatchGap"]
+    assert left(world) == [world.id_of(2)]
 
 
 async def test_what_is_wanted_is_said_as_it_is_listed() -> None:

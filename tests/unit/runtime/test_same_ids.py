@@ -23,7 +23,7 @@ def group(name: str, created: str, *, method: str | None = "Policy", template: s
     body["metadata"] |= {"name": name, "creationTimestamp": created}
     if method is not None:
         ids = [{"annotation": "staticgroup.io/instance-id", "suffix": ""}]
-        injected = {"scope": "3fa9c1d2", "watchEpoch": "e1", "method": method, "idTemplate": template, "ids": ids, "env": []}
+        injected = {"scope": "3fa9c1d2", "method": method, "idTemplate": template, "ids": ids, "env": []}
         body["status"] = {"injected": injected}
     return body
 

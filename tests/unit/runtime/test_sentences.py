@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from staticgroup.core.evidence.spans import GapWord
 
 from staticgroup.core.group import GroupType, LeaveOutcome
 from staticgroup.kube.translate.pods import pod_version as translated
@@ -16,7 +15,7 @@ from unit.core.builders import pod_version
 from unit.kube.raw_objects import at, pod
 
 from .operator_world import OperatorWorld, guards, static_group
-from .stories import LIVING, away, blind, departs, gap, managed, start_as, stray
+from .stories import LIVING, departs, managed, start_as, stray
 
 B_CONSUMER = {"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}
 
@@ -214,21 +213,6 @@ async def test_member_whose_pod_the_statefulset_has_not_deleted_yet_leaves_soon(
     assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
 
 
-async def test_client_that_joins_late_is_not_said_to_belong_to_no_pod() -> None:
-    """The new process is Ready for a minute before it joins, so the member of the dead one is described beside it."""
-    world = await OperatorWorld().started()
-    world.end(2)
-    world.start(2, "u2b", joins=False)
-    world.now_s += 70
-    await world.settled(2)
-    await departs(world, 3, "u2b")
-    (row,) = world.status.exceptions
-    assert "it is of neither, or of the first one, whose session has not expired yet" in row.message
-    del world.kafka.members[world.id_of(2)]
-    await world.settled(1)
-    assert guards(world) == []
-
-
 async def test_member_of_a_living_pod_is_not_said_to_leave_when_its_session_expires() -> None:
     world = await OperatorWorld(identity={"method": "None"}, removal={"policy": "Never"}).started()
     start_as(world, "canary-0", "stray", {world.id_of(2)})
@@ -281,39 +265,6 @@ async def test_statefulset_that_is_being_deleted_wants_no_pods() -> None:
     change_workload(world, is_orphaning=True)
     await world.settled(2)
     assert world.condition("WorkloadFound")[2] == "StatefulSet shop/web is being deleted; its pods are left."
-
-
-async def test_event_about_one_of_two_gaps_of_a_seat_says_nothing_of_the_other() -> None:
-    world = await OperatorWorld().started()
-    for n, uid in ((2, "u2b"), (3, "u2c")):
-        await world.settled(2)
-        away(world)
-        world.remove_object(2)
-        world.start(2, uid)
-        gap(world, f"epoch-{n}")
-        world.now_s += 100
-        await world.settled(2)
-    assert world.status.continuity is not None
-    first, _ = world.status.continuity.blind
-    world.now_s += 60
-    word = GapWord(since_s=first.since.timestamp(), until_s=first.until.timestamp(), said_at_s=world.now_s, said_by="anna", statement="off")
-    world.gap_words = (word,)
-    await world.settled(2)
-    (event,) = [message for _, reason, message in world.kube.events if reason == "GapConfirmed"]
-    assert event.startswith("what ran unseen of ordinals 2 from ")
-    assert "without a gap again" not in event
-    assert blind(world) == "2"
-
-
-async def test_gap_is_not_said_to_cost_every_seat_where_ids_are_exclusive() -> None:
-    for exclusive in (True, False):
-        world = OperatorWorld(identity={"template": "{ordinal}.{scope}", "exclusive": exclusive})
-        await world.round()
-        world.template = "{ordinal}." + world.scope
-        for n in range(2):
-            world.start(n, ids_are_fixed=False)
-        await world.settled(2)
-        assert ("leaves every seat in doubt" in world.condition("Injected")[2]) is not exclusive
 
 
 # session timeouts --------------------------------------------------------------------------------------------------------

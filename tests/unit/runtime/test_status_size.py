@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from staticgroup.api.resources.durable import INCARNATIONS_MAX, INSTANCE_IDS_MAX
+from staticgroup.api.resources.members import SUSPECT_IDS_MAX
 from unit.core.builders import pod_version
 
 from .operator_world import OperatorWorld
@@ -31,8 +31,13 @@ async def of_pod_names() -> OperatorWorld:
 
 
 async def test_status_stays_below_what_etcd_takes() -> None:
+    """Of suspects that have no room nothing is remembered, so the next process begins as if it remembered nothing."""
     world = await of_pod_names()
-    for n in range(INCARNATIONS_MAX):
-        lurker(world, n, frozenset(f"web-1-{n}-{k}-".ljust(240, "a") for k in range(INSTANCE_IDS_MAX)))
+    assert world.status.watch is not None
+    for n in range(20):
+        lurker(world, n, frozenset(f"web-1-{n}-{k}-".ljust(240, "a") for k in range(SUSPECT_IDS_MAX)))
+        world._happens(world.kube.pods["bill", f"lurker-{n}"], is_deleted=True)
     await world.settled(3)
+    assert len(world.status.suspects) > 1
     assert len(json.dumps(group_body(world)["status"])) < ETCD_MAX
+    assert world.status.watch is None
