@@ -43,6 +43,17 @@ async def test_barrier_without_event_or_bookmark_does_not_pass(server: FakeApiSe
         assert await world.store.barrier("shop", server.resource_version)
 
 
+async def test_a_barrier_that_takes_time_passes_because_the_watch_keeps_its_name(server: FakeApiServer) -> None:
+    begun_s = asyncio.get_running_loop().time()
+    async with following(server, now_s=lambda: 50.0 + asyncio.get_running_loop().time() - begun_s) as world:
+        await eventually(lambda: server.watches)
+        server.set_stalled(True)
+        server.put(pod("web-1", uid="uid-1"))
+        _, before_s = world.store.watch("shop")
+        assert await world.store.barrier("shop", server.resource_version)
+        assert world.store.watch("shop")[1] > before_s
+
+
 async def test_concurrent_barriers_share_one_replay(server: FakeApiServer) -> None:
     async with following(server) as world:
         await eventually(lambda: server.watches)
