@@ -72,7 +72,7 @@ conformance: $(STAMP) ## The coordinator model against four versions of real bro
 	  PYTHONPATH=operator:tests $(BIN)/python -m conformance.table && exit $${status:-0}
 
 .PHONY: simulate-ci
-simulate-ci: $(STAMP) ## The models' tests, the exhaustive model, schedules with faults, a crash at every third await
+simulate-ci: $(STAMP) ## The models' tests, the exhaustive search, schedules with faults, a crash at every third await
 	PYTHONPATH=tests $(BIN)/python -m support.suites models simulate
 
 .PHONY: soak
@@ -92,7 +92,7 @@ faults: $(STAMP) ## Every fault of API server and brokers in every phase, agains
 	PYTHONPATH=operator:tests $(BIN)/python -m support.faults --write
 
 .PHONY: mutants
-mutants: $(STAMP) ## Show that every shortcut of the evidence chain is caught by a test
+mutants: $(STAMP) ## Show that every shortcut of the safety argument is caught by a test
 	$(BIN)/python tests/mutants/run.py
 
 .PHONY: bench
@@ -112,7 +112,7 @@ bench-pipeline: $(PIPELINE) ## Spark and DuckDB at the same work: make bench-pip
 .PHONY: full
 full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks, pages, release
 	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers bill connect e2e ground pods
-	$(BIN)/python -m simulator.evidence --deep
+	$(BIN)/python -m simulator.carriers --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 	$(MAKE) bench-scale SCALE="--groups 10000"
 	$(MAKE) docs release

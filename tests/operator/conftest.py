@@ -40,10 +40,10 @@ def kubectl() -> Kubectl:
 def crds(kubectl: Kubectl) -> str:
     """Apply the committed CRDs, wait until they are served, and return kubectl's answer."""
     answer = kubectl.must("apply", "--server-side", "--force-conflicts", "-f", str(REPOSITORY / "crds"))
-    for plural in ("staticgroups", "kafkaconnections", "clusterkafkaconnections", "podendconfirmations", "watchgapconfirmations"):
+    for plural in ("staticgroups", "kafkaconnections", "clusterkafkaconnections"):
         kubectl.must("wait", "--for=condition=Established", f"crd/{plural}.staticgroup.io", "--timeout=30s")
     until(
-        lambda: kubectl.run("get", "ksg,kconn,ckconn,pec,wgc", "-A").returncode == 0,
+        lambda: kubectl.run("get", "ksg,kconn,ckconn", "-A").returncode == 0,
         deadline_s=30,
         what="discovery of the new resources",
     )
@@ -56,5 +56,5 @@ def namespace(kubectl: Kubectl, crds: str) -> Iterator[str]:
     kubectl.must("create", "namespace", name)
     kubectl.must("create", "serviceaccount", "app", "-n", name)
     yield name
-    kubectl.run("delete", "ksg,kconn,pec", "--all", "-n", name)
+    kubectl.run("delete", "ksg,kconn", "--all", "-n", name)
     kubectl.run("delete", "namespace", name, "--wait=false")

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from live_cluster import Kubectl
 
@@ -60,7 +60,6 @@ class Lab:
         session_timeout_ms: int | None = 45_000,
         method: InjectedMethod | None = InjectedMethod.POLICY,
         template: str = "{podName}.{scope}",
-        writer: Literal["this version", "the version before"] = "this version",
     ) -> None:
         """Create or change the StaticGroup `workload` and, unless method is None, issue its ids."""
         metadata = {"name": workload, "namespace": self.namespace}
@@ -77,14 +76,10 @@ class Lab:
             identity_of(StaticGroupSpec.model_validate(wish)),
             method=method,
             scope=SCOPE,
-            watch_epoch="1",
             id_template=resolved,
             session_timeout_ms=session_timeout_ms,
         )
         status = StaticGroupStatus(injected=issued).to_wire()
-        if writer == "the version before":
-            for entry in status["injected"]["env"]:
-                entry.pop("value", None)
         self.kubectl.apply(body | {"status": status}, "--subresource=status")
 
     def pod(

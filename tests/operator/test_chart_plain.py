@@ -49,10 +49,8 @@ def test_plain_manifests_with_the_webhook_install_what_the_chart_installs_on_old
     assert {"Deployment", "Service", "MutatingWebhookConfiguration"} <= {kind for kind, *_ in chart}
 
 
-def test_plain_manifests_for_older_clusters_lack_only_the_policies() -> None:
+def test_plain_manifests_without_injection_lack_only_the_policy() -> None:
     everything = {key(each) for each in kustomized(REPOSITORY / "deploy")}
     older = {key(each) for each in kustomized(REPOSITORY / "deploy" / "operator")}
-    assert {kind for kind, _, _ in everything - older} == {
-        f"{verb}AdmissionPolicy{what}" for verb in ("Mutating", "Validating") for what in ("", "Binding")
-    }
+    assert {kind for kind, _, _ in everything - older} == {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
     assert older < everything

@@ -14,9 +14,7 @@ import yaml
 from live_cluster import REPOSITORY, Kubectl
 
 from staticgroup.api.names import FIELD_MANAGER
-from staticgroup.kube.translate.owners import is_put_back
 from support.full_status import full_status
-from support.waiting import until
 
 pytestmark = pytest.mark.cluster
 
@@ -47,11 +45,10 @@ def samples() -> Iterator[Any]:
 
 
 def admission_policies() -> Iterator[Any]:
-    """Yield the chart's policies; without a binding they act on nothing."""
-    for path in ("deploy/policy.yaml", "deploy/confirmation-policy.yaml"):
-        for body in yaml.safe_load_all((REPOSITORY / path).read_text(encoding="utf-8")):
-            if body["kind"].endswith("Policy"):
-                yield pytest.param(body, id=body["kind"])
+    """Yield the chart's policy; without a binding it acts on nothing."""
+    for body in yaml.safe_load_all((REPOSITORY / "deploy/policy.yaml").read_text(encoding="utf-8")):
+        if body["kind"].endswith("Policy"):
+            yield pytest.param(body, id=body["kind"])
 
 
 def apply(kubectl: Kubectl, body: Json, manager: str, *arguments: str) -> Json:
@@ -98,9 +95,7 @@ def assert_no_difference(kubectl: Kubectl, body: Json, manager: str, before: Jso
     shown = kubectl.run("diff", "--server-side", f"--field-manager={manager}", "-f", "-", stdin=json.dumps(body))
     assert (shown.returncode, shown.stdout) == (0, ""), shown.stderr
     again = apply(kubectl, body, manager)
-    # A 1.36.3 server stores a ValidatingAdmissionPolicy anew although neither the dry run nor kubectl finds a difference.
-    numbers = ("generation",) if body["kind"] == "ValidatingAdmissionPolicy" else ("generation", "resourceVersion")
-    for number in numbers:
+    for number in ("generation", "resourceVersion"):
         assert again["metadata"].get(number) == before["metadata"].get(number)
 
 
@@ -149,56 +144,12 @@ def test_policy_that_is_applied_again_differs_in_nothing(kubectl: Kubectl, polic
     body = policy | {"metadata": policy["metadata"] | {"name": name}}
     try:
         apply(kubectl, body, manager)
-        if body["kind"] == "ValidatingAdmissionPolicy":  # a controller checks its types and writes a status
-            until(lambda: live(kubectl, body).get("status", {}).get("observedGeneration"), deadline_s=30, what="its types are checked")
         assert_no_difference(kubectl, body, manager, live(kubectl, body))
     finally:
         kubectl.run("delete", body["kind"], name, "--wait=false")
 
 
 # the scope of the ids ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("is_cleared", [False, True])
-def test_whoever_puts_another_status_over_ours_owns_its_history_or_nobody_does(kubectl: Kubectl, namespace: str, is_cleared: bool) -> None:
-    """By that a status that was put back is known at the next start (`runtime.memory.memories`).
-
-    Where somebody has cleared managedFields (`[{}]`, as the documentation of Kubernetes says), nothing is noted until the next apply.
-    """
-    sample = next(s for (s,) in (p.values for p in samples()) if s["kind"] == "StaticGroup")
-    body = sample | {"metadata": sample["metadata"] | {"namespace": namespace, "name": f"put-back-{uuid.uuid4().hex[:6]}"}}
-    place = (body["kind"], body["metadata"]["name"], "-n", namespace)
-    path = "/f:status/f:continuity/f:digest"
-    apply(kubectl, body, MANAGERS[0])
-    reported(kubectl, body)
-    assert path in owned(live(kubectl, body), FIELD_MANAGER)
-    if is_cleared:
-        kubectl.must("patch", *place, "--type=merge", "-p", json.dumps({"metadata": {"managedFields": [{}]}}))
-        assert "managedFields" not in live(kubectl, body)["metadata"]
-    older = json.dumps({"status": {"continuity": {"digest": "0" * 32}}})
-    kubectl.must("patch", *place, "--subresource=status", "--field-manager=backup", "--type=merge", "-p", older)
-    found = live(kubectl, body)
-    assert found["status"]["continuity"]["digest"] == "0" * 32
-    owners = {e["manager"] for e in found["metadata"].get("managedFields") or () if path in owned(found, e["manager"])}
-    assert owners == (set() if is_cleared else {"backup"})
-
-
-def test_operator_that_applies_the_same_status_again_owns_the_history_that_nobody_owned(kubectl: Kubectl, namespace: str) -> None:
-    """By that a running operator answers cleared managedFields, and whoever replaces the object by a manifest that tells others."""
-    sample = next(s for (s,) in (p.values for p in samples()) if s["kind"] == "StaticGroup")
-    body = sample | {"metadata": sample["metadata"] | {"namespace": namespace, "name": f"owned-{uuid.uuid4().hex[:6]}"}}
-    made = apply(kubectl, body, MANAGERS[0])
-    replaced = made | {"metadata": {k: v for k, v in made["metadata"].items() if k != "resourceVersion"}}
-    reported(kubectl, body)
-    clear = ("patch", body["kind"], body["metadata"]["name"], "-n", namespace, "--type=merge", "-p", json.dumps({"metadata": {"managedFields": [{}]}}))
-    for command, stdin in ((clear, ""), (("replace", "-f", "-"), json.dumps(replaced))):
-        kubectl.must(*command, stdin=stdin)
-        before = live(kubectl, body)
-        assert is_put_back(before)
-        reported(kubectl, body)
-        after = live(kubectl, body)
-        assert not is_put_back(after)
-        assert after["status"] == before["status"]
 
 
 def test_existing_staticgroup_takes_the_scope_that_its_status_says_and_no_other(kubectl: Kubectl, namespace: str) -> None:

@@ -20,7 +20,6 @@ import yaml
 from live_cluster import REPOSITORY, Kubectl
 
 from staticgroup.api.names import FIELD_MANAGER
-from staticgroup.api.resources import status as api
 from support.full_status import full_status
 from support.waiting import until
 
@@ -30,7 +29,6 @@ from release import facts, plugin
 
 pytestmark = pytest.mark.cluster
 
-UID = "5a7e0000-0000-0000-0000-000000000002"
 Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -55,31 +53,24 @@ def call(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Call:
 
 @pytest.fixture(scope="module")
 def shop(kubectl: Kubectl, crds: str) -> Iterator[str]:
-    """A namespace with a StaticGroup that has a suspect; ann may read, bob may confirm too."""
+    """A namespace with a StaticGroup that has suspects, which ann may read."""
     name = f"staticgroup-plugin-{uuid.uuid4().hex[:8]}"
     kubectl.must("create", "namespace", name)
     body: dict[str, Any] = {
         "apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup", "metadata": {"name": "orders", "namespace": name},
     }  # fmt: skip
     kubectl.apply(body | {"spec": {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}})
-    suspect = {
-        "podName": "web-2", "uid": UID, "instanceIds": ["web-2.3fa9c1d2"], "nodeName": "node-3", "state": "Suspect",
-        "since": "2026-11-21T11:00:00Z", "evidence": "its object vanished uncertified",
-    }  # fmt: skip
-    status = full_status().to_wire() | {"ledger": {"incarnations": [suspect]}}
-    api.StaticGroupStatus.model_validate(status)
+    status = full_status().to_wire()
     kubectl.apply(body | {"status": status}, "--subresource=status", f"--field-manager={FIELD_MANAGER}")
-    groups, words = "staticgroups.staticgroup.io", "podendconfirmations.staticgroup.io"
+    groups = "staticgroups.staticgroup.io"
     kubectl.must("create", "role", "read", "--verb=get,list", f"--resource={groups}", "-n", name)
-    kubectl.must("create", "rolebinding", "read", "--role=read", "--user=ann", "--user=bob", "-n", name)
-    kubectl.must("create", "role", "say", "--verb=create,get,list", f"--resource={words},pods", "-n", name)
-    kubectl.must("create", "rolebinding", "say", "--role=say", "--user=bob", "-n", name)
+    kubectl.must("create", "rolebinding", "read", "--role=read", "--user=ann", "-n", name)
     until(
-        lambda: kubectl.run("auth", "can-i", "create", words, "-n", name, "--as=bob").returncode == 0,
+        lambda: kubectl.run("auth", "can-i", "list", groups, "-n", name, "--as=ann").returncode == 0,
         deadline_s=30, what="the roles to be in force",
     )  # fmt: skip
     yield name
-    kubectl.run("delete", "ksg,pec", "--all", "-n", name)
+    kubectl.run("delete", "ksg", "--all", "-n", name)
     kubectl.run("delete", "namespace", name, "--wait=false")
 
 
@@ -95,7 +86,8 @@ def test_status_and_explain_tell_what_the_resource_says_to_who_may_only_read(cal
     assert (header.split()[:3], row.split()[:3]) == (["NAMESPACE", "NAME", "GROUP"], [shop, "orders", "orders"])
     assert any(f"{shop}/orders: NotObservedYet" in line for line in rest)
     told = call("staticgroup", "explain", "orders", "-n", shop, "--as=ann")
-    assert f"pod web-2 uid {UID}: Suspect" in told.stdout
+    assert "Suspects, 2 pods whose end was not seen" in told.stdout
+    assert "a pod that nobody saw, because it joined before the pod watch was whole" in told.stdout
     (item,) = json.loads(call("staticgroup", "status", "orders", "-n", shop, "-o", "json", "--as=ann").stdout)["items"]
     assert item["members"]["joined"] == full_status().members.joined  # type: ignore[union-attr]
     everywhere = call("staticgroup", "status", "-A", "-o", "json")
@@ -109,8 +101,6 @@ def test_status_and_explain_tell_what_the_resource_says_to_who_may_only_read(cal
         (("status", "-n", "kube-system"), "you may not list staticgroups.staticgroup.io in namespace kube-system"),
         (("explain", "orders", "-n", "kube-system"), "you may not get staticgroups.staticgroup.io in namespace kube-system"),
         (("explain", "gone"), "there is no StaticGroup"),
-        (("confirm", "web-2", "--uid", UID, "--statement", "it was wiped"), "you may not get pods in namespace"),
-        (("confirm", "web-2", "--uid", UID, "--statement", "why this is sure"), "stands for your own words"),
     ],
 )
 def test_what_a_reader_may_not_is_said(call: Call, shop: str, arguments: tuple[str, ...], told: str) -> None:
@@ -118,39 +108,6 @@ def test_what_a_reader_may_not_is_said(call: Call, shop: str, arguments: tuple[s
     answer = call("staticgroup", *arguments, *where, "--as=ann")
     assert (answer.returncode, answer.stdout) == (1, "")
     assert told in answer.stderr
-
-
-def test_a_word_is_given_once_in_the_callers_name(call: Call, kubectl: Kubectl, shop: str) -> None:
-    listed = call("staticgroup", "confirm", "--list", "-n", shop, "--as=bob")
-    assert f"kubectl staticgroup -n {shop} confirm web-2 --uid {UID}" in listed.stdout
-    words = ("staticgroup", "confirm", "web-2", "--uid", UID, "-n", shop, "--as=bob")
-    long = call(*words, "--statement", "x" * 501)
-    assert long.returncode == 1
-    assert "spec.statement" in long.stderr
-    said = call(*words, "--statement", "node-3 was wiped")
-    assert (said.returncode, said.stderr) == (0, "")
-    word = json.loads(kubectl.must("get", "pec", UID, "-n", shop, "-o", "json"))
-    assert word["spec"] == {"podName": "web-2", "podUid": UID, "statement": "node-3 was wiped", "by": "bob"}
-    again = call(*words, "--statement", "node-3 was wiped")
-    assert again.returncode == 1
-    assert f"it was said before; see who said it: kubectl -n {shop} get podendconfirmations {UID}" in again.stderr
-
-
-def test_a_word_about_a_gap_is_given_for_the_whole_cluster(call: Call, kubectl: Kubectl, shop: str) -> None:
-    listed = call("staticgroup", "confirm-gap", "--list", "-n", shop).stdout.splitlines()
-    (typed,) = (line.split(" --statement ")[0].split() for line in listed if line.startswith("    kubectl staticgroup confirm-gap"))
-    refused = call(*typed[1:], "--statement", "all were terminated", "--as=ann")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert "you may not list staticgroups.staticgroup.io in all namespaces" in refused.stderr
-    said = call(*typed[1:], "--statement", "all were terminated")
-    try:
-        assert (said.returncode, said.stderr) == (0, "")
-        (word,) = (w for w in json.loads(kubectl.must("get", "wgc", "-o", "json"))["items"] if w["spec"]["since"] == typed[4])
-        me = json.loads(kubectl.must("auth", "whoami", "-o", "json"))["status"]["userInfo"]["username"]
-        assert (word["spec"]["by"], word["spec"]["statement"]) == (me, "all were terminated")
-        assert f"confirmed by {me}" in call("staticgroup", "confirm-gap", "--list", "-n", shop).stdout
-    finally:
-        kubectl.run("delete", "wgc", "--all")  # nobody else's are left when a test begins
 
 
 def findings(call: Call, *arguments: str) -> dict[str, dict[str, Any]]:
@@ -163,7 +120,7 @@ def test_the_doctor_tells_a_reader_what_he_could_not_see(call: Call, shop: str) 
     assert found["StaticGroup is served"]["mark"] == "ok"
     assert found["an operator is installed"]["remedy"] == "not checked: you may not list deployments.apps in all namespaces"
     assert found[f"you may see StaticGroups in namespace {shop}"]["mark"] == "ok"
-    assert found[f"you may confirm the end of a lost pod in namespace {shop}"]["mark"] == "warn"
+    assert found[f"you may change StaticGroups in namespace {shop}"]["mark"] == "warn"
     assert f"StaticGroup {shop}/orders" in found
 
 

@@ -25,8 +25,8 @@ from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import AioKubeGateway, PodRead
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
-from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import MERGE_PATCH, NAMESPACES, PODS, Resource, Transport, connect
@@ -127,7 +127,7 @@ def cluster(transport: Transport, namespace: str) -> Cluster:
 
 @asynccontextmanager
 async def following(
-    transport: Transport, namespace: str, resume: Continuity | None = None
+    transport: Transport, namespace: str, resume: WatchPosition | None = None
 ) -> AsyncIterator[tuple[PodStore, list[str]]]:
     gaps: list[str] = []
     hooks = PodStoreHooks(
@@ -228,29 +228,30 @@ async def test_barrier_passes_with_the_main_stream_when_the_read_is_a_pod_event(
         print(f"\nbarrier with a pod event, ms: {took_ms}")
 
 
-async def test_resume_replays_what_happened_meanwhile_under_the_same_epoch(
+async def test_a_later_process_replays_what_happened_meanwhile_under_the_same_watch(
     transport: Transport, namespace: str, cluster: Cluster
 ) -> None:
-    dies, stays = await cluster.create("web-0"), await cluster.create("web-1")
+    dies, vanishes, stays = [await cluster.create(f"web-{number}") for number in range(3)]
     async with following(transport, namespace) as (store, _):
-        stored = store.continuity()
+        stored, watch = store.lease_position(None), store.watch(namespace)[0]
     assert stored is not None
     await cluster.finish("web-0")
     await cluster.force_delete("web-0")
+    await cluster.run("web-1")
+    await cluster.force_delete("web-1")
     async with following(transport, namespace, resume=stored) as (store, gaps):
-        assert (store.epoch, gaps) == (stored.epoch, [])
-        assert (state_of(store, dies), state_of(store, stays)) == (IncarnationState.DEAD, IncarnationState.LIVE)
+        assert (store.watch(namespace)[0], gaps) == (watch, [])
+        found = [state_of(store, uid) for uid in (dies, vanishes, stays)]
+        assert found == [IncarnationState.DEAD, IncarnationState.SUSPECT, IncarnationState.LIVE]
 
 
-async def test_resume_from_an_ancient_position_is_a_gap_and_one_from_the_future_a_restore(
-    transport: Transport, namespace: str, cluster: Cluster
-) -> None:
+async def test_a_position_from_the_future_is_a_restore_and_begins_a_new_watch(transport: Transport, namespace: str, cluster: Cluster) -> None:
     await cluster.create()
-    read = await AioKubeGateway(transport, instance="t", now_s=time.time).read_pod(namespace, "web-0")
-    assert isinstance(read, PodRead)
-    future = Continuity(epoch="old", resource_versions={namespace: read.resource_version + 100_000})
+    async with following(transport, namespace) as (store, _):
+        version, watch = store.position(namespace), store.watch(namespace)[0]
+    future = WatchPosition({namespace: ScopePosition(version + 100_000, watch)})
     async with following(transport, namespace, resume=future) as (store, gaps):
-        assert store.epoch != "old"
+        assert store.watch(namespace)[0] not in ("", watch)
         assert "restored" in gaps[0]
 
 
@@ -318,18 +319,18 @@ async def test_events_are_created_and_counted_up(transport: Transport, namespace
     assert [(e["note"], e["series"]["count"]) for e in items] == [("m", 3)]
 
 
-async def test_lease_is_held_by_one_and_carries_continuity(transport: Transport, namespace: str) -> None:
-    stored = Continuity(epoch="e", resource_versions={"": 7})
+async def test_lease_is_held_by_one_and_carries_the_position(transport: Transport, namespace: str) -> None:
+    stored = WatchPosition({"": ScopePosition(7, "1767225600-0123abcd")})
 
     def lease(identity: str) -> ActiveLease:
         return ActiveLease(
-            transport, LeaseSettings(namespace=namespace), identity=identity, continuity=lambda: stored,
+            transport, LeaseSettings(namespace=namespace), identity=identity, position=lambda: stored,
             clock_s=time.monotonic, now_s=time.time)
 
     first, second = lease("a"), lease("b")
     assert await first.attempt()
     assert await first.attempt()
     assert not await second.attempt()
-    assert await second.read_continuity() == stored
+    assert await second.read_position() == stored
     assert await first.release()
     assert await second.attempt()

@@ -9,11 +9,9 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from live_cluster import REPOSITORY, Kubectl
 from policy_lab import BY_ANNOTATION, GENERIC, ID_KEY, POD_NAME, SCOPE, TIMEOUT_KEY, Lab, a_lab, composed, env_of, reads
 
@@ -23,31 +21,13 @@ from support.waiting import until
 
 pytestmark = pytest.mark.cluster
 
-PREVIOUS_POLICY = Path(__file__).parent / "previous" / "policy-reading-annotations.yaml"
-"""The policy as it was before variables had values."""
-
-
-def policy_of_this_version(name: str, failure_policy: policy.FailurePolicy) -> dict[str, Any]:
+def our_policy(name: str, failure_policy: policy.FailurePolicy) -> dict[str, Any]:
     return policy.admission_policy(name=name, failure_policy=failure_policy)
-
-
-def policy_of_the_version_before(name: str, failure_policy: policy.FailurePolicy) -> dict[str, Any]:
-    body: dict[str, Any] = yaml.safe_load(PREVIOUS_POLICY.read_text(encoding="utf-8"))
-    body["metadata"] = {"name": name}
-    body["spec"]["failurePolicy"] = failure_policy
-    return body
 
 
 @pytest.fixture(scope="module", params=["Fail", "Ignore"])
 def lab(request: pytest.FixtureRequest, kubectl: Kubectl, crds: str) -> Iterator[Lab]:
-    with a_lab(kubectl, policy_of_this_version, request.param) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def lab_before(kubectl: Kubectl, crds: str) -> Iterator[Lab]:
-    """Where the policy has not been upgraded yet, or was rolled back."""
-    with a_lab(kubectl, policy_of_the_version_before, "Fail") as made:
+    with a_lab(kubectl, our_policy, request.param) as made:
         yield made
 
 
@@ -203,20 +183,6 @@ def test_two_groups_of_one_workload_share_the_variable_with_the_pods_name(lab: L
     env = env_of(until(look, deadline_s=30, what="both ids"), "app")
     assert env[0] == POD_NAME
     assert sorted(env[1:], key=lambda entry: entry["name"]) == [composed("B_INSTANCE_ID", "-b"), *GENERIC[1:]]
-
-
-def test_a_status_of_the_version_before_gives_the_same_ids_by_annotation(lab: Lab) -> None:
-    lab.group("status-before", writer="the version before")
-    pod = lab.admit_with_id(lab.pod("status-before", 2), f"status-before-2.{SCOPE}")
-    assert env_of(pod, "app") == BY_ANNOTATION
-
-
-def test_the_policy_of_the_version_before_gives_the_same_ids_by_annotation(lab_before: Lab) -> None:
-    lab_before.group("policy-before", identity={"env": [{"suffix": ""}, {"suffix": "-b", "instanceIdName": "B"}]})
-    pod = lab_before.admit_with_id(lab_before.pod("policy-before", 2), f"policy-before-2.{SCOPE}")
-    assert pod["metadata"]["annotations"][f"{ID_KEY}.b"] == f"policy-before-2.{SCOPE}-b"
-    found = sorted(env_of(pod, "app"), key=lambda entry: entry["name"])
-    assert found == [reads("B", f"{ID_KEY}.b"), *BY_ANNOTATION]
 
 
 def test_the_largest_pod_stays_within_the_cost_that_the_api_server_allows(lab: Lab) -> None:

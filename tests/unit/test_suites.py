@@ -79,7 +79,7 @@ def test_the_exhaustive_models_are_searched_once_in_make_test() -> None:
     in_test = [suite for group in groups_of("test") for suite in SUITES[group]]
     found = [file for suite in in_test for file in files(suite)]
     assert {path: found.count(REPOSITORY / path) for path in table.EXHAUSTIVE} == dict.fromkeys(table.EXHAUSTIVE, 1)
-    assert [suite.name for suite in in_test if "simulator.evidence" in suite.command] == []
+    assert [suite.name for suite in in_test if "simulator.carriers" in suite.command] == []
 
 
 def test_long_tests_are_left_out_unless_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,12 +58,7 @@ def with_cluster(name: str, *command: str) -> tuple[str, ...]:
 
 SHELL = "tests/unit/runtime"
 """Half of the unit tests by the time that they take, so that both cores have something to do."""
-EXHAUSTIVE = (
-    "tests/simulation/test_evidence_model.py",
-    "tests/simulation/test_evidence_mutants.py",
-    "tests/simulation/test_continuity_model.py",
-    "tests/simulation/test_node_model.py",
-)
+EXHAUSTIVE = ("tests/simulation/test_carriers_model.py", "tests/simulation/test_carriers_mutants.py")
 SPARK_JOBS = tuple(f"tests/pipeline/test_{name}.py" for name in ("cli", "exactly_once", "lake", "waves"))
 """Half of the tests on Spark by the time that they take."""
 BILL = "tests/pipeline/test_bill.py"
@@ -108,14 +103,8 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         Suite(name="unit, runtime", command=pytest(SHELL, "--timeout=120"), budget_s=190, one_core=True),
     ),
     "models": (
-        # Every state of every variant, and the mutants that the search finds: `python -m simulator.evidence` and more.
-        Suite(
-            name="exhaustive model", command=pytest(*EXHAUSTIVE[:2], "--timeout=600"), budget_s=130, one_core=True, spare=True
-        ),
-        Suite(
-            name="continuity model", command=pytest(EXHAUSTIVE[2], "--timeout=600"), budget_s=40, one_core=True, spare=True
-        ),
-        Suite(name="node model", command=pytest(EXHAUSTIVE[3], "--timeout=600"), budget_s=50, one_core=True, spare=True),
+        # Every state of every variant, and the mutants that the search finds: `python -m simulator.carriers`.
+        Suite(name="carriers", command=pytest(*EXHAUSTIVE, "--timeout=600"), budget_s=90, one_core=True, spare=True),
         Suite(
             name="models",
             command=pytest(
