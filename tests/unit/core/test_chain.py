@@ -45,7 +45,7 @@ def test_run_of_each_container_is_remembered_over_versions() -> None:
     assert (alone.state, alone.refusal, alone.refusal_reason) == (DEAD, "", "")
 
 
-def test_incarnation_whose_end_nobody_saw_says_so() -> None:
+def test_pod_whose_end_nobody_saw_says_so() -> None:
     unseen = vanish(incarnation(refusal=""), now_s=NOW_S)
     assert (unseen.refusal_reason, unseen.refusal) == ("EndUnseen", "its object vanished uncertified: its end was not seen")
 
@@ -72,7 +72,7 @@ def test_failed_of_the_out_of_service_path_of_podgc_ends_as_a_suspect() -> None:
     assert "written by kube-controller-manager" in gone.refusal
 
 
-def test_ids_only_accumulate_so_an_edited_annotation_cannot_hide_an_incarnation() -> None:
+def test_ids_only_accumulate_so_an_edited_annotation_cannot_hide_a_pod() -> None:
     life = folded(pod_version(), pod_version(resource_version=101, instance_ids=frozenset({"other"})))
     assert life.instance_ids == {id_of(2), "other"}
 

@@ -194,9 +194,23 @@ def _container_refusal(version: PodVersion, started: frozenset[str] | None) -> R
     return None
 
 
-def lost_run(version: PodVersion) -> bool:
-    """True when a kubelet could not find a run any more and has started another one in its place: the first may live on."""
-    return any(c.was_lost and c.container_id for c in version.required)
+def lost_runs(version: PodVersion) -> frozenset[str]:
+    """Name the runs that one version shows as lost to kubelet or runtime, as container and number: each may live on.
+
+    Notes
+    -----
+    A kubelet that cannot find a run counts its restart at once, a runtime's end is counted when the next run is made.
+    """
+    found = set()
+    for container in version.required:
+        end, count = container.last_end, container.restart_count
+        is_named = end is not None and bool(end.container_id)
+        if container.was_lost:
+            is_counted = container.phase is not ContainerPhase.WAITING or not is_named
+            found.add(f"{container.name}/{count - 1 if is_counted else count}")
+        elif end is not None and is_named and container.phase is ContainerPhase.TERMINATED and end.reason in LOST_RUN_REASONS:
+            found.add(f"{container.name}/{count}")
+    return frozenset(found)
 
 
 def _lost_refusal(has_lost: bool) -> Refusal | None:
@@ -236,7 +250,7 @@ def certify(
     node: the Node it was bound to; None when it cannot be read.
     started: names of the containers of which this or any earlier version of the same UID showed a run.
     runs_known: True when whatever is not among them is known never to have run.
-    has_lost: see `lost_run`, of an earlier version of the same UID.
+    has_lost: a run that this or any earlier version of the same UID shows as lost may live, see `lost_runs`.
 
     Returns
     -------
@@ -253,7 +267,7 @@ def certify(
         _phase_refusal(version)
         or kubelet_refusal(version, node)
         or _container_refusal(version, ever if runs_known else None)
-        or _lost_refusal(has_lost or lost_run(version))
+        or _lost_refusal(has_lost)
     )
     if refusal is not None:
         return refusal

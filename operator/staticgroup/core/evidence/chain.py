@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from .certificate import Certificate, RefusalReason, certify, certify_unbound, lost_run
+from .certificate import Certificate, RefusalReason, certify, certify_unbound, lost_runs
 from .pod import NodeView, PodVersion
 from .run import ContainerEnd, followed
 
@@ -42,9 +42,10 @@ class Incarnation:
     runs_known: whatever is not among `started_containers` never ran.
     ids_are_fixed: in every version that was folded; see `PodVersion`.
     started_containers: names of the containers of which any version showed a run; they only accumulate.
-    boot: of its node, when it was seen there last without a run that was just lost.
+    boot: of its node, when the last version was folded; "" when that was not known, or the version showed that a run was lost just before.
     lost_boot: the boot of its node during which a run was lost by its kubelet or runtime, UNKNOWN_BOOT for one that is not known; "" when
         none was, or that boot is over.
+    lost_runs: of all versions; see `certificate.lost_runs`.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     ends: of each container that may hold an id, the newest end of a run; forgotten at a restart.
     grace_s: the longest time that its kubelet may let it end by itself; None when no version told.
@@ -72,6 +73,7 @@ class Incarnation:
     started_containers: frozenset[str] = frozenset()
     boot: str = ""
     lost_boot: str = ""
+    lost_runs: frozenset[str] = frozenset()
     runs: bool = False
     ready_since_s: float | None = None
     is_deleting: bool = False
@@ -115,7 +117,7 @@ def fold(
     base = known or _begun(version, from_birth=from_birth, now_s=now_s)
     is_under_way = bool(base.started_containers) and version.restart_count <= base.restarts
     is_known = node is not None and bool(version.node_name) and not node.is_out_of_service
-    boot = node.boot if node is not None and is_known and not lost_run(version) else base.boot
+    boot, lost = node.boot if node is not None and is_known else "", lost_runs(version)
     seen = replace(
         base,
         session_timeouts_ms=base.session_timeouts_ms if is_under_way else version.session_timeouts_ms,
@@ -124,8 +126,9 @@ def fold(
         resource_version=max(base.resource_version, version.resource_version),
         object_present=True,
         started_containers=base.started_containers | version.started_containers,
-        boot=boot,
-        lost_boot=_lost_boot(base, version, node),
+        boot=boot if lost <= base.lost_runs else "",
+        lost_boot=_lost_boot(base, lost, boot),
+        lost_runs=base.lost_runs | lost,
         runs=version.runs,
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
@@ -151,12 +154,22 @@ def fold(
     )
 
 
-def _lost_boot(base: Incarnation, version: PodVersion, node: NodeView | None) -> str:
-    """Return during which boot of its node a run of the pod was lost; "" once the node runs under another one, which ended all of them."""
+def _lost_boot(base: Incarnation, lost: frozenset[str], boot: str) -> str:
+    """Return during which boot of its node a run of the pod was lost; "" once the node runs under another one, which ended all of them.
+
+    Parameters
+    ----------
+    lost: runs that a version shows as lost. boot: of the node now; "" when it is not known.
+
+    Notes
+    -----
+    A run was lost during the boot under which its pod was seen before. Where a loss follows on a loss that boot may be over, and it was lost
+    during the present one.
+    """
     lost_boot = base.lost_boot
-    if not lost_boot and lost_run(version) and not version.is_terminal:
-        lost_boot = base.boot or UNKNOWN_BOOT
-    is_over = node is not None and node.boot and lost_boot not in ("", UNKNOWN_BOOT, node.boot)
+    if not lost <= base.lost_runs and lost_boot != UNKNOWN_BOOT:
+        lost_boot = base.boot or (boot if base.lost_runs else "") or UNKNOWN_BOOT
+    is_over = boot and lost_boot not in ("", UNKNOWN_BOOT, boot)
     return "" if is_over else lost_boot
 
 

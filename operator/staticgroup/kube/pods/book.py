@@ -140,7 +140,7 @@ class PodBook:
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
-            lost_boot=folded.lost_boot, runs_known=folded.runs_known, grace_s=folded.grace_s,
+            lost_boot=folded.lost_boot, lost_runs=folded.lost_runs, runs_known=folded.runs_known, grace_s=folded.grace_s,
             is_node_known=folded.is_node_known, provider=folded.provider,
         )
         if folded.certificate is None or known.state is IncarnationState.DEAD:

@@ -50,8 +50,8 @@ class PodRecord:
     """One pod, packed; see `core.evidence.chain.Incarnation` for the meaning of its facts."""
 
     __slots__ = (
-        "_flags", "_ids", "_started", "_whole", "addresses", "boot", "certificate", "created_at_s", "ended_no", "ends", "grace_s", "lost_boot", "namespace",
-        "node_name", "owner_name", "placed_at_s", "pod_name", "provider", "ready_since_s", "refusal", "refusal_reason", "resource_version",
+        "_flags", "_ids", "_started", "_whole", "addresses", "boot", "certificate", "created_at_s", "ended_no", "ends", "grace_s", "lost_boot",
+        "lost_runs", "namespace", "node_name", "owner_name", "placed_at_s", "pod_name", "provider", "ready_since_s", "refusal", "refusal_reason", "resource_version",
         "restarts", "session_timeouts_ms", "shown_at_s", "since_s", "uid",
     )
 
@@ -82,6 +82,7 @@ class PodRecord:
         self.grace_s = incarnation.grace_s
         self.boot = intern(incarnation.boot)
         self.lost_boot = intern(incarnation.lost_boot)
+        self.lost_runs = incarnation.lost_runs
         self.placed_at_s = incarnation.placed_at_s
         self.provider = intern(incarnation.provider)
         self.addresses = incarnation.addresses
@@ -153,7 +154,7 @@ class PodRecord:
             from_birth=bool(flags & _FROM_BIRTH), started_containers=frozenset(_unpacked(self._started)),
             runs=bool(flags & _RUNS), ready_since_s=self.ready_since_s, is_deleting=bool(flags & _DELETING),
             created_at_s=self.created_at_s,
-            restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN), boot=self.boot, lost_boot=self.lost_boot,
+            restarts=self.restarts, session_timeouts_ms=self.session_timeouts_ms, ids_are_fixed=bool(flags & _FIXED), runs_known=bool(flags & _RUNS_KNOWN), boot=self.boot, lost_boot=self.lost_boot, lost_runs=self.lost_runs,
             is_node_known=bool(flags & _NODE), ends=self.ends, grace_s=self.grace_s, placed_at_s=self.placed_at_s,
             provider=self.provider, addresses=self.addresses,
             shown_at_s=self.shown_at_s, ended_no=self.ended_no,
