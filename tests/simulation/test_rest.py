@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from staticgroup.runtime.memory.ledgers import remembered
 
 from simulation.fault_world import begin, in_world
 from simulator.world.world import World
@@ -15,7 +16,6 @@ from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.status.projection import project
-from staticgroup.runtime.memory.ledgers import remembered
 from staticgroup.runtime.memory.memory import Memory
 from staticgroup.runtime.memory.rest import WAITING_S
 from staticgroup.runtime.reconciler import Reconciler

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.kubernetes.objects import LEASES, NODES, PODS, Json, condition, is_terminating, is_true, name_of, uid_of
 from staticgroup.api import names
-from staticgroup.core.evidence.certificate import Certificate, Refusal
+from staticgroup.core.evidence.certificate import Certificate, Refusal, RefusalReason
 
 from .plain_world import PlainWorld
 from .pod_versions import in_world, is_up, judged, versions_of
@@ -98,7 +98,9 @@ def test_rebooted_node_starts_its_pods_again_with_another_boot_id() -> None:
     in_world(body)
 
 
-def test_pod_deleted_while_its_node_was_down_is_certified_after_the_boot() -> None:
+def test_pod_deleted_while_its_node_was_down_is_lost_to_its_runtime() -> None:
+    """containerd says Unknown of what it finds ended when it starts, and of a task that it can only no longer ask."""
+
     async def body(world: PlainWorld) -> None:
         pod = world.pods[2]
         world.cluster.nodes[pod["spec"]["nodeName"]].reboot(20)
@@ -107,7 +109,9 @@ def test_pod_deleted_while_its_node_was_down_is_certified_after_the_boot() -> No
         await world.until(lambda: len(world.pods) == 2)
         terminal = found[-1][1]
         assert terminal["status"]["phase"] == "Failed"
-        assert isinstance(judged(world, terminal), Certificate)
+        verdict = judged(world, terminal)
+        assert isinstance(verdict, Refusal)
+        assert verdict.reason is RefusalReason.CONTAINER_LOST
 
     in_world(body)
 

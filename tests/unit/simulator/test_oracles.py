@@ -11,8 +11,8 @@ import pytest
 from coordinator_model.base.errors import ErrorCode
 from simulator.oracles.assumptions import Assumption, Assumptions
 from simulator.oracles.promises import (
-    Breach,
     LEASE_SLACK_S,
+    Breach,
     Effect,
     Leave,
     Rest,
