@@ -11,7 +11,7 @@ from .releases import Release
 from .snapshot import NOTHING_REMEMBERED, History, ReleaseRecord, RemovalRecord, SeatMemory
 
 REMOVALS_MAX = 100
-"""Most removals remembered for zombie detection; the oldest settled ones go first."""
+"""Most removals that are remembered; the oldest settled ones go first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

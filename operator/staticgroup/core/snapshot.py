@@ -68,8 +68,8 @@ class Snapshot:
     workload_problem: why it cannot be read; "" when it was read, or found not to exist.
     is_workload_unfit: it was read, and is not as a workload of its kind must be.
     created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch; age_s: for how long it exists, seconds.
-    pods: present incarnations that the workload owns, by ordinal name.
-    known: every incarnation that the watch has seen under the workload's name, present or gone.
+    pods: present pods that the workload owns, by ordinal name.
+    known: every pod that the watch has seen under the workload's name, present or gone.
     others: of any other name or namespace, those that live or may and have carried an id of this StaticGroup; only looked for while
         an earlier template is remembered, and, of whatever name, before the first id with a written scope is issued.
     group: the group as described; a KafkaProblem when it could not be read completely.
@@ -205,7 +205,7 @@ class SeatMemory:
         which only lengthens holds.
     absent_since_s: since when it is wanted and nobody holds it; None: somebody does, or it was not looked at. Lost at a
         restart, which only puts off what is said of it.
-    sightings: (member_id, uid of the newest incarnation, since_s) in order of first sight; lost at a restart.
+    sightings: (member_id, uid of the newest pod, since_s) in order of first sight; lost at a restart.
     removal: its acknowledged removal; durable; None when there is none.
     release: of the last member that was released from it; lost at a restart.
     crash: of its present holder; lost at a restart.

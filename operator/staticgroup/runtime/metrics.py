@@ -135,7 +135,7 @@ class Metrics:
         )
         self.certificate_refusals = counter(
             "staticgroup_certificate_refusals_total",
-            "Pods that vanished without proof of their end, by what stood against it.",
+            "Pods that vanished without an end that was seen, by what stood against it.",
             ("reason",),
         )
         self.watch_age = gauge(

@@ -213,7 +213,7 @@ class Operator(Assembly):
 
         Notes
         -----
-        A restart helps a watch that is blind. It does not help when there is nobody to be heard: it would only end the
+        A restart helps a watch that hears nothing. It does not help when there is nobody to be heard: it would only end the
         process because the API server is away, and the watch has a moment to come back after that.
         """
         return min(self.pods.age_s(), self.outage.answering_s()) if self.pods.is_whole else None

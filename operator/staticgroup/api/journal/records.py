@@ -135,13 +135,13 @@ class MemberRejoined(GroupData):
 
 
 class MemberDeparted(GroupData):
-    """Say that a process whose id nobody wants any more is proven dead."""
+    """Say that a pod whose id nobody wants any more has ended."""
 
     noun = "member.departed"
 
     instance_id: Name = Field(description="The group.instance.id.")
-    pod_uid: Name = Field(description="UID of the pod that is proven dead.")
-    certificate: Name = Field(description="The proof, by the name that the ledger gives it, such as E1 (ended).")
+    pod_uid: Name = Field(description="UID of the pod that has ended.")
+    certificate: Name = Field(description="How its end was seen, such as E1 (ended).")
 
 
 class MemberRemoved(GroupData):
@@ -155,7 +155,7 @@ class MemberRemoved(GroupData):
     certificates: list[Name] = Field(
         [],
         max_length=CERTIFICATES_MAX,
-        description="Proofs of its incarnations, each `<pod uid> <kind>`; empty when an earlier process removed it.",
+        description="Certificates of the pods of its id, each `<pod uid> <kind>`; empty when an earlier process removed it.",
     )
     reason: Text = Field("", description="The reason given to the coordinator; empty when an earlier process did.")
     outcome: Name = Field(description="Removed, or Resurrected when it is described again after that.")
@@ -243,7 +243,7 @@ class RemovalHeld(GroupData):
 
     instance_id: Name = Field(description="The group.instance.id.")
     member_id: Name = Field(description="The member.id that is kept.")
-    guard: Name = Field(description="The guard, as in the status: DeathNotProven, HoldWindow, ...")
+    guard: Name = Field(description="The guard, as in the status: Suspect, HoldWindow, ...")
     message: Text = Field(description="What the guard saw, for people.")
 
 
@@ -253,7 +253,7 @@ class CoverageBeat(Data):
     noun = "coverage.beat"
 
     static_groups: Count = Field(description="StaticGroups that this operator watches.")
-    watch_epoch: Text = Field(description="Continuity epoch of the pod watch; another one means a gap in between.")
+    watch_epoch: Text = Field(description="Name of the pod watch; another one means a gap in between.")
     interval_ms: DurationMs = Field(BEAT_INTERVAL_MS, description="When the next beat is due, in milliseconds.")
     unreachable_groups: list[Name] = Field(
         [],

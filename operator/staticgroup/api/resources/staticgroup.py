@@ -196,8 +196,8 @@ class Removal(ApiModel):
 
     policy: RemovalPolicy = Field(
         RemovalPolicy.WHEN_DEAD,
-        description="WhenDead (default): a member whose ordinal is no longer wanted is removed as soon as its process "
-        "is proven dead. Never: departed members stay until their session expires.",
+        description="WhenDead (default): a member whose ordinal is no longer wanted is removed as soon as every pod "
+        "that was there when it joined has ended. Never: departed members stay until their session expires.",
     )
     hold_seconds: Annotated[int, Field(ge=0, le=3600)] = Field(
         0,
@@ -356,8 +356,8 @@ class StaticGroupSpec(ApiModel):
     )
     removal: Removal = Field(
         Removal(),
-        description="What is done with members whose pod is gone for good, after a scale-down. Only members whose "
-        "process is proven dead are ever removed, whatever is set here.",
+        description="What is done with members whose pod is gone for good, after a scale-down. A member is only "
+        "removed once every pod that was there when it joined has ended, whatever is set here.",
     )
     crash_release: CrashRelease = Field(
         CrashRelease.REPORT,

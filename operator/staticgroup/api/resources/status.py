@@ -119,7 +119,7 @@ class LastRemoval(ApiModel):
     at: Timestamp = Field(description="When the coordinator acknowledged it.")
     instance_id: InstanceIdText = Field(description="The id; the first one of a batch.")
     member_id: MemberIdText = Field(description="The member id that went with it.")
-    evidence: ShortText = Field("", description="What the proof rests on, for people.")
+    evidence: ShortText = Field("", description="What the removal rests on, for people.")
     reason: ShortText = Field(description="The reason given to the coordinator.")
     count: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(1, description="Members removed in the same batch.")
 

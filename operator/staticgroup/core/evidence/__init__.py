@@ -1,6 +1,5 @@
-"""What is known of the processes that can hold an id: which are proven dead, and when none can have come and gone unseen.
+"""What is known of one pod, and whether no process of it runs.
 
-`pod` is one version of an object, `certificate` what that version proves, `chain` what all carriers of an id prove together.
-Where the watch has a gap, `continuity` says for which names nothing is lost; where no object proves an end, `words` takes a
-person's word. Nothing here knows a member, a spec or a plan.
+`pod` is one version of an object, `certificate` what that version shows to have ended, `chain` what all versions tell together, `run` the
+newest end of each container. Nothing here knows a member, a spec or a plan.
 """

@@ -242,7 +242,7 @@ def _end_refusal(container: ContainerView) -> Refusal | None:
 def certify(
     version: PodVersion, node: NodeView | None, *, started: frozenset[str], runs_known: bool, has_lost: bool = False
 ) -> Certificate | Refusal:
-    """Judge whether one object version proves that no process of this incarnation runs.
+    """Judge whether one object version proves that no process of this pod runs.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Which pod a member speaks from, where its address tells.
 
-A member of a consumer or streams group shows the address of its latest join, a static classic one that of its first
-incarnation. So the address names the pod of a member only where the member itself speaks the newer protocol, the address is
+A member of a consumer or streams group shows the address of its latest join, a static classic one that of the first
+member of its seat. So the address names the pod of a member only where the member itself speaks the newer protocol, the address is
 the pod's own and not its node's, the pod had shown it before the group was described, and no other pod that carries the id
 was seen with it.
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 WATCH_AGE_MAX_S = 180.0
-"""Bookmarks come every minute; three of them missing means the watch is blind and a restart helps."""
+"""Bookmarks come every minute; three of them missing means the watch hears nothing and a restart helps."""
 
 
 @dataclass(slots=True)

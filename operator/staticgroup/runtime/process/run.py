@@ -1,7 +1,7 @@
 """One operator process: log in, start the parts in order, end cleanly.
 
 kopf treats every task that is made after its start as its own and cancels it when it ends. So when any part ends, all
-end: a half-blind operator is worse than a restarted one. No part ends because the API server is away.
+end: an operator that sees half is worse than a restarted one. No part ends because the API server is away.
 """
 
 from __future__ import annotations

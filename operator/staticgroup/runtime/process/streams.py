@@ -57,7 +57,7 @@ class Streams:
 
     @property
     def of_our_kinds(self) -> tuple[ObjectStream, ...]:
-        """Those that must have been told before a ledger is read."""
+        """Those that must be complete before a status is read."""
         return (*self.connections, *self.cluster, *self.groups)
 
     @property
