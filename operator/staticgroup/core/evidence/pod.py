@@ -77,9 +77,7 @@ class PodVersion:
     owner_name: of the controller that owns it (metadata.ownerReferences with controller=true); "" when none does.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
-    deletion_at_s: metadata.deletionTimestamp, by when it should be gone, seconds since the Unix epoch; None likewise.
     grace_s: spec.terminationGracePeriodSeconds; None when the object does not tell.
-    probe_grace_s: the longest terminationGracePeriodSeconds of a probe; 0 when none has one.
     scheduled_at_s: lastTransitionTime of PodScheduled=True, seconds since the Unix epoch; None when the object does not tell.
     is_mirror: a kubelet made the object itself, of a static pod, which runs whatever becomes of the object.
     is_peer_pod: its containers run in a machine beside its node, which may outlive what the kubelet knows of (cloud-api-adaptor).
@@ -117,9 +115,7 @@ class PodVersion:
     created_at_s: float = 0.0
     is_deleting: bool = False
     deletion_grace_s: int | None = None
-    deletion_at_s: float | None = None
     grace_s: int | None = None
-    probe_grace_s: int = 0
     scheduled_at_s: float | None = None
     is_mirror: bool = False
     host_pid: bool = False

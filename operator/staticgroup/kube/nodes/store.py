@@ -154,7 +154,8 @@ class NodeStore:
                     self._remember_vanished(view.name)
         return str((raw.get("metadata") or {}).get("resourceVersion") or "")
 
-    def _put(self, view: NodeView) -> None:
+    def _put(self, view: NodeView) -> bool:
+        """Take the facts of a Node that exists; True when they are new, which is told."""
         known = self._nodes.get(view.name)
         if known is not None and known.uid == view.uid:
             is_other = known.machine != view.machine
@@ -163,6 +164,7 @@ class NodeStore:
         self._vanished.pop(view.name, None)
         if known != view:
             self._on_change(view.name)
+        return known != view
 
     def _remember_vanished(self, name: str) -> None:
         self._vanished[name] = self._nodes.pop(name)
@@ -188,8 +190,8 @@ class NodeStore:
         view = node_view(raw)
         if isinstance(view, NodeView):
             self._answered_s[name] = self._clock_s()
-            self._put(view)
-            self._on_change(name)
+            if not self._put(view):
+                self._on_change(name)  # it may be judged by what is confirmed
 
     def _take_refusal(self, name: str, problem: KubeProblem) -> None:
         if problem.kind is KubeProblemKind.FORBIDDEN:
@@ -198,6 +200,7 @@ class NodeStore:
             self._answered_s[name] = self._clock_s()
             if name in self._nodes:
                 self._remember_vanished(name)
-            self._on_change(name)
+            else:
+                self._on_change(name)
         else:
             del self._asked_s[name]

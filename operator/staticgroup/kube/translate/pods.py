@@ -62,9 +62,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
         is_deleting=bool(text_of(metadata, "deletionTimestamp", "metadata")),
         deletion_grace_s=None if grace_s is None else whole_of(metadata, "deletionGracePeriodSeconds", "metadata"),
-        deletion_at_s=time_s_of(metadata, "deletionTimestamp", "metadata"),
         grace_s=_grace_s(spec),
-        probe_grace_s=_probe_grace_s(spec),
         scheduled_at_s=_true_since_s(conditions, "PodScheduled"),
         is_mirror=MIRROR_ANNOTATION in object_of(metadata, "annotations", "metadata"),
         host_pid=bool(spec.get("hostPID")),
@@ -100,17 +98,6 @@ def _grace_s(spec: Json) -> int | None:
     if spec.get("terminationGracePeriodSeconds") is None:
         return None
     return max(1, whole_of(spec, "terminationGracePeriodSeconds", "spec"))
-
-
-def _probe_grace_s(spec: Json) -> int:
-    """Return the longest grace period of a liveness or startup probe, whose kill may be under way when the pod is ended; 0 for none."""
-    found = 0
-    for kind in ("containers", "initContainers"):
-        for container in objects_of(spec, kind, "spec"):
-            for probe in ("livenessProbe", "startupProbe"):
-                told = object_of(container, probe, f"spec.{kind}[]")
-                found = max(found, whole_of(told, "terminationGracePeriodSeconds", f"spec.{kind}[].{probe}"))
-    return found
 
 
 def _resource_version(metadata: Json) -> int:

@@ -1,15 +1,13 @@
-"""What of pods, nodes and answers of the API server the evidence of nodes rests on, as it is read."""
+"""What of pods and answers of the API server the end of a node is judged by, as it is read."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from staticgroup.core.evidence.pod import NodeView, PodVersion
-from staticgroup.kube.nodes.ledger import NodeLedger
-from staticgroup.kube.translate import node_view, pod_version
+from staticgroup.core.evidence.pod import PodVersion
+from staticgroup.kube.translate import pod_version
 from staticgroup.kube.transport import NAMESPACES, connect
 from support.fake_apiserver import FakeApiServer
-from unit.kube.nodes.test_node_records import raw
 from unit.kube.raw_objects import at, pod
 
 JAN_1_S = 1_767_225_600.0
@@ -35,28 +33,8 @@ def test_a_pod_tells_when_it_was_scheduled() -> None:
     assert version(made).scheduled_at_s is None
 
 
-def test_a_pod_tells_the_longest_grace_of_its_probes() -> None:
-    made = pod()
-    assert version(made).probe_grace_s == 0
-    made["spec"]["containers"][0] |= {"livenessProbe": {"terminationGracePeriodSeconds": 60}, "readinessProbe": {"periodSeconds": 1}}
-    made["spec"]["initContainers"] = [{"name": "sidecar", "startupProbe": {"terminationGracePeriodSeconds": 900}}]
-    assert version(made).probe_grace_s == 900
-
-
-def test_a_node_tells_its_container_runtime_and_when_it_was_written() -> None:
-    made = raw(containerRuntimeVersion="containerd://2.1.4")
-    made["metadata"]["managedFields"] = [
-        {"manager": "kubelet", "time": "2026-01-01T00:10:00Z"}, {"manager": "kubectl", "time": "2026-01-01T00:20:00Z"}, {"manager": "old"},
-    ]  # fmt: skip
-    found, silent = node_view(made), node_view(raw())
-    assert isinstance(found, NodeView)
-    assert isinstance(silent, NodeView)
-    assert (found.runtime, found.written_at_s) == ("containerd", JAN_1_S + 1200)
-    assert (silent.runtime, silent.written_at_s) == ("", 0.0)
-
-
 async def test_each_answer_tells_how_far_the_clock_of_the_api_server_is_ahead(server: FakeApiServer) -> None:
-    """Its Date says so; a ledger then concludes nothing while that is much."""
+    """Its Date says so; the ends of containers are compared with whichever of both clocks is ahead."""
     transport = connect(server.configuration())
     try:
         assert transport.clock_ahead_s == 0.0
@@ -65,7 +43,5 @@ async def test_each_answer_tells_how_far_the_clock_of_the_api_server_is_ahead(se
         transport._now_s = lambda: 1_000.0
         await transport.call("list", NAMESPACES)
         assert transport.clock_ahead_s > 1e9
-        ledger = NodeLedger(now_s=lambda: 1_000.0, clock_apart_s=lambda: transport.clock_ahead_s)
-        assert ledger.fleet().clocks_apart
     finally:
         await transport.close()
