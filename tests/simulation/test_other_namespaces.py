@@ -1,4 +1,4 @@
-"""A copy of a pod holds its id in any namespace: those that are followed are brought up to the read, and those that are not hold back.
+"""A copy of a pod holds its id in any namespace: those that are followed are brought up to the read. One that is gone holds nobody up.
 
 Copied by hand with `kubectl get pod -o yaml`, without its labels, so the copy is nobody's pod and has the original's name and id.
 """
@@ -15,7 +15,7 @@ from simulator.faults.labels import copy_without_labels
 from simulator.kubernetes.objects import NAMESPACES, PODS
 from simulator.world.teams import NAMESPACE, WORKLOAD
 from simulator.world.world import World
-from staticgroup.runtime.process.namespaces import there, until_others
+from staticgroup.runtime.process.namespaces import there
 
 OTHER = "team-0"
 WANTED = (NAMESPACE, OTHER)
@@ -53,41 +53,10 @@ async def without_the_other_one(world: World) -> None:
     world.users.delete_namespace(OTHER)
     await world.until(lambda: world.server.get(NAMESPACES, "", OTHER) is None, 60, "it is gone")
     assert await there(running.transport, WANTED) == (NAMESPACE,)
-    world.settings = replace(world.settings, watched=1, process={"gone_namespaces": (OTHER,)})
+    world.settings = replace(world.settings, watched=1)
     world.end_operator(running)
     await world.until(lambda: not running.is_alive, 10, "it has ended")
     await world.until(lambda: bool(world.living) and world.living[0].operator.is_active, 60, "it acts again")
-
-
-async def serve_it_again(world: World) -> None:
-    """Begin anew with both once the namespace can be read, as `run` does."""
-    (running,) = world.living
-    await until_others(running.transport, WANTED, (NAMESPACE,))
-    world.settings = replace(world.settings, watched=2, process={})
-    world.end_operator(running)
-
-
-def test_copy_in_a_namespace_that_is_made_again() -> None:
-    """Up to a minute goes by until it is served; nobody is removed meanwhile, and the status says why."""
-
-    async def test(world: World) -> None:
-        await asyncio.sleep(30)
-        await without_the_other_one(world)
-        serving = asyncio.ensure_future(serve_it_again(world))
-        await asyncio.sleep(5)
-        world.server.create(NAMESPACES, {"metadata": {"name": OTHER}, "status": {"phase": "Active"}})
-        copy_to_the_other_one(world)
-        await asyncio.sleep(4)
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        await world.until(lambda: OTHER in str(world.status["conditions"]), 30, "what it waits for is told")
-        settled = next(c for c in world.status["conditions"] if c["type"] == "RemovalSettled")
-        assert (settled["status"], settled["reason"]) == ("False", "RemovalHeld")
-        assert "WatchBehind" in settled["message"]
-        await serving
-        await asyncio.sleep(90)
-        assert len(world.members()) == 3
-
-    assert broken_promises(test, watched=2) == []
 
 
 def test_scale_down_beside_a_namespace_that_is_gone() -> None:

@@ -62,7 +62,7 @@ class FakeApiServer:
     user: as whom every caller is known. created_at: the server's clock, for what is created over HTTP.
     failing: per (verb, resource), the statuses that its next requests are answered with; BROKEN breaks the connection.
     failure_text: the message of what `failing` answers.
-    failing_paths: requests of these paths are answered with 503.
+    failing_paths, forbidden_paths: requests of these paths are answered with 503, or with 403.
     openapi: what is published of our resources; None: 404, as before any CRD is installed.
     served: by path, the discovery documents of groups that somebody installed; others are answered with 404. And what nodes answer.
     """
@@ -83,6 +83,7 @@ class FakeApiServer:
         self.failing: dict[tuple[str, str], list[int]] = {}
         self.failure_text = ""
         self.failing_paths: set[str] = set()
+        self.forbidden_paths: set[str] = set()
         self.openapi: Json | None = None
         self.served: dict[str, Json] = {}
         self.port = 0
@@ -212,8 +213,8 @@ class FakeApiServer:
         parts = request.path.strip("/").split("/")
         self.requests.append((request.method, request.path_qs))
         self.agents.append((request.headers.get("User-Agent", ""), request.path_qs))
-        if self.failing_status or request.path in self.failing_paths:
-            return _status(self.failing_status or 503)
+        if self.failing_status or request.path in self.failing_paths | self.forbidden_paths:
+            return _status(self.failing_status or (403 if request.path in self.forbidden_paths else 503))
         is_published = parts[0] == "openapi" and self.openapi is not None
         if is_published or parts in (["version"], ["api"], ["apis"]):
             discovery: Json = {"major": "1", "minor": "36", "versions": [], "groups": []}

@@ -125,10 +125,6 @@ class FakePods(Hooks):
         """Return the suspects, and the pods of which a run is lost."""
         return self.book.doubtful()
 
-    async def unfollowed(self) -> str:
-        """Return a namespace that is to be followed and is not, as PodStore.unfollowed does."""
-        return ""
-
     def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
         """Return the carriers of ids that have other names, as PodStore.strays does."""
         return self.book.records.strays(namespace, workload_name, carried)

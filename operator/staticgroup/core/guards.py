@@ -219,13 +219,6 @@ def no_barrier(c: Candidate) -> Hit | None:
     if fresh is not None and not fresh.barrier_passed:
         sentence = f"the pod watch has not reached resourceVersion {fresh.resource_version} yet"
         return Hit(Guard.NO_BARRIER, sentence, requeue_after_s=1.0)
-    if fresh is not None and fresh.unfollowed:
-        sentence = f"namespace {fresh.unfollowed}, which the operator is to serve, may be there again, and its pods are not read yet"
-        remedy = (
-            "it does within two minutes where it has a Role in that namespace; if not, helm upgrade makes the Role, or take the namespace "
-            "out of watchNamespaces"
-        )
-        return Hit(Guard.NO_BARRIER, sentence, remedy, 5.0, is_lasting=True)
     return None
 
 

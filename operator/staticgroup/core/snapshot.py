@@ -33,15 +33,13 @@ class FreshRead:
     is_expected: the workload, read consistently, wants this ordinal.
     objects: name and uid of each pod object that has one of the seat's pod names and may hold its id; () when reads by name found none.
     resource_version: of that consistent read, the newest of several.
-    barrier_passed: the pod watch was brought up to `resource_version` afterwards, in every namespace that it follows.
-    unfollowed: a namespace that it is to follow and does not, and that may have pods; "" when there is none.
+    barrier_passed: the pod watch was brought up to `resource_version` afterwards, in every namespace that it may follow.
     """
 
     is_expected: bool
     objects: tuple[tuple[str, str], ...]
     resource_version: int
     barrier_passed: bool
-    unfollowed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,10 @@
-"""The labels of namespaces, by which a ClusterKafkaConnection may be allowed to some, and whether there is one."""
+"""The labels of namespaces, by which a ClusterKafkaConnection may be allowed to some."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from .problem import KubeProblem, KubeProblemKind
-from .transport import NAMESPACES, Transport
-
-
-async def is_gone(transport: Transport, name: str) -> bool:
-    """True where the API server says that it has no such namespace, and so no pod in it."""
-    answer = await transport.call("get", NAMESPACES, name=name)
-    return isinstance(answer, KubeProblem) and answer.kind is KubeProblemKind.NOT_FOUND
 
 
 @dataclass(slots=True)

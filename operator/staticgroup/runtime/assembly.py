@@ -177,7 +177,6 @@ class Assembly(ABC):
             now_s=self.sources.now_s,
             clock_s=self.sources.monotonic_s,
             scopes=self.settings.watch_namespaces or ("",),
-            gone=self.settings.gone_namespaces,
             settings=PodStoreSettings(
                 barrier_patience_s=self.settings.barrier_patience_s, relist_interval_s=self.settings.relist_s
             ),

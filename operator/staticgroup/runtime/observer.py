@@ -288,7 +288,6 @@ class Observer:
         by_name = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
         versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
-        unfollowed = await self.pods.unfollowed() if passed else ""
         intent = intent_of(spec, replace(seen, workload=workload), memory.history)
         fresh: dict[str, FreshRead] = {}
         for seat in seats:
@@ -300,7 +299,6 @@ class Observer:
                 objects=tuple((n, r.version.uid) for n, r in found if r.version is not None and self._may_hold(intent, namespace, seat, r.version.uid)),
                 resource_version=max(read.resource_version for _, read in found),
                 barrier_passed=passed,
-                unfollowed=unfollowed,
             )
         return workload, fresh
 

@@ -68,7 +68,6 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         ({"fresh": {id_of(2): fresh(objects=(("web-2", "u9"),))}}, Guard.POD_PRESENT),
         ({"fresh": {id_of(2): fresh(objects=(("web-2", "u2"), ("web-21", "u9")))}}, Guard.POD_PRESENT),
         ({"fresh": {id_of(2): fresh(barrier_passed=False)}}, Guard.NO_BARRIER),
-        ({"fresh": {id_of(2): fresh(unfollowed="team-a")}}, Guard.NO_BARRIER),
         ({"overlaps": ("shop/twin",)}, Guard.CONFLICT),
         ({"same_scope": ("shop/twin",)}, Guard.CONFLICT),
         ({"group": group(member(0), member(2), member(2, "m2b"))}, Guard.DUPLICATE),

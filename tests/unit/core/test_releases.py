@@ -346,7 +346,6 @@ def test_ordinal_that_is_not_wanted_any_more_is_held() -> None:
 
 def test_watch_behind_the_read_holds() -> None:
     assert only_guard(planned(crash(reads=read(barrier_passed=False)))) == Guard.NO_BARRIER
-    assert only_guard(planned(crash(reads=read(unfollowed="team-a")))) == Guard.NO_BARRIER
 
 
 def test_seat_is_read_afresh_only_when_nothing_else_stands_against_a_release() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -21,7 +22,6 @@ from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scop
 from staticgroup.api.injection import env_suffixes, identity_of, suffix_in_force
 from staticgroup.api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from staticgroup.api.workloads import WORKLOAD_KINDS
-from staticgroup.runtime.process.settings import settable
 
 WORLDS = 3000
 
@@ -228,6 +228,6 @@ def test_every_setting_that_may_change_what_an_operator_does_is_drawn_and_allowe
     values: defaultdict[str, set[Any]] = defaultdict(set)
     for each in drawn:
         settings = each.world.of_operator(watch_namespaces=("shop",) * each.world.watched)  # refuses what the chart refuses
-        for field in settable(type(settings)):  # the rest a process finds out
+        for field in dataclasses.fields(settings):
             values[field.name].add(getattr(settings, field.name))
     assert {name for name, found in values.items() if len(found) == 1} == NOT_DRAWN

@@ -61,7 +61,7 @@ class PodBook:
     Attributes
     ----------
     records: what is known of each pod.
-    is_resumed: the watch goes on from where that of another process ended, so what a first LIST shows need not be all that was.
+    is_resumed: the watch goes on from where that of another process ended, and nothing was missed since.
     ends: how many certificates the watch has brought in this process.
 
     Parameters
@@ -86,13 +86,14 @@ class PodBook:
         self._is_managed = is_managed
         self._awaiting_node: dict[str, PodVersion] = {}
 
-    def take(self, version: PodVersion, *, is_deleted: bool, in_order: bool) -> Change:
+    def take(self, version: PodVersion, *, is_deleted: bool, in_order: bool, listed_at: int = 0) -> Change:
         """Fold one version that the API server shows now.
 
         Parameters
         ----------
         is_deleted: it came in a DELETED event.
         in_order: it came from a watch, so no version of this uid was skipped before it; False from a LIST.
+        listed_at: resourceVersion of that LIST, which is consistent; 0 for none.
 
         Notes
         -----
@@ -101,7 +102,7 @@ class PodBook:
         """
         record = self.records.get(version.uid)
         before = record.incarnation() if record else None
-        is_back = not is_deleted and before is not None and _is_back(before, version)
+        is_back = not is_deleted and before is not None and _is_back(before, version, listed_at)
         if is_back and before is not None:
             before = replace(before, state=IncarnationState.LIVE, certificate=None, resource_version=-1, ends=(), since_s=self._now_s())
         if before is not None and version.resource_version <= before.resource_version:
@@ -124,7 +125,7 @@ class PodBook:
             before = replace(before, from_birth=False, runs_known=False)
         is_unbound = not version.node_name and not version.started_containers
         after = fold(
-            before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._tells_every_run(before, version),
+            before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._tells_every_run(version),
             now_s=self._now_s(),
         )
         self._await_node(after, version)
@@ -134,7 +135,7 @@ class PodBook:
         """Take from an older version what stays true: ids and whether they were fixed, a binding, a container, a certificate."""
         node = self._node_of(version.node_name)
         folded = fold(
-            known, version, node, from_birth=known.from_birth, runs_known=self._tells_every_run(known, version), now_s=self._now_s()
+            known, version, node, from_birth=known.from_birth, runs_known=self._tells_every_run(version), now_s=self._now_s()
         )
         self._await_node(folded, version)
         kept = replace(
@@ -147,14 +148,14 @@ class PodBook:
             return kept
         return died(replace(kept, since_s=folded.since_s), folded.certificate)
 
-    def _tells_every_run(self, before: Incarnation | None, version: PodVersion) -> bool:
-        """True for the first version of a pod from which it is known what ran before, where another process has watched until then.
+    def _tells_every_run(self, version: PodVersion) -> bool:
+        """True for a version from which it is known what ran before, where another process has watched until this one does.
 
         Notes
         -----
         A pod whose image was never pulled is no suspect for ever because the operator restarted meanwhile.
         """
-        return self.is_resumed and before is None and version.tells_every_run
+        return self.is_resumed and version.tells_every_run
 
     def _await_node(self, pod: Incarnation, version: PodVersion) -> None:
         """Keep a terminal version that only lacks the facts of its node."""
@@ -222,6 +223,9 @@ class PodBook:
             record = self.records.get(uid)
             if record is None:
                 return f"a LIST shows pod uid {uid}, which the watch never delivered"
+            if listed_version < record.resource_version <= resource_version:
+                return (f"a LIST shows pod {record.namespace}/{record.pod_name} at resourceVersion {listed_version}, "
+                        f"below {record.resource_version} seen before (etcd restored?)")
             if record.resource_version < listed_version:
                 return (f"a LIST shows pod {record.namespace}/{record.pod_name} at resourceVersion {listed_version}, "
                         f"the watch stopped at {record.resource_version}")
@@ -253,11 +257,17 @@ class PodBook:
                     self._awaiting_node.pop(uid, None)
 
 
-def _is_back(before: Incarnation, version: PodVersion) -> bool:
-    """True for a version that shows alive what was gone, or had ended, in an older version: a uid never comes back, and a terminal phase is never left."""
+def _is_back(before: Incarnation, version: PodVersion, listed_at: int) -> bool:
+    """True for a version that only an API server shows which went back in time.
+
+    Notes
+    -----
+    A uid never comes back, a terminal phase is never left, and a consistent LIST shows nothing older than what was seen before it. The
+    last is all that tells of a restore that has raised the counter of versions: the objects keep theirs.
+    """
+    if version.resource_version <= before.resource_version:
+        is_older = version.resource_version < before.resource_version or not before.object_present
+        return is_older and before.resource_version <= listed_at
     if version.is_terminal:
         return False
-    is_newer = version.resource_version > before.resource_version
-    if not before.object_present:
-        return is_newer
-    return is_newer and before.certificate is not None and before.certificate.resource_version < version.resource_version
+    return not before.object_present or (before.certificate is not None and before.certificate.resource_version < version.resource_version)

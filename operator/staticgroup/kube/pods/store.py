@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from ...core.evidence.chain import Incarnation
 from ...core.evidence.pod import PodVersion
-from ..namespaces import is_gone
 from ..problem import KubeProblem
 from ..translate import MalformedObject, pod_version
 from ..transport import Transport
@@ -43,7 +42,6 @@ class PodStore:
     Parameters
     ----------
     scopes: namespaces to follow, one stream each; `("",)` for all in one stream.
-    gone: namespaces to follow that there were not when the process began; see `unfollowed`.
     rng: draws names and spreads retries; must differ between processes.
     now_s: seconds since the Unix epoch.
     clock_s: monotonic seconds.
@@ -51,13 +49,11 @@ class PodStore:
 
     def __init__(
         self, transport: Transport, hooks: PodStoreHooks, *, rng: Random, now_s: Callable[[], float],
-        clock_s: Callable[[], float], scopes: Sequence[str] = (ALL_NAMESPACES,), gone: Sequence[str] = (),
+        clock_s: Callable[[], float], scopes: Sequence[str] = (ALL_NAMESPACES,),
         settings: PodStoreSettings | None = None, sleep: Callable[[float], Any] = asyncio.sleep,
     ) -> None:
         self._settings = settings or PodStoreSettings()
         self._hooks = hooks
-        self._transport = transport
-        self._gone = tuple(gone)
         self._clock_s = clock_s
         self._sleep = sleep
         self._book = PodBook(
@@ -124,9 +120,9 @@ class PodStore:
         if is_deleted:
             self._book.purge()
 
-    def take_listed(self, version: PodVersion) -> None:
-        """Fold a version that a LIST showed."""
-        self._announce(self._book.take(version, is_deleted=False, in_order=False))
+    def take_listed(self, version: PodVersion, *, listed_at: int) -> None:
+        """Fold a version that a consistent LIST of a resourceVersion showed."""
+        self._announce(self._book.take(version, is_deleted=False, in_order=False, listed_at=listed_at))
 
     def take_absent(self, scope: str, listing: Listing) -> None:
         """Record as vanished what a complete LIST does not show."""
@@ -141,6 +137,7 @@ class PodStore:
         """Forget the order of versions after a restore, and tell the gap."""
         if gap.is_restore:
             self._book.forget_versions(scope)
+        self._book.is_resumed = False
         self.gap_count += 1
         kept = ((at_s, {s: p for s, p in sample.scopes.items() if s != scope}) for at_s, sample in self._samples)
         self._samples = deque((at_s, WatchPosition(scopes)) for at_s, scopes in kept if scopes)
@@ -234,8 +231,8 @@ class PodStore:
 
         Notes
         -----
-        Of every namespace that can be followed, because a copy of a pod holds its id in any: resourceVersions of pods compare over
-        namespaces (KEP-5504).
+        Of every namespace that may be followed, because a copy of a pod holds its id in any: resourceVersions of pods compare over
+        namespaces (KEP-5504). One that may not be followed any more holds nobody else up, as one that the operator does not serve.
         """
         stream = self._stream_of(namespace)
         name, _ = self.watch(namespace)
@@ -244,20 +241,13 @@ class PodStore:
         if resource_version < not_below:
             self.begin_anew(Gap.restored(resource_version, not_below).reason)
             return False
-        followed = [s for s in self._streams.values() if s is stream or s.problem is None]
+        followed = [s for s in self._streams.values() if s is stream or not s.is_refused]
         passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in followed))
-        return all(p for s, p in zip(followed, passed, strict=True) if s is stream or s.problem is None) and self.watch(namespace)[0] == name
+        return all(p for s, p in zip(followed, passed, strict=True) if s is stream or not s.is_refused) and self.watch(namespace)[0] == name
 
     async def _reaches(self, stream: PodStream, resource_version: int) -> bool:
         patience_s = self._settings.barrier_patience_s
         return await stream.reach(resource_version, patience_s) or await stream.catch_up(resource_version)
-
-    async def unfollowed(self) -> str:
-        """Return a namespace that is to be followed and is not, and of which the API server does not say that it is gone; "": none."""
-        for namespace in self._gone:
-            if not await is_gone(self._transport, namespace):
-                return namespace
-        return ""
 
     def _stream_of(self, namespace: str) -> PodStream | None:
         return self._streams.get(namespace) or self._streams.get(ALL_NAMESPACES)
@@ -308,12 +298,16 @@ class PodStore:
     # -- what the Lease keeps
 
     def lease_position(self, unwritten_since_s: float | None) -> WatchPosition | None:
-        """Return what a later process may go on from: the position of a minute ago; None keeps what is stored.
+        """Return what a later process may go on from: the position of a minute ago, and none of a watch that is not whole any more.
 
         Parameters
         ----------
         unwritten_since_s: since when a status waits to be written, monotonic seconds; None when none does. The position stays where it
             was before, so that nothing that the status would tell is forgotten.
+
+        Returns
+        -------
+        None, which keeps what is stored, before anything is known.
         """
         now_s = self._clock_s()
         whole = {scope: ScopePosition(s.position, s.watch) for scope, s in self._streams.items() if s.is_anchored and not s.has_reported_gap}
@@ -324,18 +318,25 @@ class PodStore:
         limit_s = now_s - REPLAYED_S if unwritten_since_s is None else min(now_s, unwritten_since_s) - REPLAYED_S
         while len(self._samples) > 1 and self._samples[1][0] <= limit_s:
             self._samples.popleft()
-        return self._samples[0][1] if self._samples else None
+        if not self._samples:
+            return WatchPosition({}) if self.gap_count else None
+        kept = self._samples[0][1].scopes.items()
+        return WatchPosition({s: p for s, p in kept if not self._streams[s].has_reported_gap})
 
     def adopt(self, stored: WatchPosition) -> None:
         """Go on under the names that the last holder of the Lease stored, where our own watch was whole before its position."""
+        adopted: dict[str, ScopePosition] = {}
         for scope, stream in self._streams.items():
             position = stored.of(scope)
             if position is not None and stream.is_anchored and stream.anchored_at <= position.resource_version:
                 stream.go_on_as(position.watch)
+                adopted[scope] = position
+        self._samples = deque([(float("-inf"), WatchPosition(adopted))] if adopted else ())
 
     def age_s(self) -> float:
-        """Return the seconds since the quietest stream last heard anything (an event, a bookmark, a LIST page)."""
-        return self._clock_s() - min(stream.last_heard_s for stream in self._streams.values())
+        """Return the seconds since the quietest stream that may follow its scope last heard anything (an event, a bookmark, a LIST page)."""
+        now_s = self._clock_s()
+        return now_s - min((s.last_heard_s for s in self._streams.values() if not s.is_refused), default=now_s)
 
     @property
     def problems(self) -> tuple[KubeProblem, ...]:

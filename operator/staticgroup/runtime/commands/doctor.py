@@ -24,7 +24,7 @@ from ..process.streams import tell_once
 from .broker_calls import lacking as lacking_calls
 from .findings import POLICY_MINOR, Finding, right, rights_in
 
-NO_NAMESPACE = "it is not served; take it out of watchNamespaces, or create it and run `helm upgrade`, which makes the Role in it"
+NO_NAMESPACE = "it is not served; take it out of watchNamespaces, or create it and run `helm upgrade`, which makes the Role and its binding in it"
 
 
 async def examine(settings: Settings, namespace: str) -> int:
@@ -56,7 +56,7 @@ async def findings(operator: Operator, namespace: str = "", missing: Sequence[st
 
     Parameters
     ----------
-    missing: namespaces that the operator is told to serve, and that do not exist.
+    missing: namespaces that the operator is told to serve, and that do not exist or may not be read.
     """
     minor = await operator.kube.server_minor()
     if isinstance(minor, KubeProblem):
@@ -64,7 +64,7 @@ async def findings(operator: Operator, namespace: str = "", missing: Sequence[st
         return
     yield Finding(check=f"API server answers (1.{minor})", is_good=True)
     for name in missing:
-        yield Finding(check=f"namespace {name} exists", is_good=False, remedy=NO_NAMESPACE, is_fatal=False)
+        yield Finding(check=f"namespace {name} exists and can be read", is_good=False, remedy=NO_NAMESPACE, is_fatal=False)
     namespaces = (namespace,) if namespace else operator.settings.watch_namespaces or ("",)
     async for finding in _rights(operator, namespaces):
         yield finding

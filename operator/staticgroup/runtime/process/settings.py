@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...core.members.memory import SETTLE_MIN_S
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 PREFIX = "STATICGROUP_"
-FOUND: Final = "found"
-"""Marks in the metadata of a field what a process finds out when it begins, and nobody sets."""
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 AWS_LOAN = re.compile(r"(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(=arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=.@/-]+)?")
 LABEL = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}(=({_NAME})?)?")
@@ -39,7 +37,6 @@ class Settings:
     ----------
     force_observe: plan and report, but never write to Kafka and never inject, whatever the StaticGroups say.
     watch_namespaces: namespaces to serve; empty means all.
-    gone_namespaces: those of them that there are not, and that are not served until they are; found out.
     namespace: where the Lease lives; the pod's own namespace.
     identity: name of this replica in the Lease; the pod's name.
     leader_election: False only where a single replica is guaranteed otherwise.
@@ -89,7 +86,6 @@ class Settings:
 
     force_observe: bool = False
     watch_namespaces: tuple[str, ...] = ()
-    gone_namespaces: tuple[str, ...] = field(default=(), metadata={FOUND: True})
     namespace: str = "staticgroup-system"
     identity: str = "staticgroup-operator"
     leader_election: bool = True
@@ -199,14 +195,9 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     return Settings(**values_from(environment, Settings))  # type: ignore[arg-type]
 
 
-def settable(settings: type[DataclassInstance]) -> tuple[Field[Any], ...]:
-    """Return the fields of a class of settings that an environment may name."""
-    return tuple(each for each in fields(settings) if FOUND not in each.metadata)
-
-
 def values_from(environment: Mapping[str, str], settings: type[DataclassInstance]) -> dict[str, object]:
     """Return the fields of a class of settings that an environment names; raises SettingsError as `from_environment` does."""
-    known = {f"{PREFIX}{f.name.upper()}": f for f in settable(settings)}
+    known = {f"{PREFIX}{f.name.upper()}": f for f in fields(settings)}
     unknown = sorted(v for v in environment if v.startswith(PREFIX) and v not in known)
     if unknown:
         raise SettingsError(f"unknown setting {unknown[0]}; known are {', '.join(sorted(known))}")

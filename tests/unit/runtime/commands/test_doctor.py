@@ -57,7 +57,7 @@ async def test_crds_of_this_version_are_good(server: FakeApiServer) -> None:
 async def test_a_namespace_that_is_gone_is_named_and_not_fatal(server: FakeApiServer) -> None:
     """The others are served, and their rights are looked at."""
     checks = await found(server, ("team-b",), watch_namespaces=("team-a",))
-    told = checks["namespace team-b exists"]
+    told = checks["namespace team-b exists and can be read"]
     assert (told.is_good, told.is_fatal) == (False, False)
     assert "watchNamespaces" in told.remedy
     assert any("namespace team-a" in check for check in checks)

@@ -56,14 +56,17 @@ class PodSink(Protocol):
     def take_event(self, version: PodVersion, *, is_deleted: bool) -> None:
         """Fold a version that a watch delivered."""
 
-    def take_listed(self, version: PodVersion) -> None:
-        """Fold a version that a LIST showed."""
+    def take_listed(self, version: PodVersion, *, listed_at: int) -> None:
+        """Fold a version that a consistent LIST of a resourceVersion showed."""
 
     def take_absent(self, scope: str, listing: Listing) -> None:
         """Record as vanished what a complete LIST does not show."""
 
     def contradiction(self, scope: str, listing: Listing) -> str:
         """Compare a LIST with what was folded; "" when they agree."""
+
+    def begin_anew(self, reason: str) -> None:
+        """Hear that the API server went back in time, which it did for every scope."""
 
     def gap_opened(self, scope: str, gap: Gap) -> None:
         """Hear that the watch of a scope is not whole any more; the stream anchors itself again."""

@@ -26,7 +26,7 @@ from typing import Any, Final
 from ....core.evidence.pod import PodVersion
 from ...outage import RETRY_MAX_S, Backoff
 from ...pages import PAGE_LIMIT, PageLimit, pages
-from ...problem import KubeProblem
+from ...problem import KubeProblem, KubeProblemKind
 from ...translate import MalformedObject
 from ...transport import CONNECTION_ERRORS, PODS, Json, Transport, is_gone
 from ..position import ScopePosition, began_s, new_watch
@@ -91,6 +91,11 @@ class PodStream:
         return self._position.reached
 
     @property
+    def is_refused(self) -> bool:
+        """True while the right to follow the scope is missing, or the scope itself."""
+        return self.problem is not None and self.problem.kind in (KubeProblemKind.FORBIDDEN, KubeProblemKind.NOT_FOUND)
+
+    @property
     def last_heard_s(self) -> float:
         """When the API server said anything last, monotonic seconds."""
         return self._position.last_heard_s
@@ -150,7 +155,7 @@ class PodStream:
             await self._sleep(1.0)
             listing = await self._list(fold=True)
         if listing.resource_version < resume_from:
-            self.report_gap(Gap.restored(listing.resource_version, resume_from))
+            self._sink.begin_anew(Gap.restored(listing.resource_version, resume_from).reason)
             return
         while self._gap_count == 0 and not await self.catch_up(listing.resource_version):
             await self._sleep(0.2)
@@ -210,7 +215,8 @@ class PodStream:
             if current is None:
                 return None
             if current < known:
-                return Gap.restored(current, known)
+                self._sink.begin_anew(Gap.restored(current, known).reason)
+                return None
         position = self.position
         query = {"resourceVersion": str(position), "timeoutSeconds": str(SERVER_TIMEOUT_S)}
         async with self._transport.watch(PODS, namespace=self.scope, query=query) as stream:
@@ -266,6 +272,8 @@ class PodStream:
         """LIST everything and begin a new watch from there; repeats until it succeeds."""
         while not isinstance(listing := await self._list(fold=True), Listing):
             await self._sleep(self._backoff.next_s())
+        if listing.resource_version < self.position:
+            self._sink.begin_anew(Gap.restored(listing.resource_version, self.position).reason)
         self._position.reached = listing.resource_version
         self._sink.take_absent(self.scope, listing)
         self._position.advance(listing.resource_version)
@@ -298,7 +306,7 @@ class PodStream:
                 version = self._sink.translate(raw)
                 if isinstance(version, PodVersion):
                     versions[version.uid] = version.resource_version
-                    self._sink.take_listed(version)
+                    self._sink.take_listed(version, listed_at=resource_version)
             self._position.heard()
             # Decoding and folding a chunk takes tens of milliseconds; let others run in between.
             await asyncio.sleep(0)
@@ -332,7 +340,7 @@ class PodStream:
         if not isinstance(listing, Listing) or not self.is_anchored:
             return False
         if listing.resource_version < before:
-            self.report_gap(Gap.restored(listing.resource_version, before))
+            self._sink.begin_anew(Gap.restored(listing.resource_version, before).reason)
             return True
         if not await self.catch_up(listing.resource_version) or not self.is_anchored:
             return False
