@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
-from staticgroup.kube.pods.continuity import Continuity
+from staticgroup.kube.pods.position import WatchPosition
 from staticgroup.kube.transport import Transport
 from support.clock import Clock
 from unit.kube.raw_objects import eventually
@@ -32,14 +32,14 @@ def noting(paused_s: list[float]) -> Callable[[float], Any]:
 
 
 def make(
-    transport: Transport, clock: Clock, identity: str, continuity: Continuity | None = None,
+    transport: Transport, clock: Clock, identity: str, position: WatchPosition | None = None,
     sleep: Callable[[float], Any] = asyncio.sleep, told: list[str] | None = None, **rest: Any,
 ) -> ActiveLease:
     heard: list[str] = [] if told is None else told
     settings = LeaseSettings(**{"namespace": "ops", "lease_duration_s": 15, "renew_deadline_s": 10, "retry_period_s": 2} | rest)
     return ActiveLease(
-        transport, settings, identity=identity, continuity=lambda: continuity,
-        clock_s=clock, now_s=lambda: 1_800_000_000.0 + clock.now_s, sleep=sleep, on_restored=lambda mark: heard.append(mark) if mark else None,
+        transport, settings, identity=identity, position=lambda: position,
+        clock_s=clock, now_s=lambda: 1_800_000_000.0 + clock.now_s, sleep=sleep,
         on_went_back=heard.append,
     )
 

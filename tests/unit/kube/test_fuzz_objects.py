@@ -209,7 +209,7 @@ async def test_no_question_and_no_lease_fails_by_its_answer() -> None:
     async with odd_server() as (server, transport):
         gateway = AioKubeGateway(transport, instance="op", now_s=lambda: 50.0)
         lease = ActiveLease(
-            transport, LeaseSettings(namespace="ops"), identity="op", continuity=lambda: None, clock_s=lambda: 50.0,
+            transport, LeaseSettings(namespace="ops"), identity="op", position=lambda: None, clock_s=lambda: 50.0,
             now_s=lambda: 50.0, sleep=no_pause,
         )  # fmt: skip
         questions: list[Callable[[], Any]] = [

@@ -71,7 +71,7 @@ async def test_own_resources_and_nodes_are_listed_in_pages_of_the_same_kind() ->
         assert len(found) == PODS_LARGE + PODS_SMALL
         nodes = NodeStore(transport, on_change=lambda _name: None, rng=Random(1), clock_s=lambda: 0.0)
         task = asyncio.create_task(nodes.run())
-        await eventually(lambda: len(nodes.present()) == PODS_LARGE + PODS_SMALL)
+        await eventually(lambda: all(nodes.is_present(f"web-{n}") for n in range(PODS_LARGE + PODS_SMALL)))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await transport.close()

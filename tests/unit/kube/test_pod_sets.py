@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
-from staticgroup.api.workloads import STATEFUL_SET, STRIMZI_POD_SET, WORKLOAD_KINDS, kind_named
-from staticgroup.core.evidence.continuity import settled_workload
+from staticgroup.api.workloads import STATEFUL_SET, STRIMZI_POD_SET, kind_named
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.gateway import AioKubeGateway
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
@@ -98,12 +97,6 @@ def test_a_deleted_set_ends_with_its_pods_unless_they_are_orphaned() -> None:
     view = viewed(pod_set(listed_pod("connect-connect-0"), deletionTimestamp="2026-11-23T20:00:00Z"))
     orphaning = viewed(pod_set(deletionTimestamp="2026-11-23T20:00:00Z", finalizers=["orphan"]))
     assert (view.is_ending, orphaning.is_ending) == (True, False)
-
-
-def test_only_a_kind_whose_status_tells_it_gets_the_generation_rule() -> None:
-    """Strimzi writes observedGeneration after a reconciliation that failed, too (StrimziPodSetController.reconcile)."""
-    assert [kind.settles for kind in WORKLOAD_KINDS] == [True, False]
-    assert settled_workload(viewed(pod_set(listed_pod("connect-connect-0")))) is None
 
 
 def test_a_kind_is_known_by_its_name() -> None:

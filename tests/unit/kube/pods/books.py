@@ -4,7 +4,7 @@ from typing import Any
 
 from staticgroup.core.evidence.chain import Incarnation
 from staticgroup.core.evidence.pod import NodeView, PodVersion
-from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.pods.book import PodBook
 from staticgroup.kube.translate import pod_version
 from unit.kube.raw_objects import NODE, at
 
@@ -15,11 +15,11 @@ def at_version(raw: dict[str, Any], resource_version: int) -> PodVersion:
     return found
 
 
-def make_book(nodes: dict[str, NodeView] | None = None, **rest: Any) -> IncarnationBook:
+def make_book(nodes: dict[str, NodeView] | None = None, **rest: Any) -> PodBook:
     known = {"node-a": NODE} if nodes is None else nodes
-    return IncarnationBook(node_of=known.get, now_s=lambda: 50.0, is_managed=rest.pop("is_managed", lambda ns, n: True), **rest)
+    return PodBook(node_of=known.get, now_s=lambda: 50.0, is_managed=rest.pop("is_managed", lambda ns, n: True), **rest)
 
 
-def see(book: IncarnationBook, raw: dict[str, Any], resource_version: int, *, deleted: bool = False, listed: bool = False) -> Incarnation:
+def see(book: PodBook, raw: dict[str, Any], resource_version: int, *, deleted: bool = False, listed: bool = False) -> Incarnation:
     change = book.take(at_version(raw, resource_version), is_deleted=deleted, in_order=not listed)
     return change.record.incarnation()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.pod import PodVersion
-from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.pods.book import PodBook
 from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import born, finished, pod
 
@@ -58,6 +58,8 @@ def _history(steps: list[tuple[int, str]]) -> list[tuple[PodVersion, bool]]:
         raw = raws.get(slot)
         if raw is None:
             raws[slot] = born(name, uid=uid, instance_id=f"{name}.s")
+        elif raw["status"]["phase"] == "Succeeded" and step in ("bind", "run", "end", "relabel", "new-id"):
+            pass  # a terminal phase is never left
         elif step == "run":
             raws[slot] = pod(name, uid=uid, instance_id=f"{name}.s")
         elif step == "end":
@@ -73,7 +75,7 @@ def _history(steps: list[tuple[int, str]]) -> list[tuple[PodVersion, bool]]:
     return history
 
 
-def _facts(book: IncarnationBook) -> dict[str, Any]:
+def _facts(book: PodBook) -> dict[str, Any]:
     return {r.uid: replace(r.incarnation(), since_s=0.0, refusal="") for r in book.records.in_scope("")}
 
 

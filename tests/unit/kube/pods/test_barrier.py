@@ -3,6 +3,7 @@
 import asyncio
 
 from staticgroup.core.evidence.chain import IncarnationState
+from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import UID, following
 from unit.kube.raw_objects import eventually, finished, pod
@@ -73,7 +74,7 @@ async def test_barrier_that_a_gap_overtakes_does_not_pass(server: FakeApiServer)
         await asyncio.sleep(0)
         server.send_error(500)
         assert await asked is False
-        await world.store.wait_anchored()
+        await eventually(world.watch)
         assert world.store.position("shop") >= server.resource_version
 
 
@@ -103,10 +104,63 @@ async def test_barrier_brings_up_every_namespace_because_a_copy_of_a_pod_holds_i
         assert min(world.store.position(scope) for scope in ("shop", "team")) == server.resource_version
 
 
-async def test_a_namespace_that_is_to_be_followed_and_is_there_again_is_named(server: FakeApiServer) -> None:
-    async with following(server, scopes=("shop",), gone=("team", "lab")) as world:
-        assert await world.store.unfollowed() == ""
-        server.put({"metadata": {"name": "lab", "namespace": ""}}, "namespaces")
-        assert await world.store.unfollowed() == "lab"
-        server.denied.add(("get", "namespaces"))  # no answer says nothing
-        assert await world.store.unfollowed() == "team"
+async def test_the_present_is_reached_by_a_read_that_begins_now(server: FakeApiServer) -> None:
+    server.put(pod())
+    async with following(server) as world:
+        await eventually(lambda: server.watches)
+        server.set_stalled(True)
+        server.put(finished())
+        server.tick()
+        assert await world.store.reach_present("shop")
+        assert world.state() is IncarnationState.DEAD
+        server.failing["list", "pods"] = [503]
+        assert not await world.store.reach_present("shop"), "no answer is no read"
+        assert world.gaps == []
+
+
+TEAM_PODS = "/api/v1/namespaces/team/pods"
+
+
+async def test_namespace_that_may_not_be_followed_any_more_holds_nobody_else_up(server: FakeApiServer) -> None:
+    """Who administers it deletes the operator's RoleBinding, or it hangs in Terminating; a copy in it is one in a namespace not served."""
+    server.put(pod())
+    clock = Clock()
+    async with following(server, scopes=("shop", "team"), clock_s=clock) as world:
+        await eventually(lambda: len(server.watches) == 2)
+        server.forbidden_paths.add(TEAM_PODS)
+        server.break_watches()
+        await eventually(lambda: world.store.problems)
+        server.tick()
+        assert await world.store.barrier("shop", server.resource_version)
+        assert await world.store.reach_present("shop")
+        assert not await world.store.reach_present("team"), "its own removals wait"
+        assert (world.gaps, world.store.is_whole) == ([], True)
+        clock.now_s += 1_000
+        server.tick()
+        await world.store.barrier("shop", server.resource_version)
+        assert world.store.age_s() < 1_000, "and no probe ends the process over it"
+        server.forbidden_paths.clear()
+        await eventually(lambda: not world.store.problems)
+        assert await world.store.reach_present("team")
+
+
+async def test_operator_begins_beside_a_namespace_that_it_may_not_follow(server: FakeApiServer) -> None:
+    server.forbidden_paths.add(TEAM_PODS)
+    async with following(server, scopes=("shop", "team")) as world:
+        await eventually(lambda: world.watch("shop"))
+        assert world.watch("team") == ""
+        assert await world.store.barrier("shop", server.resource_version)
+
+
+async def test_namespace_that_is_only_not_answered_for_is_waited_for(server: FakeApiServer) -> None:
+    """A copy of a pod in it may hold the id, and it is to be seen."""
+    async with following(server, scopes=("shop", "team")) as world:
+        await eventually(lambda: len(server.watches) == 2)
+        server.failing_paths.add(TEAM_PODS)
+        server.break_watches()
+        await eventually(lambda: world.store.problems)
+        server.put(pod(uid="copy", namespace="team"))
+        assert not await world.store.barrier("shop", server.resource_version)
+        server.failing_paths.clear()
+        assert await world.store.barrier("shop", server.resource_version)
+        assert world.state("copy") is IncarnationState.LIVE

@@ -1,4 +1,4 @@
-"""The book folds versions to the same incarnations, however they arrive."""
+"""What the book makes of the versions of a pod: live, ended or a suspect, and what of it is worth a look."""
 
 from dataclasses import replace
 from typing import Any
@@ -114,13 +114,6 @@ def test_ids_that_were_not_fixed_in_one_version_are_not_fixed_in_whatever_order_
         assert not last.ids_are_fixed
 
 
-def test_ids_of_an_incarnation_that_is_only_remembered_are_not_fixed() -> None:
-    book = make_book()
-    entry = replace(see(make_book(), composed(born()), 1), resource_version=1)
-    book.merge([replace(entry, ids_are_fixed=False)], complete_until=lambda namespace: 0)
-    assert not see(book, composed(pod()), 2).ids_are_fixed
-
-
 def test_terminal_version_waits_for_the_facts_of_its_node() -> None:
     nodes: dict[str, NodeView] = {}
     book = make_book(nodes)
@@ -130,45 +123,6 @@ def test_terminal_version_waits_for_the_facts_of_its_node() -> None:
     changes = book.take_node("node-a")
     assert [(c.record.state, c.record.object_present) for c in changes] == [(IncarnationState.DEAD, False)]
     assert book.take_node("node-a") == []
-
-
-def test_version_that_waited_for_its_node_over_a_gap_is_no_sight_of_its_object_after_it() -> None:
-    nodes: dict[str, NodeView] = {}
-    book = make_book(nodes)
-    see(book, finished(), 2)
-    book.next_era("")
-    nodes["node-a"] = NODE
-    assert [c.record.seen_in for c in book.take_node("node-a")] == [0]
-    see(book, finished(), 2, listed=True)
-    assert [r.seen_in for r in book.records.in_scope("")] == [1]
-
-
-def test_object_that_only_a_status_names_was_seen_by_nobody_here() -> None:
-    book = make_book()
-    see(book, pod(), 2)
-    known = book.records.get("uid-0")
-    assert known is not None
-    entry = replace(known.incarnation(), uid="uid-1", resource_version=1)
-    book.merge([entry], complete_until=lambda namespace: 0)
-    merged = book.records.get("uid-1")
-    assert merged is not None
-    assert (merged.seen_in, merged.state) == (-1, IncarnationState.LIVE)
-    book.merge([replace(entry, uid="uid-2")], complete_until=lambda namespace: 5)
-    gone = book.records.get("uid-2")
-    assert gone is not None
-    assert gone.state is IncarnationState.SUSPECT
-
-
-def test_when_a_pod_was_made_is_learnt_of_one_that_was_known_as_a_seat_only() -> None:
-    """A status tells of who sits where, and not since when, and what a node shows says nothing of a pod that may be older than it."""
-    told = replace(see(make_book(), pod(), 1), created_at_s=0.0, resource_version=0)
-    book = make_book()
-    book.merge([told], complete_until=lambda namespace: 0)
-    assert see(book, pod(), 2).created_at_s == at_version(pod(), 2).created_at_s > 0
-    late = make_book()
-    see(late, pod(), 3)
-    late.merge([told], complete_until=lambda namespace: 3)
-    assert see(late, pod(), 4, deleted=True).created_at_s > 0
 
 
 def test_old_kubelet_never_certifies() -> None:
@@ -186,40 +140,6 @@ def test_unbound_pod_is_certified_when_its_deletion_was_delivered_and_not_when_a
     assert [c.record.state for c in other.take_absent("", {}, 2)] == [IncarnationState.SUSPECT]
 
 
-def test_restored_object_voids_its_certificate() -> None:
-    """A kubelet runs a pod object that comes back with a restored etcd."""
-    book = make_book()
-    see(book, finished(), 90, deleted=True)
-    book.forget_versions(0)
-    change = book.take_after_restore(at_version(pod(), 40))
-    seen = change.record.incarnation()
-    assert (seen.state, seen.certificate, seen.object_present, seen.resource_version) == (IncarnationState.LIVE, None, True, 40)
-
-
-def test_ledger_of_an_earlier_process_is_kept_and_an_unknown_live_entry_becomes_a_suspect() -> None:
-    earlier = make_book()
-    live = see(earlier, pod(uid="a"), 1)
-    see(earlier, pod(uid="b"), 2)
-    suspect = see(earlier, pod(uid="b"), 3, deleted=True)
-    dead = see(earlier, finished(uid="c"), 4, deleted=True)
-    book = make_book()
-    book.merge([live, suspect, dead], complete_until=lambda namespace: 0)
-    book.take_absent("", {}, 10)
-    chain = {i.uid: i.state for i in book.records.chain("shop", ["web-0"], [])}
-    assert chain == {"a": IncarnationState.SUSPECT, "b": IncarnationState.SUSPECT, "c": IncarnationState.DEAD}
-
-
-def test_ledger_entry_ahead_of_the_watch_is_not_taken_for_gone() -> None:
-    """A standby merges what the active replica wrote about a pod that its own watch has yet to show."""
-    live = see(make_book(), pod(), 9)
-    book = make_book()
-    book.merge([live], complete_until=lambda namespace: 8)
-    assert see(book, pod(), 9).state is IncarnationState.LIVE
-    behind = make_book()
-    behind.merge([live], complete_until=lambda namespace: 9)
-    assert [i.state for i in behind.records.chain("shop", ["web-0"], [])] == [IncarnationState.SUSPECT]
-
-
 @pytest.mark.parametrize(
     "changes", [{"restart_count": 1}, {"ids_are_fixed": False}, {"session_timeouts_ms": (7_000,)}], ids=lambda changes: next(iter(changes))
 )
@@ -231,3 +151,97 @@ def test_whatever_is_remembered_of_a_pod_that_lives_is_worth_a_look(changes: dic
     book.take(pod_version(resource_version=1, **known), is_deleted=False, in_order=True)
     assert not book.take(pod_version(resource_version=2, **known), is_deleted=False, in_order=True).is_visible
     assert book.take(pod_version(resource_version=3, **(known | changes)), is_deleted=False, in_order=True).is_visible
+
+
+def test_a_longer_grace_of_an_older_version_counts_whenever_it_comes() -> None:
+    """Its kubelet may have heard that one."""
+    book = make_book()
+    book.take(pod_version(resource_version=9, grace_s=30), is_deleted=False, in_order=True)
+    asked = pod_version(resource_version=8, grace_s=30, is_deleting=True, deletion_grace_s=3600)
+    assert book.take(asked, is_deleted=False, in_order=False).record.grace_s == 3600
+
+
+def test_the_node_of_a_pod_and_its_provider_are_known_whichever_version_told_of_them() -> None:
+    nodes: dict[str, NodeView] = {}
+    book = make_book(nodes)
+    see(book, pod(), 9)
+    nodes["node-a"] = replace(NODE, provider="aws")
+    found = see(book, pod(), 8)
+    assert (found.is_node_known, found.provider) == (True, "aws")
+    assert not see(make_book({}), pod(), 1).is_node_known
+
+
+def lost(reason: str = "ContainerStatusUnknown") -> dict[str, Any]:
+    """A pod of which the kubelet could not find the run before the present one."""
+    ran = {"terminated": {"exitCode": 137, "reason": reason, "startedAt": None, "finishedAt": None}}
+    return pod(statuses=[running() | {"restartCount": 1, "lastState": ran}])
+
+
+@pytest.mark.parametrize("versions", [(1, 2), (2, 1)], ids=["newest", "late"])
+def test_pod_of_which_a_run_was_lost_is_doubtful_although_it_is_there(versions: tuple[int, int]) -> None:
+    book = make_book()
+    see(book, pod(), versions[0])
+    assert list(book.doubtful()) == []
+    assert see(book, lost(), versions[1]).state is IncarnationState.LIVE
+    assert [i.uid for i in book.doubtful()] == ["uid-0"]
+    see(book, pod(), 3, deleted=True)
+    assert [i.uid for i in book.doubtful()] == ["uid-0"], "once"
+
+
+def test_doubtful_are_suspects_and_no_pod_that_has_ended() -> None:
+    book = make_book()
+    see(book, pod("web-0", uid="forced"), 1)
+    see(book, pod("web-0", uid="forced"), 2, deleted=True)
+    see(book, finished("web-1", uid="ended"), 3, deleted=True)
+    see(book, pod("web-2", uid="lives"), 4)
+    assert [i.uid for i in book.doubtful()] == ["forced"]
+
+
+def test_each_certificate_that_the_watch_brings_has_its_number() -> None:
+    book = make_book()
+    assert see(book, finished("web-0", uid="listed"), 1, listed=True).ended_no == 0
+    ends = [see(book, finished(f"web-{n}", uid=f"u{n}"), 10 + n, deleted=True).ended_no for n in (1, 2)]
+    assert (ends, book.ends) == ([1, 2], 2)
+    assert see(book, finished("web-1", uid="u1"), 30, deleted=True).ended_no == 1, "it ended before"
+
+
+@pytest.mark.parametrize("was_deleted", [False, True], ids=["ended", "deleted"])
+def test_pod_that_lives_again_has_no_certificate_any_more_and_tells_that_it_is_back(was_deleted: bool) -> None:
+    """A uid never comes back and a terminal phase is never left, so the API server went back in time."""
+    book = make_book()
+    see(book, finished(), 90, deleted=was_deleted)
+    change = book.take(at_version(pod(), 91), is_deleted=False, in_order=True)
+    seen = change.record.incarnation()
+    assert (change.is_back, seen.state, seen.certificate, seen.object_present, seen.since_s) == (True, IncarnationState.LIVE, None, True, 50.0)
+    assert see(book, pod(), 92, deleted=True).state is IncarnationState.SUSPECT
+
+
+@pytest.mark.parametrize(("raw", "version", "deleted"), [(pod(), 89, False), (pod(), 89, True), (finished(), 91, False), (pod(), 91, True)])
+def test_what_everyday_watches_and_lists_repeat_of_an_ended_pod_is_nothing_that_is_back(raw: dict[str, Any], version: int, deleted: bool) -> None:
+    book = make_book()
+    see(book, finished(), 90)
+    change = book.take(at_version(raw, version), is_deleted=deleted, in_order=True)
+    assert (change.is_back, change.record.state) == (False, IncarnationState.DEAD)
+
+
+def test_after_the_api_server_went_back_in_time_an_old_number_is_not_taken_for_an_old_version() -> None:
+    book = make_book()
+    see(book, finished("web-0", uid="u0"), 90, deleted=True)
+    see(book, finished("pay-0", uid="p0", namespace="bill"), 91, deleted=True)
+    book.forget_versions("shop")
+    back = book.take(at_version(pod("web-0", uid="u0"), 40), is_deleted=False, in_order=False)
+    assert (back.is_back, back.record.state, back.record.resource_version) == (True, IncarnationState.LIVE, 40)
+    other = book.take(at_version(pod("pay-0", uid="p0", namespace="bill"), 40), is_deleted=False, in_order=False)
+    assert (other.is_back, other.record.state) == (False, IncarnationState.DEAD)
+
+
+def test_a_list_leaves_alone_what_was_seen_in_a_newer_version_or_in_another_namespace() -> None:
+    book = make_book()
+    for name, version in (("web-0", 3), ("web-1", 5), ("web-2", 7)):
+        see(book, pod(name, uid=name), version)
+    see(book, pod("pay-0", uid="pay-0", namespace="bill"), 4)
+    assert [c.record.uid for c in book.take_absent("shop", {"web-0": 3}, 5)] == ["web-1"]
+    assert book.contradiction("shop", {"web-0": 3}, 5) == ""
+    assert "web-0" in book.contradiction("shop", {}, 5)
+
+

@@ -6,8 +6,8 @@ import pytest
 
 from staticgroup.core.evidence.certificate import CertificateKind
 from staticgroup.core.evidence.chain import Incarnation, IncarnationState
-from staticgroup.kube.pods.book import IncarnationBook
-from unit.kube.pods.books import at_version, make_book, see
+from staticgroup.kube.pods.book import PodBook
+from unit.kube.pods.books import make_book, see
 from unit.kube.raw_objects import born, ended, pod, running, unknown, waiting, wrote
 
 Statuses = list[dict[str, Any]]
@@ -41,7 +41,7 @@ def told(versions: list[dict[str, Any]], *, listed_at: int | None = None) -> Inc
     return see(book, versions[-1], 10 + len(versions), deleted=True)
 
 
-def resumed(**rest: Any) -> IncarnationBook:
+def resumed(**rest: Any) -> PodBook:
     """Return the book of a process whose watch goes on from where that of another one ended."""
     book = make_book(**rest)
     book.is_resumed = True
@@ -144,26 +144,6 @@ def test_end_of_which_a_resuming_operator_sees_nothing_but_the_last_word_is_not_
     assert see(book, versions[-1], 22, deleted=True).state is IncarnationState.SUSPECT
 
 
-@each_story
-@pytest.mark.parametrize("scope", ["", "shop"])
-def test_gap_of_a_resumed_watch_leaves_unknown_what_never_ran(versions: list[dict[str, Any]], scope: str) -> None:
-    book = resumed()
-    book.next_era(scope)
-    see(book, versions[-2], 20, listed=True)
-    see(book, versions[-1], 21)
-    assert see(book, versions[-1], 22, deleted=True).state is IncarnationState.SUSPECT
-
-
-@each_story
-def test_version_that_a_resumed_watch_has_skipped_leaves_unknown_what_never_ran(versions: list[dict[str, Any]]) -> None:
-    book = resumed()
-    see(book, versions[-2], 20)
-    book.next_era("")
-    see(book, versions[-2], 21, listed=True)
-    see(book, versions[-1], 22)
-    assert see(book, versions[-1], 23, deleted=True).state is IncarnationState.SUSPECT
-
-
 def test_container_without_an_entry_may_have_run_before_the_operator_resumed() -> None:
     """A kubelet that rejects what it ran writes no entries; those that it writes later know nothing of before."""
     for entries in ([], [waiting("side")]):
@@ -172,16 +152,6 @@ def test_container_without_an_entry_may_have_run_before_the_operator_resumed() -
         see(book, versions[1], 20, listed=True)
         see(book, versions[2], 21)
         assert see(book, versions[2], 22, deleted=True).state is IncarnationState.SUSPECT
-
-
-def test_pod_that_a_restored_etcd_brings_back_may_have_run() -> None:
-    book = resumed()
-    see(book, NEVER_PULLED[-2], 20)
-    book.next_era("")
-    book.forget_versions(5)
-    book.take_after_restore(at_version(NEVER_PULLED[-2], 5))
-    see(book, NEVER_PULLED[-1], 6)
-    assert see(book, NEVER_PULLED[-1], 7, deleted=True).state is IncarnationState.SUSPECT
 
 
 def with_a_run(entry: dict[str, Any], **shown: Any) -> dict[str, Any]:

@@ -1,15 +1,15 @@
-"""The book keeps which runs of containers were seen, and says at once that one has ended."""
+"""The book keeps the newest end of a run of each container, and says at once that one has ended."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from staticgroup.core.evidence.run import RunEnd
-from staticgroup.kube.pods.book import IncarnationBook
+from staticgroup.kube.pods.book import PodBook
 from unit.core import crashes
 from unit.core.crashes import shows
 from unit.kube.pods.books import at_version, make_book, see
-from unit.kube.raw_objects import composed, pod, waiting
+from unit.kube.raw_objects import composed, pod
 
 Json = dict[str, Any]
 ENDED_S = 1767225660.0
@@ -27,11 +27,11 @@ def end(run: str = "a") -> Json:
     return {"terminated": {"reason": "Error", "finishedAt": "2026-01-01T00:01:00Z", "containerID": f"containerd://{run}"}}
 
 
-def known_end(book: IncarnationBook) -> RunEnd | None:
+def known_end(book: PodBook) -> RunEnd | None:
     record = book.records.get("uid-0")
     assert record is not None
-    (run,) = record.incarnation().runs_seen
-    return run.end
+    (container,) = record.incarnation().ends
+    return container.end
 
 
 def test_end_of_a_run_survives_packing_and_later_versions() -> None:
@@ -71,23 +71,3 @@ def test_older_version_changes_nothing_of_the_runs() -> None:
     see(book, runs("b", restarts=1, last=end()), 5)
     see(book, runs(), 3)
     assert known_end(book) is not None
-
-
-def test_run_that_was_seen_before_a_gap_is_told_by_its_id_afterwards() -> None:
-    book = make_book()
-    see(book, runs(), 1)
-    book.next_era("")
-    see(book, composed(pod(statuses=[entry(end())])), 9, listed=True)
-    assert known_end(book) is not None
-    see(book, runs("d", restarts=3, last=end("c")), 12, listed=True)
-    found = known_end(book)
-    assert found is not None
-    assert found.container_id == "containerd://a"
-
-
-def test_nothing_is_believed_of_runs_over_a_restored_etcd() -> None:
-    book = make_book()
-    see(book, runs(), 1)
-    see(book, composed(pod(statuses=[entry(end())])), 2)
-    book.take_after_restore(at_version(composed(pod(statuses=[waiting()])), 1))
-    assert known_end(book) is None

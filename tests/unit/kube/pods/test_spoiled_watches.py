@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from staticgroup.kube.outage import RETRY_MAX_S
-from staticgroup.kube.pods.watch.look_back import ASK_EVERY_S
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import following
 from unit.kube.raw_objects import eventually, pod
@@ -28,7 +27,7 @@ async def test_watches_that_are_refused_as_too_old_one_after_the_other_are_asked
         server.compacted = 10**9
         server.end_watches()
         await eventually(lambda: len(world.gaps) >= 8)
-        pauses = [s for s in slept if s <= RETRY_MAX_S and s != ASK_EVERY_S]
+        pauses = [s for s in slept if s <= RETRY_MAX_S]
         assert max(pauses) > RETRY_MAX_S / 2, pauses
         server.compacted = server.resource_version
-        await eventually(lambda: world.store.epoch)
+        await eventually(world.watch)

@@ -5,17 +5,18 @@ import pytest
 from staticgroup.core.evidence.certificate import CertificateKind
 from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube import transport as transport_module
+from staticgroup.kube.pods.position import began_s
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import UID, following
 from unit.kube.raw_objects import NODE, born, eventually, finished, pod
 
 
-async def test_first_start_lists_in_chunks_and_draws_an_epoch(server: FakeApiServer) -> None:
+async def test_first_start_lists_in_chunks_and_begins_a_watch(server: FakeApiServer) -> None:
     for number in range(5):
         server.put(pod(f"web-{number}", uid=f"uid-{number}"))
     async with following(server) as world:
         assert len(world.store) == 5
-        assert len(world.store.epoch) == 16
+        assert began_s(world.watch()) == 51, "the second after, so that none is older than it says"
         assert sum("continue=" in query for _, query in server.requests) == 2
         assert ("shop", "web", "web-0") in world.changes
         assert world.gaps == []
@@ -72,12 +73,12 @@ async def test_interrupted_stream_resumes_from_its_position_without_a_gap(server
     server.put(pod())
     async with following(server) as world:
         await eventually(lambda: server.watches)
-        epoch, position = world.store.epoch, world.store.position("shop")
+        watch, position = world.watch(), world.store.position("shop")
         server.end_watches() if how == "end" else server.break_watches()
         server.put(finished())
         server.remove("shop", "web-0")
         await eventually(lambda: world.state() is IncarnationState.DEAD)
-        assert (world.store.epoch, world.gaps) == (epoch, [])
+        assert (world.watch(), world.gaps) == (watch, [])
         assert ("pods", position, "") in server.watch_starts
 
 

@@ -1,26 +1,21 @@
 """A pod store that follows the fake API server over real HTTP, with what it told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.pod import NodeView
-from staticgroup.kube.pods.continuity import Continuity
 from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
-from unit.kube.raw_objects import NODE, eventually
+from unit.kube.raw_objects import NODE
 
 UID = "uid-0"
-
-
-async def brief(seconds: float) -> None:
-    """Wait a thousandth of what is asked, but never less than a turn of the loop."""
-    await asyncio.sleep(seconds / 1000)
 
 
 class WatchedStore:
@@ -38,12 +33,23 @@ class WatchedStore:
         found = self.store.get(uid)
         return found.state if found else None
 
+    def watch(self, namespace: str = "shop") -> str:
+        """Return the name of the watch; "" while it is not whole."""
+        return self.store.watch(namespace)[0]
+
+    def stored(self, scope: str = "", *, unwritten_since_s: float | None = None) -> ScopePosition:
+        """Return what the Lease would say now."""
+        found = self.store.lease_position(unwritten_since_s)
+        assert found is not None
+        return found.scopes[scope]
+
 
 @asynccontextmanager
 async def following(
-    server: FakeApiServer, *, resume: Continuity | None = None, merged: Iterable[Incarnation] = (), seed: int = 1,
-    anchored: bool = True, scopes: tuple[str, ...] = ("",), gone: tuple[str, ...] = (), is_managed: Callable[[], bool] = lambda: True,
-    sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0, **settings_: Any,
+    server: FakeApiServer, *, resume: WatchPosition | None = None, seed: int = 1,
+    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: Callable[[], bool] = lambda: True,
+    sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0,
+    clock_s: Callable[[], float] | None = None, **settings_: Any,
 ) -> AsyncIterator[WatchedStore]:
     transport = connect(server.configuration())
     nodes = {"node-a": NODE}
@@ -56,11 +62,10 @@ async def following(
     )
     defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
     store = PodStore(
-        transport, hooks, rng=Random(seed), now_s=now_s, clock_s=asyncio.get_running_loop().time, scopes=scopes, gone=gone,
+        transport, hooks, rng=Random(seed), now_s=now_s, clock_s=clock_s or asyncio.get_running_loop().time, scopes=scopes,
         settings=PodStoreSettings(**(defaults | settings_)), sleep=sleep,
     )
     world = WatchedStore(store, nodes)
-    store.merge(merged)
     task = asyncio.create_task(store.run(resume))
     try:
         if anchored:
@@ -71,10 +76,3 @@ async def following(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await transport.close()
-
-
-async def lost_history(server: FakeApiServer, world: WatchedStore) -> None:
-    """Let the API server forget what happened since the watch was last there, and wait until it is anchored again."""
-    server.compact()
-    server.end_watches()
-    await eventually(lambda: world.gaps and world.store.epoch)
