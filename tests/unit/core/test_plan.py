@@ -80,7 +80,6 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         "pod there",
         "pod of another of its names there",
         "no barrier",
-        "a namespace that is to be followed is there again",
         "overlap",
         "same scope",
         "duplicate",

@@ -1,6 +1,7 @@
 """A barrier brings the watch up to a consistent read, or says that it did not."""
 
 import asyncio
+import time
 
 from staticgroup.core.evidence.chain import IncarnationState
 from support.clock import Clock
@@ -33,6 +34,16 @@ async def test_barrier_replays_what_a_stalled_stream_missed(server: FakeApiServe
         server.put(pod("web-9", uid="uid-9"))
         await eventually(lambda: world.state("uid-9"))
         assert world.store.get(UID) == before
+
+
+async def test_barrier_passes_however_long_it_takes(server: FakeApiServer) -> None:
+    """The watch grows older meanwhile, and stays the same."""
+    server.put(pod())
+    async with following(server, now_s=time.time) as world:
+        await eventually(lambda: server.watches)
+        server.set_stalled(True)
+        server.tick()
+        assert await world.store.barrier("shop", server.resource_version)
 
 
 async def test_barrier_without_event_or_bookmark_does_not_pass(server: FakeApiServer) -> None:
