@@ -262,7 +262,7 @@ def returned(c: Candidate) -> Hit | None:
     record = c.seat.memory.removal
     is_durable = c.group.group_type is not GroupType.CLASSIC
     if record is None or record.member_id != c.member.member_id or not is_durable:
-        return None
+        return None  # once its id is wanted again the removal is forgotten: see `members.memory.with_living`
     return Hit(Guard.RETURNED, "it was removed and has joined again, so its process lives", "find it and stop it; it is not removed again")
 
 
@@ -307,8 +307,8 @@ GUARDS: tuple[Rule, ...] = (
     unscoped,
     duplicate,
     pods_unseen,
-    carriers_left,
     returned,
+    carriers_left,
     not_read_afresh,
     expected_again,
     pod_present,
@@ -316,14 +316,6 @@ GUARDS: tuple[Rule, ...] = (
     hold_window,
 )
 """In this order; the first that hits names the reason. The budget is applied to the survivors together."""
-
-_WHATEVER_IS_READ: Final = (duplicate, returned)
-
-
-def is_kept_for_good(candidate: Candidate) -> bool:
-    """True when a guard holds a candidate back whatever the API server would say of it."""
-    return first_hit(candidate, _WHATEVER_IS_READ) is not None
-
 
 def first_hit(candidate: Candidate, guards: tuple[Rule, ...] = GUARDS) -> Finding | None:
     """Return what holds a candidate back; None when it may be removed."""

@@ -18,15 +18,15 @@ from ..api.resources.staticgroup import CrashRelease, StaticGroupSpec
 from .connect import ConnectLoad, load_of, work_after
 from .evidence.chain import Incarnation
 from .findings import Finding
-from .group import GroupView, KafkaProblem, LeaveCall, LeaveEntry
-from .guards import Candidate, Guard, Hit, first_hit, held, is_kept_for_good
+from .group import GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry
+from .guards import Candidate, Guard, Hit, first_hit, held
 from .ids.naming import Naming, naming_of
 from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .intent import Intent, expected_ids, group_setting, intent_of, next_pods
 from .members.carriers import Attribution
 from .members.holding import Seat as Seated
-from .members.memory import Members, described, settle_s, without_ended
+from .members.memory import Members, described, settle_s, with_living, without_ended
 from .next_pods.group_config import GroupConfigWrite
 from .next_pods.in_force import judged
 from .next_pods.injection import InjectionPlan, InjectionVerdict
@@ -228,9 +228,9 @@ def _members(spec: StaticGroupSpec, snapshot: Snapshot, history: History, naming
     if bounds is not None and bounds.group_ms is not None:
         known_ms.append(bounds.group_ms)
     settle = settle_s(snapshot.settle_least_s, known_ms, (float(p.grace_s or 0) for p in snapshot.known))
-    return described(
-        history.members, held, sight, lambda suspect, i: seats[i].may_be_held_by(suspect), settle_s=settle
-    )
+    members = described(history.members, held, sight, lambda suspect, i: seats[i].may_be_held_by(suspect), settle_s=settle)
+    is_durable = group.group_type is not GroupType.CLASSIC  # there a fail-over may bring back whose leave was acknowledged
+    return with_living(members, held, {r.instance_id: r.member_id for r in history.removals} if is_durable else {}, sight.dated_at_s)
 
 
 def _must_be_silent(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> bool:
@@ -264,7 +264,7 @@ def reads_needed(
 
     Returns
     -------
-    At most `READS_MAX`; crashed ones first, those that a guard keeps whatever is read last.
+    At most `READS_MAX`; crashed ones first.
     """
     intent = intent or intent_of(spec, snapshot, history)
     group = snapshot.group
@@ -273,13 +273,8 @@ def reads_needed(
     crashes = crashes_of(spec, snapshot, group, crashed(spec, snapshot, history, intent), intent.naming, history, now_s)
     urgent = tuple(crash.seat for crash in crashes if may_be_read(crash))[:READS_MAX]
     members = _members(spec, snapshot, history, intent.naming)
-    history = replace(history, members=members)
     seats = departed(spec, snapshot, history, now_s, intent)
     ripe = [s for s in seats if any(_has_ended(members.attribution(s.key, m.member_id)) for m in s.holders)]
-    if len(ripe) > READS_MAX:
-        candidates = _candidates(spec, snapshot, group, ripe, intent.naming, history, now_s)
-        kept = {candidate.seat.key for candidate in candidates if is_kept_for_good(candidate)}
-        ripe.sort(key=lambda seat: (seat.key in kept, seat.key))
     return (*urgent, *ripe[: READS_MAX - len(urgent)])
 
 

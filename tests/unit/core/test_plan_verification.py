@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from staticgroup.core.evidence.chain import Incarnation
 from staticgroup.core.findings.seats import findings_of_seats
-from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
+from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import with_outcomes
 from staticgroup.core.plan import VERIFY_REQUEUE_S, Plan
@@ -26,6 +27,7 @@ from .builders import (
     incarnation,
     member,
     members,
+    sight,
     workload,
 )
 from .plans import acknowledged, only_guard, planned, removed
@@ -107,6 +109,54 @@ def test_somebody_else_under_a_removed_id_leaves_by_its_own_carriers_alone() -> 
     assert removed(planned(snapshot, memory)) == {("m9", id_of(2))}
     living = history(removals=(acknowledged(),), members=members(attributions={id_of(2): attributed("m9", "z")}))
     assert only_guard(planned(snapshot, living)) is Guard.SUSPECT
+
+
+CONSUMERS = group(*(member(n, member_epoch=5) for n in range(3)), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5)
+
+
+@pytest.mark.parametrize(
+    ("described", "wish"),
+    [
+        (CONSUMERS, {"protocol": "Consumer"}),
+        (replace(CONSUMERS, group_type=GroupType.STREAMS, protocol_type="streams"), {"role": "Streams", "protocol": "Auto", "identity": {"suffix": "None"}}),
+    ],
+    ids=["consumer", "streams"],
+)
+def test_member_that_is_described_after_its_leave_was_acknowledged_lives_and_stays(described: GroupView, wish: dict[str, Any]) -> None:
+    """An acknowledged leave is durable there, and a client that was removed joins again under its own member id."""
+    assert removed(planned(departure(group=described), **wish)) == {("m2", id_of(2))}
+    back = planned(departure(group=described), history(removals=(acknowledged(),)), **wish)
+    assert only_guard(back) is Guard.RETURNED
+    (held,) = back.held
+    assert held.remedy == "find it and stop it; it is not removed again"
+
+
+def test_member_that_is_known_to_live_stays_also_when_its_id_was_wanted_meanwhile_and_its_removal_is_forgotten() -> None:
+    """It lives in a pod that nobody knows of; the next pod of its seat was born after it had joined, and ends without it."""
+    wish = {"protocol": "Consumer"}
+    back = planned(departure(group=CONSUMERS), history(removals=(acknowledged(),)), **wish)
+    wanted = planned(departure(group=CONSUMERS, workload=workload(3)), back.history, **wish)
+    assert wanted.history.removals == ()
+    assert only_guard(planned(departure(group=CONSUMERS), wanted.history, NOW_S + 60, **wish)) is Guard.UNATTRIBUTED
+    at_once = planned(departure(group=CONSUMERS, workload=workload(3)), history(removals=(acknowledged(),)), **wish)
+    assert only_guard(planned(departure(group=CONSUMERS), at_once.history, NOW_S + 60, **wish)) is Guard.UNATTRIBUTED
+
+
+def test_member_that_is_known_to_live_is_not_taken_for_that_of_a_later_pod_where_its_id_was_described_empty() -> None:
+    wish = {"protocol": "Consumer"}
+    left = planned(departure(group=replace(CONSUMERS, members=CONSUMERS.members[:2])), history(removals=(acknowledged(),)), **wish)
+    assert id_of(2) not in left.history.members.attributions
+    seen = sight(has_passed=False)  # nor does it take a barrier to know
+    back = planned(departure(group=CONSUMERS, workload=workload(3), sight=seen), left.history, **wish)
+    assert only_guard(planned(departure(group=CONSUMERS), back.history, NOW_S + 60, **wish)) is Guard.UNATTRIBUTED
+
+
+def test_next_member_of_a_seat_whose_removed_one_came_back_is_attributed_anew() -> None:
+    wish = {"protocol": "Consumer"}
+    back = planned(departure(group=CONSUMERS), history(removals=(acknowledged(),)), **wish)
+    other = replace(CONSUMERS, members=(*CONSUMERS.members[:2], member(2, "m9", member_epoch=5)))
+    joined = planned(departure(group=other, workload=workload(3), sight=sight(ended=frozenset(), carrying={id_of(2): frozenset({"u9"})})), back.history, **wish)
+    assert joined.history.members.attributions[id_of(2)].carriers == {"u9"}
 
 
 def test_record_is_dropped_when_its_id_is_wanted_again() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from .carriers import Attribution, attribute
+from .carriers import UNATTRIBUTED, Attribution, attribute, digest_of
 from .suspects import Suspect, after_description
 
 PAUSE_MAX_S: Final = 120.0
@@ -140,6 +140,22 @@ def described(
         watch=sight.watch if is_over else members.watch, watch_described=sight.watch,
         described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,
     )
+
+
+def with_living(members: Members, held: Mapping[str, str | None], left: Mapping[str, str], now_s: float) -> Members:
+    """Return what is remembered once members are described again whose leave was acknowledged for good: they live, in pods that nobody knows.
+
+    Parameters
+    ----------
+    held: as for `described`. left: by id, the member id that has left it before the group was described.
+    now_s: seconds since the Unix epoch.
+    """
+    back = {i: m for i, m in left.items() if held.get(i) == m}
+    living = {
+        i: Attribution(member=digest_of(m), first_seen_s=members.first_seen_s(i, m) or now_s, carriers=frozenset((UNATTRIBUTED,)))
+        for i, m in back.items()
+    }
+    return replace(members, attributions={**members.attributions, **living}) if living else members
 
 
 def _attributed(member_id: str, instance_id: str, members: Members, sight: Sight, *, is_watch_young: bool) -> Attribution:
