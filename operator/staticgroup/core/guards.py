@@ -19,7 +19,7 @@ from ..api.resources.status import ExceptionKind
 from .evidence.chain import Incarnation, IncarnationState
 from .findings import Finding, Subject
 from .group import GroupType, GroupView, MemberView
-from .ids.naming import ordinal_of_pod
+from .ids.naming import is_scope_refused, ordinal_of_pod
 from .members.carriers import UNATTRIBUTED, UNSEEN, Attribution
 from .protocols import leaves_by
 from .roles import role_of
@@ -150,8 +150,11 @@ def unscoped(c: Candidate) -> Hit | None:
     if c.is_scoped or c.spec.identity.exclusive:
         return None
     word = "set spec.identity.exclusive to true if nobody else does"
-    if c.snapshot.is_exclusive_refused:
+    if c.snapshot.is_word_refused:
         word = remedies.allow_exclusive(c.spec.connection_ref.name)
+    scope = c.history.injected.scope if c.history.injected is not None else ""
+    if is_scope_refused(scope, c.snapshot):
+        return Hit(Guard.UNSCOPED, f"scope {scope} was not drawn for this StaticGroup, so another one may issue the same id", word)
     if c.issues_scoped:
         sentence = "an earlier id template without {scope} made this id, so another cluster may issue the same one"
         return Hit(Guard.UNSCOPED, sentence, f"the member leaves when its session expires, or {word}")

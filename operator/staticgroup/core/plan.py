@@ -20,7 +20,7 @@ from .evidence.chain import Incarnation
 from .findings import Finding
 from .group import GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held
-from .ids.naming import Naming, naming_of
+from .ids.naming import Naming, is_scope_refused, naming_of
 from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .intent import Intent, expected_ids, group_setting, intent_of, next_pods
@@ -352,7 +352,7 @@ def _candidates(
                 spec=spec,
                 snapshot=snapshot,
                 history=history,
-                is_scoped=naming.is_scoped(seat.key),
+                is_scoped=naming.is_scoped(seat.key) and not is_scope_refused(naming.scope, snapshot),
                 issues_scoped=naming.issues_scoped,
                 now_s=now_s,
             )

@@ -40,7 +40,7 @@ from .guards import (
     suspended,
     unscoped,
 )
-from .ids.naming import Naming
+from .ids.naming import Naming, is_scope_refused
 from .protocols import released_by
 from .roles import Role
 from .seats import Seat, Standing, holders_of
@@ -287,7 +287,7 @@ def crashes_of(
         crash = Crash(
             seat=seat, member=member, group=group, spec=spec, snapshot=snapshot,
             attribution=history.members.attribution(seat.key, member.member_id), history=history,
-            is_scoped=naming.is_scoped(seat.key), issues_scoped=naming.issues_scoped,
+            is_scoped=naming.is_scoped(seat.key) and not is_scope_refused(naming.scope, snapshot), issues_scoped=naming.issues_scoped,
             now_s=now_s, by=by, pod=pod, runs=holders(pod.ends, seat.key), member_since_s=since_s,
         )  # fmt: skip
         if crash.is_over or now_s <= max(end.finished_at_s for end in crash.ends) + session_s + MARGIN_S:

@@ -88,7 +88,8 @@ class Snapshot:
     unheard: those of them that have not said it yet.
     sight: what is known of the pods that may hold members; None before ids are issued.
     settle_least_s: the shortest silence of a suspect after which it is dropped for members to come, seconds.
-    is_exclusive_refused: `identity.exclusive` was written, and does not count, because the ClusterKafkaConnection does not allow it.
+    is_word_refused: the ClusterKafkaConnection does not allow that the user says which ids are his alone: neither by `identity.exclusive`, nor
+        by a scope that was not drawn for his StaticGroup.
     """
 
     namespace: str
@@ -122,7 +123,7 @@ class Snapshot:
     unheard: tuple[str, ...] = ()
     sight: Sight | None = None
     settle_least_s: float = SETTLE_MIN_S
-    is_exclusive_refused: bool = False
+    is_word_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ from ..kube.gateway import KubeGateway
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
+from .connections.allowed import may_be_exclusive
 from .connections.connections import Connections
 from .members import SightGatherer
 from .memory.memory import Memory
@@ -167,7 +168,7 @@ class Observer:
             settle_least_s=self.settle_least_s,
             cluster_uid=self.cluster_uid,
             advice=self._advice(connection_key, spec),
-            is_exclusive_refused=group.spec.identity.exclusive and not spec.identity.exclusive,
+            is_word_refused=not may_be_exclusive(self.stores, group),
         )
         return self._with_rivals(seen)
 

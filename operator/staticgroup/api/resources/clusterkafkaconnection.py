@@ -90,8 +90,8 @@ class AllowedNamespaces(ApiModel):
     )
     allow_exclusive: bool = Field(
         False,
-        description="Whether spec.identity.exclusive of their StaticGroups counts: the word of a namespace that ids without {scope} are "
-        "its own, by which members are removed. Default false. Give it only with groupPrefixes that are one namespace's, because "
+        description="Whether spec.identity.exclusive of their StaticGroups counts, and a spec.identity.scope that was not drawn for them: the "
+        "word of a namespace that ids are its own, by which members are removed. Default false. Give it only with groupPrefixes that are one namespace's, because "
         "members of another one, or of another cluster, may have the same ids.",
     )
 

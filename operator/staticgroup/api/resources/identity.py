@@ -235,8 +235,9 @@ class Identity(ApiModel):
         description="What {scope} stands for: 8 hex digits, and your word that no other cluster, namespace or StaticGroup of this Kafka "
         "group uses them. So a StaticGroup that is created again keeps its ids, and a repository can hold them. Default: drawn by the "
         "operator, other ones for each StaticGroup. Immutable; a StaticGroup that exists takes only what status.injected.scope says. "
-        "Ids may then be older than the StaticGroup: until somebody confirms that nothing from before runs, departed members are removed "
-        "only if this operator process watched from the deletion of the StaticGroup before to now without a gap.",
+        "Ids may then be older than the StaticGroup: members that are described before its pods were watched for ten minutes (the operator's "
+        "settle) are removed only once they have joined again. Over a ClusterKafkaConnection it counts for removals only where that "
+        "allows exclusive.",
     )
     exclusive: bool = Field(
         False,

@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes
+from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
 from ...api.injection import env_suffixes, identity_of, suffix_in_force
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX
 from ..evidence.chain import Incarnation
-from ..snapshot import History
+from ..snapshot import History, Snapshot
 
 ORDINAL_DIGITS_MAX = 10
 REMEMBERED_MAX = 1024
@@ -113,6 +113,16 @@ class Naming:
     def pod_names_of(self, instance_id: str) -> tuple[str, ...]:
         """Return the names of the pods of `ordinals_of`, in that order."""
         return tuple(f"{self.schemes[0].workload_name}-{ordinal}" for ordinal in self.ordinals_of(instance_id))
+
+
+def drawn_scope(snapshot: Snapshot) -> str:
+    """Return the scope that is drawn for a StaticGroup, which no other one has."""
+    return identity_scope(cluster_uid=snapshot.cluster_uid, namespace=snapshot.namespace, name=snapshot.name, uid=snapshot.uid)
+
+
+def is_scope_refused(scope: str, snapshot: Snapshot) -> bool:
+    """True for a scope that was written although the word of the user does not count."""
+    return snapshot.is_word_refused and scope != drawn_scope(snapshot)
 
 
 def naming_of(spec: StaticGroupSpec, history: History) -> Naming:

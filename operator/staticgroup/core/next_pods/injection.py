@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ...api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, identity_scope, resolve_template
+from ...api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, resolve_template
 from ...api.injection import env_entries, identity_of, injector, suffix_follows_preset
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.identity import InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupView
 from ..ids.first_issue import Obstacle, obstacle_to_first_ids
-from ..ids.naming import Naming, ordinal_of_pod, scheme_of
+from ..ids.naming import Naming, drawn_scope, ordinal_of_pod, scheme_of
 from ..ids.overlap import shared_by_two_ordinals
 from ..snapshot import History, Injected, Snapshot
 from .agent import AgentHindrance, hindrance, is_brought
@@ -92,7 +92,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
     written = spec.identity.scope
     if before is not None and written not in (None, before.scope):
         return _refused(spec, history, method, f"spec.identity.scope is {written}, and ids with the scope {before.scope} were issued, which stays")
-    scope = before.scope if before is not None else written or _own_scope(snapshot)
+    scope = before.scope if before is not None else written or drawn_scope(snapshot)
     try:
         template = resolve_template(
             spec.identity.template,
@@ -150,7 +150,7 @@ def _obstacle(spec: StaticGroupSpec, snapshot: Snapshot, history: History, templ
         scheme = scheme_of(spec, template, history.injected.suffix_follows_preset if history.injected is not None else None)
     except AmbiguousIdentityError:
         return None  # nothing is decided about such ids
-    is_drawn = is_scoped and scope == _own_scope(snapshot)
+    is_drawn = is_scoped and scope == drawn_scope(snapshot)
     return obstacle_to_first_ids(scheme, scope if is_scoped else "", snapshot, history.issued_ordinals, is_drawn=is_drawn)
 
 
@@ -239,11 +239,6 @@ def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
         f"templates before {earlier[0]}, which stays; roll the pods that still carry earlier ids, so that all carry those of it, or "
         "go back to it"
     )
-
-
-def _own_scope(snapshot: Snapshot) -> str:
-    cluster_uid, name = snapshot.cluster_uid, snapshot.name
-    return identity_scope(cluster_uid=cluster_uid, namespace=snapshot.namespace, name=name, uid=snapshot.uid)
 
 
 def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:

@@ -241,12 +241,13 @@ async def test_a_namespace_taken_away_between_two_calls_of_a_round_gets_no_secon
 
 
 LITERAL = {"template": "app-{ordinal}", "exclusive": True}
+WRITTEN = {"scope": "0badc0de", "method": "None"}
 
 
-async def with_decoys(identity: dict[str, Any], **allowed: Any) -> OperatorWorld:
+async def with_decoys(identity: dict[str, Any], template: str = "app-{ordinal}", **allowed: Any) -> OperatorWorld:
     """Live members of another cluster have the ids; pods here carry them too, never join, and are scaled away."""
     world = connected(OperatorWorld(identity=identity, connectionRef=REF), allowedNamespaces=[allowed])
-    world.template = "app-{ordinal}"
+    world.template = template
     world.scale(2)
     for ordinal in range(2):
         world.kafka.join(world.id_of(ordinal), f"lives-elsewhere-{ordinal}")
@@ -278,6 +279,15 @@ async def test_the_word_that_ids_are_exclusive_removes_nobody_over_a_connection_
 async def test_the_word_that_ids_are_exclusive_counts_where_the_connection_allows_it(allowed: dict[str, Any]) -> None:
     world = await with_decoys(LITERAL, names=["shop"], allowExclusive=True, **allowed)
     assert len(world.left) == 2
+
+
+@pytest.mark.parametrize(("is_allowed", "reason"), [(False, "UnscopedId"), (True, "JoinedBeforeWatch")])
+async def test_a_scope_that_was_written_is_the_same_word(is_allowed: bool, reason: str) -> None:
+    """Whoever reads the scope of another cluster's StaticGroup in Kafka can write it into his own."""
+    world = await with_decoys(WRITTEN, "web-{ordinal}.0badc0de", names=["shop"], allowExclusive=is_allowed)
+    assert world.left == []
+    (message,) = {e.message for e in world.status.exceptions if e.reason == reason}
+    assert ("the owner of ClusterKafkaConnection shared set allowExclusive" in message) is not is_allowed
 
 
 async def test_over_a_connection_of_its_own_a_namespace_says_what_is_exclusive() -> None:
