@@ -6,7 +6,7 @@ from random import Random
 
 from ..kubernetes.objects import LEASES, PODS, STATEFULSETS, STATIC_GROUPS
 from ..world.world import RunningOperator, World
-from .registry import Heal, fault, operator_fault, setting
+from .registry import Heal, fault, operator_fault, restore_etcd, setting
 
 
 @operator_fault(weight=1.5, lasts_s=(0, 0))
@@ -89,13 +89,4 @@ def etcd_is_restored(world: World, rng: Random) -> Heal:
     """An etcd is set back to a snapshot that was taken a moment before."""
     backup = world.server.backup()
 
-    def heal() -> None:
-        if not any(o.process.is_running and not o.transport.link.faults.is_cut for o in world.living):
-            # Nobody promises anything about a restore that no operator has seen: once the revisions have passed those
-            # that an operator knew, a watch goes on as if nothing had been.
-            return
-        world.kubernetes.restore_etcd(backup)
-        world.truth.resync(world.server)
-        world.statuses.restored(world.server.list(STATIC_GROUPS))
-
-    return heal
+    return lambda: restore_etcd(world, backup)

@@ -10,10 +10,9 @@ from ..kubernetes.objects import (
     PODS,
     RESOURCES_OF_US,
     STATEFULSETS,
-    STATIC_GROUPS,
 )
 from ..world.world import RunningOperator, World
-from .registry import Heal, attempt, fault
+from .registry import Heal, attempt, fault, restore_etcd
 
 BUMP = 1_000_000_000
 """What the etcd documentation recommends to go ahead after a restore."""
@@ -76,12 +75,7 @@ def etcd_is_restored_ahead(world: World, rng: Random) -> Heal:
     """An etcd is set back to a snapshot, and its revisions are bumped ahead of all that was ever seen."""
     backup = world.server.backup()
 
-    def heal() -> None:
-        world.kubernetes.restore_etcd(backup, bump=BUMP)
-        world.truth.resync(world.server)
-        world.statuses.restored(world.server.list(STATIC_GROUPS))
-
-    return heal
+    return lambda: restore_etcd(world, backup, bump=BUMP)
 
 
 @fault(weight=0.4, lasts_s=(20, 150))

@@ -12,9 +12,9 @@ from random import Random
 from typing import Final
 
 from ..kubernetes.node.kubelet import Kubelet
-from ..kubernetes.objects import PODS, STATIC_GROUPS, name_of, namespace_of, uid_of
+from ..kubernetes.objects import PODS, name_of, namespace_of, uid_of
 from ..world.world import NAMESPACE, WORKLOAD, World
-from .registry import Heal, attempt, draw_node, fault, node_comes_back, wait_for
+from .registry import Heal, attempt, draw_node, fault, node_comes_back, restore_etcd, wait_for
 
 MOVES_WITHIN_S: Final = 60.0
 OVERDUE_S: Final = 60.0
@@ -156,11 +156,7 @@ def node_joined_after_the_backup(world: World, rng: Random) -> Heal:
         if rng.random() < 0.5:
             attempt(lambda: world.users.delete_pod(NAMESPACE, name, grace_s=0))
             await asyncio.sleep(rng.uniform(0, 10))
-        if any(o.process.is_running and not o.transport.link.faults.is_cut for o in world.living):
-            # Nobody promises anything about a restore that no operator has seen.
-            world.kubernetes.restore_etcd(backup)
-            world.truth.resync(world.server)
-            world.statuses.restored(world.server.list(STATIC_GROUPS))
+        restore_etcd(world, backup)
         await asyncio.sleep(rng.uniform(0, 20))
         _unwant(world)
 

@@ -13,8 +13,8 @@ from random import Random
 from typing import Any, Final
 
 from ..kubernetes.node.kubelet import Kubelet
-from ..kubernetes.objects import NODES, PODS
-from ..kubernetes.storage import ApiError
+from ..kubernetes.objects import NODES, PODS, STATIC_GROUPS
+from ..kubernetes.storage import ApiError, Backup
 from ..world.world import NAMESPACE, RunningOperator, World
 
 Heal = Callable[[], None]
@@ -148,6 +148,20 @@ def node_comes_back(world: World, node: Kubelet) -> Heal:
 def draw_operator(world: World, rng: Random) -> RunningOperator | None:
     """Return an operator that lives; None when none does."""
     return rng.choice(world.living) if world.living else None
+
+
+def restore_etcd(world: World, backup: Backup, *, bump: int = 0) -> None:
+    """Set etcd back to a snapshot; whether an operator sees it is noted.
+
+    Parameters
+    ----------
+    bump: see `Storage.restore`; old positions are gone then, so nobody goes on from one.
+    """
+    if not bump and not any(o.process.is_running and not o.transport.link.faults.is_cut for o in world.living):
+        world.truth.assumptions.unseen_s.append(world.loop.time())
+    world.kubernetes.restore_etcd(backup, bump=bump)
+    world.truth.resync(world.server)
+    world.statuses.restored(world.server.list(STATIC_GROUPS))
 
 
 def attempt(action: Callable[[], object]) -> None:

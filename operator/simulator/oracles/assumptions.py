@@ -84,7 +84,7 @@ class Assumptions:
         """
         if gone_s == math.inf:
             return None
-        if any(gone_s <= at_s < joined_s for at_s in self.unseen_s):
+        if any(gone_s <= at_s for at_s in self.unseen_s):
             return Assumption.A4
         if self.was_silent(uid, gone_s, joined_s):
             return Assumption.A2

@@ -30,7 +30,7 @@ class Picture:
 
     Parameters
     ----------
-    quiet: the snapshot without its members and pods, and without the time of its description.
+    quiet: the snapshot without its members and pods, and without the times that pass: while an age decides, no round rests.
     members, pods: hashes of the described group, and of the pods, also of those of other names; to keep them would take much more.
     has_company: StaticGroups of the same Kafka group, or pods of other names that matter, were there.
     history: of which the plan is made. told: what `Memory.told` was before the round looked.
@@ -49,10 +49,10 @@ class Picture:
         """Take it from what was observed."""
         s = snapshot
         rivals = (s.overlaps, s.same_scope, s.prior_claims, s.collisions, s.unheard, s.asked_by_others_ms)
-        sight = s.sight and replace(s.sight, described_at_s=0.0, dated_at_s=0.0, ends=0)
+        sight = s.sight and replace(s.sight, described_at_s=0.0, dated_at_s=0.0, watch_age_s=0.0, ends=0)
         return cls(
             spec=spec,
-            quiet=replace(s, described_at_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}, sight=None),
+            quiet=replace(s, described_at_s=0.0, age_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}, sight=None),
             members=hash(s.group),
             pods=hash((s.pods, s.known, s.others, s.copies, tuple(s.evidence.items()), repr(sight))),
             has_company=any((*rivals, s.others, s.copies, s.told_elsewhere)),
