@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -23,7 +23,7 @@ sys.path.insert(0, str(REPOSITORY / "operator"))
 from staticgroup import cli  # noqa: E402
 from staticgroup.api import crd  # noqa: E402
 from staticgroup.runtime.metrics import Metrics  # noqa: E402
-from staticgroup.runtime.process.settings import PREFIX, Settings, settable  # noqa: E402
+from staticgroup.runtime.process.settings import PREFIX, Settings  # noqa: E402
 from staticgroup.runtime.webhook.process import WebhookSettings  # noqa: E402
 from staticgroup.runtime.webhook.server import WebhookMetrics  # noqa: E402
 
@@ -246,7 +246,7 @@ def setting_rows(of: type[Settings] | type[WebhookSettings] = Settings) -> list[
     texts = parameter_texts(of.__doc__ or "")
     in_chart = chart_values()
     rows = []
-    for each in settable(of):
+    for each in fields(of):
         assert each.default is not MISSING
         default = each.default
         written = (
