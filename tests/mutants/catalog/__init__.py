@@ -13,13 +13,14 @@ from .durability import DURABLE, REMEMBERED
 from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
 from .injectors import INJECTORS, WEBHOOK
+from .kube import WATCHES
 from .living import LIVING
 from .mutant import Mutant, MutantNotApplicable
 from .names import NAMES
 from .next_pods import EXPERIENCE, IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .nodes import NODES
 from .people import WORDS_OF_PEOPLE
-from .put_back import PUT_BACK_HISTORIES, RAISED_REVISIONS
+from .put_back import PUT_BACK_HISTORIES
 from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .scopes import SCOPES
@@ -51,7 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *EDGES,
     *SHELL,
     *PUT_BACK_HISTORIES,
-    *RAISED_REVISIONS,
+    *WATCHES,
     *NAMES,
     *WORDS_OF_PEOPLE,
     *TEMPLATES,

@@ -13,25 +13,10 @@ DURABLE = (
         ("        kept.extend(i for i in versions if i.state is IncarnationState.SUSPECT)\n", ""),
     ),
     mutant(
-        "suspect of another name holds no position",
-        "kube/pods/unwritten.py",
-        OTHER_NAMES,
-        (
-            "counting = {workload for workload, is_unwritten in self._counts_of(record).items() if is_unwritten}",
-            "counting = set()",
-        ),
-    ),
-    mutant(
         "who has read nothing counts on nothing",
         "runtime/memory/ledgers.py",
         OTHER_NAMES,
         ("is_counted = is_issued and (naming is None or bool(naming.strange_ids(pod, key[0])))", "is_counted = False"),
-    ),
-    mutant(
-        "suspect of a later writer not believed",
-        "kube/pods/book.py",
-        OTHER_NAMES,
-        ("            if has_left and entry.resource_version >= known.resource_version:\n", "            if False:\n"),
     ),
     mutant(
         "who cannot be read counts on nothing",
@@ -79,12 +64,6 @@ DURABLE = (
         ("left = (i for i in known if memory is None or i.uid not in memory.predating)", "left = known"),
     ),
     mutant(
-        "suspects of other names purged",
-        "kube/pods/unwritten.py",
-        ODD,
-        (" or bool(self._counts_of(record))", ""),
-    ),
-    mutant(
         "suspects durable when no session can be left",
         "core/status/memory.py",
         ODD,
@@ -115,33 +94,9 @@ DURABLE = (
         ("(pod.object_present or not is_behind) and ", ""),
     ),
     mutant(
-        "position goes back for a StaticGroup that is new",
-        "kube/pods/handover.py",
-        ODD,
-        ("= max(position, self._passed.get(scope, 0))", "= position"),
-    ),
-    mutant(
-        "each replica has its own timeline after a restore that was told",
-        "kube/pods/epochs.py",
-        ODD,
-        ("        if not self._is_rewinding:\n            # The same", "        if False:\n            # The same"),
-    ),
-    mutant(
-        "history that nobody owns is ours",
-        "kube/translate/owners.py",
-        ODD,
-        ("    return names.FIELD_MANAGER not in owners\n", "    return bool(owners) and names.FIELD_MANAGER not in owners\n"),
-    ),
-    mutant(
-        "who shares the digest has put it back",
-        "kube/translate/owners.py",
-        ODD,
-        ("    return names.FIELD_MANAGER not in owners\n", "    return bool(owners - {names.FIELD_MANAGER})\n"),
-    ),
-    mutant(
         "older Lease than the one that was gone on from overlooked",
         "kube/lease.py",
-        ("tests/unit/kube/test_lease_continuity.py",),
+        ("tests/unit/kube/test_lease_position.py",),
         ("        if is_older(version, self._version_seen):", "        if False:"),
     ),
     mutant(

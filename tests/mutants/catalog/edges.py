@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import BEHIND, BOOK, GATEWAY, PLAN, RECORDS, ROUNDS, STORE, WIRE
+from .suites import BOOK, GATEWAY, PLAN, RECORDS, ROUNDS, WIRE
 
 EDGES = (
     mutant(
@@ -34,18 +34,6 @@ EDGES = (
         (" and all(c.phase is not ContainerPhase.ABSENT for c in entries)", ""),
     ),
     mutant(
-        "runs of before known after a gap",
-        "kube/pods/book.py",
-        BOOK,
-        ("self.is_resumed and not self.era_of(version.namespace) and", "self.is_resumed and"),
-    ),
-    mutant(
-        "runs of before known at a first start",
-        "kube/pods/book.py",
-        BOOK,
-        ("return self.is_resumed and not", "return not"),
-    ),
-    mutant(
         "older version whose ids can be edited overlooked",
         "kube/pods/book.py",
         BOOK,
@@ -64,12 +52,6 @@ EDGES = (
         ("        self._whole: Incarnation | None = None\n", '        self._whole: Incarnation | None = getattr(self, "_whole", None)\n'),
     ),
     mutant(
-        "record says a version of a time line that was left",
-        "kube/pods/records.py",
-        RECORDS,
-        ("self.dropped_until = 0\n        self.pack()\n", "self.dropped_until = 0\n"),
-    ),
-    mutant(
         "live pod that is not ruled out overlooked in the read",
         "core/guards.py",
         PLAN,
@@ -80,12 +62,6 @@ EDGES = (
         "kube/pods/book.py",
         BOOK,
         ("started_containers=folded.started_containers, ", ""),
-    ),
-    mutant(
-        "state that moved on counts as durable",
-        "kube/pods/unwritten.py",
-        BOOK,
-        ("record is not None and (record.state is not written.state or not", "record is not None and (not"),
     ),
     mutant(
         "busy process has more rounds at once",
@@ -104,54 +80,6 @@ EDGES = (
         "runtime/work_queue.py",
         ("tests/unit/runtime/test_busy_queue.py",),
         (" and now - entry.began_at < KEPT_WHILE_BUSY_S\n", "\n"),
-    ),
-    mutant(
-        "position passes who has no room",
-        "kube/pods/behind.py",
-        BOOK,
-        ("        if len(late) > room:\n", "        if len(late) >= room:\n"),
-    ),
-    mutant(
-        "position decided by ends in the order in which they were seen",
-        "kube/pods/unwritten.py",
-        BOOK,
-        ("sorted(self.versions.items(), key=itemgetter(1))", "list(self.versions.items())"),
-    ),
-    mutant(
-        "workload whose history is gone goes on like the others",
-        "kube/pods/behind.py",
-        BEHIND,
-        ("        if not self.blind:\n            return epoch\n", "        if True:\n            return epoch\n"),
-    ),
-    mutant(
-        "full list lets the position pass those that have no room",
-        "kube/pods/behind.py",
-        BOOK,
-        ("*fresh.values(), *(p for _, p in homeless)", "*fresh.values()"),
-    ),
-    mutant(
-        "standby continues what it has not seen",
-        "kube/pods/behind.py",
-        BEHIND,
-        ("            if p < begun\n", "            if False\n"),
-    ),
-    mutant(
-        "workload without a position resumed from anywhere",
-        "kube/pods/behind.py",
-        BEHIND,
-        ("*(own for own in behind.values() if own > 0)", "*behind.values()"),
-    ),
-    mutant(
-        "earlier release told a position that a workload has not reached",
-        "kube/pods/continuity.py",
-        ("tests/unit/kube/pods/test_continuity.py",),
-        ("{scope: self.floor(scope, position) for scope, position in positions.items()}", "dict(positions)"),
-    ),
-    mutant(
-        "restored etcd compared with the position of a workload",
-        "kube/pods/watch/stream.py",
-        BEHIND,
-        ("self._complete_resume(max(resume_from, stored))", "self._complete_resume(resume_from)"),
     ),
     mutant(
         "ids set by hand trusted beside a blind workload",
@@ -188,18 +116,6 @@ EDGES = (
         "runtime/memory/memories.py",
         ("tests/unit/runtime/test_refusals.py",),
         ("            return memory.refusal.is_waiting(now_s)\n", "            return False\n"),
-    ),
-    mutant(
-        "barrier passes over a gap",
-        "kube/pods/store.py",
-        STORE,
-        ("        return all(passed) and self.epoch == epoch\n", "        return all(passed)\n"),
-    ),
-    mutant(
-        "barrier without a bookmark passes",
-        "kube/pods/store.py",
-        STORE,
-        ("        return all(passed) and self.epoch == epoch\n", "        return self.epoch == epoch\n"),
     ),
     mutant(
         "instance-only leave encoded",

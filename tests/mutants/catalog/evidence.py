@@ -153,7 +153,7 @@ FACTS = (
         "facts of a node that is gone forgotten",
         "kube/nodes/store.py",
         NODES,
-        ("view = self._nodes.get(name) or self._vanished.get(name)", "view = self._nodes.get(name)"),
+        ("return self._nodes.get(name) or self._vanished.get(name)", "return self._nodes.get(name)"),
     ),
     mutant(
         "facts of a node asked once count for ever",

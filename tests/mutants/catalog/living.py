@@ -32,24 +32,6 @@ LIVING = (
         ("return not self.is_told_by_scope and bool(", "return bool("),
     ),
     mutant(
-        "position passes the version that showed an id",
-        "kube/pods/book.py",
-        CARRIED,
-        ("                self.unwritten.note_ids(before, after.uid, resource_version)\n", "                pass\n"),
-    ),
-    mutant(
-        "end makes the id durable that was shown before it",
-        "kube/pods/unwritten.py",
-        CARRIED,
-        ("= resource_version if shown_at is None else min(shown_at, resource_version)", "= resource_version"),
-    ),
-    mutant(
-        "written state counts for ids that came after it",
-        "kube/pods/unwritten.py",
-        CARRIED,
-        (" or not written.instance_ids.issuperset(record.instance_ids)", ""),
-    ),
-    mutant(
         "entry with other ids counts for a live pod",
         "core/status/memory.py",
         CARRIED,
@@ -66,12 +48,6 @@ LIVING = (
         "runtime/memory/ledgers.py",
         CARRIED,
         ("(*self.stores.workloads_in(pod.namespace), *self._elsewhere(pod))", "self.stores.workloads_in(pod.namespace)"),
-    ),
-    mutant(
-        "workload behind in a stream that is not its own",
-        "kube/pods/behind.py",
-        CARRIED,
-        ("        if scope and workload[0] != scope:\n", "        if False:\n"),
     ),
     mutant(
         "ids of an entry cut by the alphabet",
@@ -98,18 +74,6 @@ LIVING = (
         ("        if any(i.state is IncarnationState.LIVE for i in left_out):\n", "        if False:\n"),
     ),
     mutant(
-        "live pod of a ledger that is gone counts as alive",
-        "kube/pods/book.py",
-        CARRIED,
-        ("            if unseen.state is IncarnationState.SUSPECT or is_gone:\n", "            if unseen.state is IncarnationState.SUSPECT:\n"),
-    ),
-    mutant(
-        "ids of a live pod not taken over from a ledger",
-        "kube/pods/book.py",
-        CARRIED,
-        ("record.seen_in >= 0 and is_known:\n", "record.seen_in >= 0:\n"),
-    ),
-    mutant(
         "pod that once carried an id dropped on arrival",
         "kube/pods/watch/stream.py",
         CARRIED,
@@ -120,18 +84,6 @@ LIVING = (
         "kube/pods/watch/stream.py",
         CARRIED,
         ("        listing.versions.update(", "        dict().update("),
-    ),
-    mutant(
-        "comparison with a LIST passes over whom only a ledger knows",
-        "kube/pods/watch/stream.py",
-        CARRIED,
-        ("if not fold and (may_hold_a_seat(raw) or not self._sink.is_unseen(uid_in(raw))):", "if not fold:"),
-    ),
-    mutant(
-        "events of a gap judged one by one",
-        "kube/pods/watch/stream.py",
-        CARRIED,
-        (" and uid_in(event.get(\"object\")) not in met:", ":"),
     ),
     mutant(
         "identity of the cluster as it was before it was read",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import GRACE, NODE_DOUBTS, NODE_RECORDS
+from .suites import GRACE, NODE_DOUBTS
 
 NODES = (
     *(
@@ -64,18 +64,7 @@ NODES = (
     *(
         mutant(name, "kube/pods/book.py", GRACE, change)
         for name, change in (
-            ("shorter grace of our own kept", ("longest_grace_s(known.grace_s, entry.grace_s)", "known.grace_s")),
-            ("weaker doubt of our own kept", ("stronger_doubt(known.reap_doubt, entry.reap_doubt)", "known.reap_doubt")),
             ("grace of an older version dropped", ("runs_known=folded.runs_known, grace_s=folded.grace_s,", "runs_known=folded.runs_known,")),
-            ("deletion that was asked for unseen", ("        if is_asked_unseen:", "        if False:")),
-        )
-    ),
-    *(
-        mutant(name, "kube/nodes/ledger.py", NODE_RECORDS, change)
-        for name, change in (
-            ("records of another timeline or cluster", ("scope is None or not scope.is_of(mine)", "scope is None")),
-            ("nodes kept over a restore", ("            self._records, self._shared = {}, None\n", "")),
-            ("boot shown until the event came", ("max(view.written_at_s, at_s, shown", "max(self._now_s(), shown")),
         )
     ),
 )

@@ -119,18 +119,6 @@ WORDS_OF_PEOPLE = (
         (" and not seen.certificate.is_of_gone:\n", ":\n"),
     ),
     mutant(
-        "word survives a LIST of the object",
-        "kube/pods/book.py",
-        WORD,
-        ("known = before if in_order or version.is_terminal else taken_back(before, now_s=self._now_s())", "known = before"),
-    ),
-    mutant(
-        "word not asked when a suspect is merged",
-        "kube/pods/book.py",
-        WORD,
-        ("            self._drop_superseded(record)\n        self._apply_words(record)\n", "            self._drop_superseded(record)\n"),
-    ),
-    mutant(
         "word lets a removal pass an object that is there",
         "core/guards.py",
         WORD,

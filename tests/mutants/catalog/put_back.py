@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import DOUBTS, FALSE_DOUBTS, IN_FLIGHT, LEASE_GONE, PUT_BACK, RESTORES
+from .suites import DOUBTS, FALSE_DOUBTS, IN_FLIGHT, LEASE_GONE, PUT_BACK
 
 PUT_BACK_HISTORIES = (
     mutant(
@@ -145,12 +145,6 @@ PUT_BACK_HISTORIES = (
         ("stored if stored is not None else self.lease.told", "stored"),
     ),
     mutant(
-        "what the Lease said before a restore believed after it",
-        "kube/lease.py",
-        ("tests/unit/kube/test_lease_continuity.py",),
-        ('stored if _restored_in(raw) in ("", stored.restored) else None', "stored"),
-    ),
-    mutant(
         "holding that a round found lost taken again untold",
         "kube/lease.py",
         ("tests/unit/kube/test_lease.py",),
@@ -213,28 +207,4 @@ PUT_BACK_HISTORIES = (
         IN_FLIGHT,
         ("sent = sorted(unsettled, key=first.__getitem__)", "sent = sorted(unsettled)"),
     ),
-)
-
-RAISED_REVISIONS = tuple(
-    mutant(name, f"kube/pods/{path}", RESTORES, change)
-    for path, name, change in (
-        ("watch/position.py", "raised revision believed", ("return resource_version - self.latest > REVISIONS_AT_ONCE + REVISIONS_PER_S * elapsed_s", "return False")),
-        ("watch/position.py", "pace of an etcd taken for a restore after days", (" + REVISIONS_PER_S * elapsed_s", "")),
-        ("watch/position.py", "peak of load taken for a restore", ("> REVISIONS_AT_ONCE + REVISIONS_PER_S", "> REVISIONS_PER_S")),
-        ("watch/position.py", "resourceVersions that count time taken for revisions", ("0 < self.latest < COUNTED_MAX", "0 < self.latest")),
-        ("watch/position.py", "revisions compared with the first that was read", ("if resource_version >= self.latest:", "if not self.latest:")),
-        ("following.py", "raised revision believed where a position is resumed", ("        if resume is not None:\n            # An", "        if False:\n            # An")),
-        ("following.py", "time since the latest read not counted", ("age_s=max(0.0, self._now_s() - at_s))", "age_s=0.0)")),
-        ("watch/stream.py", "raised revision believed by a watch that comes back", ("        self._position.read(current)\n        return None", "        return None")),
-        ("watch/stream.py", "raised revision believed by a relist", ("self.restore_shown(listing.resource_version, before)) is not None", "None) is not None")),
-        ("watch/stream.py", "raised revision believed by the LIST that completes a resume", ("self.restore_shown(listing.resource_version, known)) is not None", "None) is not None")),
-        ("watch/stream.py", "read compared with a position that was reached after it", ("self.restore_shown(current, known)", "self.restore_shown(current, self.position)")),
-        ("watch/stream.py", "events of a restore looked for elsewhere", ("if gap.is_expired and not is_restored and", "if gap.is_expired and")),
-        ("store.py", "raised revision believed by a barrier", ("(restore := stream.restore_shown(resource_version, not_below)) is not None", "(restore := None) is not None")),
-        ("following.py", "oldest unwritten end taken for the time of the latest read", ("resume.read if resume.read.resource_version else (", "(")),
-        ("following.py", "versions of a namespace that has listed since a restore forgotten again", ("self._book.forget_versions(0, stream.scope)", "self._book.forget_versions(0)")),
-        ("handover.py", "latest read not stored", ("            read=self._read(),\n", "")),
-        ("following.py", "restore kept from the other namespaces", ("        if is_seen_first:\n", "        if False:\n")),
-        ("watch/position.py", "leap to where clocks are believed", ("if not 0 < self.latest < COUNTED_MAX or resource_version < self.latest:", "if not 0 < self.latest <= resource_version < COUNTED_MAX:")),
-    )
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import CRASHES, LEAVES_FOR_A_WHILE, RELEASES, RUNS, SEEN_RUNS, TOLD_RUNS
+from .suites import CRASHES, LEAVES_FOR_A_WHILE, RELEASES, RUNS, TOLD_RUNS
 
 RUN_ENDS = tuple(
     mutant(name, "core/evidence/run.py", RUNS, *changes)
@@ -162,8 +162,6 @@ ON_ITS_WAY = (
         CRASHES,
         ("for seat in (*seats, *crashed(spec, snapshot, memory.history, intent))", "for seat in seats"),
     ),
-    mutant("end of a run not worth a look", "kube/pods/book.py", SEEN_RUNS, (", i.node_name, _ends(i), of_ids)", ", i.node_name, of_ids)")),
-    mutant("runs believed over a restored etcd", "kube/pods/book.py", SEEN_RUNS, (" resource_version=-1, runs_seen=(),", " resource_version=-1,")),
     mutant(
         "temporary leave without member id allowed",
         "kafka/calls/leaving.py",

@@ -88,15 +88,5 @@ SEATS = tuple(
             "object of a seat that is gone is no suspect",
             ("return (*remembered, *(i for i in seats.values() if i.uid not in known))", "return remembered"),
         ),
-        (
-            "kube/pods/book.py",
-            "old version of a pod counts as seen now",
-            ("changes = [self._take(version", "changes = [self.take(version"),
-        ),
-        (
-            "kube/pods/names.py",
-            "object that went with editable ids forgotten",
-            ("if n not in same or listed[n].restarts != was.restarts", "if n in same and listed[n].restarts != was.restarts"),
-        ),
     )
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .mutant import mutant
 from .suites import (
-    BARRIER,
     CLUSTER_CONNECTIONS,
     CUT,
     FAIRNESS,
@@ -12,8 +11,6 @@ from .suites import (
     LOGS,
     NAMESPACES,
     OBJECTS,
-    OTHER_NAMESPACES,
-    PLAN,
     PROCESS,
     PROCESS_NODES,
     QUEUE,
@@ -152,7 +149,7 @@ SHELL = (
         "restart of a pod not worth a look",
         "kube/pods/book.py",
         ("tests/unit/kube/pods/test_book.py",),
-        (", _ends(i), of_ids)", ", _ends(i), i.instance_ids)"),
+        (", _ends(i), of_ids, i.has_lost", ", _ends(i), i.instance_ids, i.has_lost"),
     ),
     mutant(
         "round rests while a doubt is about to lie behind",
@@ -370,33 +367,7 @@ SHELL = (
         for name, change in (
             ("no namespace taken for all", (" or tuple(wanted)", "")),
             ("one answer that a namespace is gone believed", ("LOOKS: Final = 2", "LOOKS: Final = 1")),
-            ("namespace served again that may not be read", ("    return not any(isinstance(answer", "    return True or not any(isinstance(answer")),
             ("namespace served again of which only pods may be read", ("for resource in FOLLOWED)", "for resource in (PODS,))")),
-            ("namespace that is gone forgotten", ("for name in wanted if name not in served)", "for name in ())")),
         )
-    ),
-    mutant(
-        "no answer taken for a namespace that is gone",
-        "kube/namespaces.py",
-        NAMESPACES,
-        (" and answer.kind is KubeProblemKind.NOT_FOUND", ""),
-    ),
-    mutant(
-        "barrier in the StaticGroup's own namespace only",
-        "kube/pods/store.py",
-        BARRIER,
-        ("for s in self._streams.values()))\n        return all(passed)", "for s in (stream,)))\n        return all(passed)"),
-    ),
-    mutant(
-        "namespace that is there again not asked for",
-        "runtime/observer.py",
-        OTHER_NAMESPACES,
-        ("unfollowed = await self.pods.unfollowed() if passed else", 'unfollowed = "" if passed else'),
-    ),
-    mutant(
-        "namespace that is there again no reason to wait",
-        "core/guards.py",
-        PLAN,
-        ("    if fresh is not None and fresh.unfollowed:", "    if False:"),
     ),
 )

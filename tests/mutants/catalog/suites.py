@@ -22,11 +22,9 @@ FIRST_ISSUE = ("tests/unit/core/test_first_issue.py", "tests/unit/runtime/test_f
 HISTORIES = (
     "tests/unit/core/test_continuity.py",
     "tests/unit/runtime/test_gaps.py",
-    "tests/unit/kube/pods/test_names.py",
     "tests/unit/kube/pods/test_book.py",
     "tests/unit/kube/pods/test_any_order.py",
     "tests/unit/kube/pods/test_gone.py",
-    "tests/unit/kube/pods/test_unwritten.py",
 )
 TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
 BOUNDS = ("tests/unit/core/test_timeout_bounds.py",)
@@ -58,7 +56,6 @@ BOOK = (
     "tests/unit/kube/pods/test_book.py",
     "tests/unit/kube/pods/test_any_order.py",
     "tests/unit/kube/pods/test_gone.py",
-    "tests/unit/kube/pods/test_unwritten.py",
     "tests/unit/kube/pods/test_everyday_ends.py",
 )
 OTHER_NAMES = ("tests/unit/runtime/test_other_names.py",)
@@ -68,9 +65,8 @@ ODD = (
     "tests/unit/runtime/test_put_back.py",
     "tests/unit/runtime/test_other_names.py",
     "tests/unit/kube/pods/test_restores.py",
-    "tests/unit/kube/pods/test_odd_watches.py",
 )
-RESTORES = ("tests/unit/kube/pods/test_raised_revisions.py", "tests/unit/kube/pods/test_restores.py")
+RESTORES = ("tests/unit/kube/pods/test_restores.py", "tests/unit/kube/pods/test_book.py")
 PUT_BACK = ("tests/simulation/test_put_back.py",)
 FALSE_DOUBTS = ("tests/simulation/test_false_doubts.py",)
 IN_FLIGHT = ("tests/simulation/test_put_back_in_flight.py",)
@@ -78,6 +74,9 @@ DOUBTS = ("tests/simulation/test_doubts_kept.py",)
 LEASE_GONE = ("tests/simulation/test_lease_gone.py",)
 NAMESPACES = ("tests/unit/runtime/process/test_namespaces.py",)
 OTHER_NAMESPACES = ("tests/simulation/test_other_namespaces.py",)
+HANDOVER = ("tests/unit/kube/pods/test_handover.py", "tests/unit/kube/pods/test_position.py")
+GAPS = ("tests/unit/kube/pods/test_gaps.py",)
+LEASE = ("tests/unit/kube/test_lease.py", "tests/unit/kube/test_lease_position.py")
 BARRIER = ("tests/unit/kube/pods/test_barrier.py",)
 BY_HAND = ("tests/unit/runtime/test_ids_by_hand.py",)
 BLIND_SINCE = ("tests/unit/core/test_continuity.py",)
@@ -85,7 +84,7 @@ CARRIED_IDS = ("tests/unit/kube/test_carried_ids.py",)
 OTHER_BROKERS = ("tests/unit/runtime/connections/test_other_brokers.py",)
 SAME_IDS = ("tests/unit/runtime/test_same_ids.py",)
 TENANTS = ("tests/unit/runtime/test_tenants.py",)
-CARRIED = ("tests/unit/runtime/test_carried_by_the_living.py", "tests/unit/kube/pods/test_once_followed.py")
+CARRIED = ("tests/unit/kube/pods/test_once_followed.py",)
 ELSEWHERE = ("tests/unit/runtime/test_carried_elsewhere.py", "tests/unit/runtime/test_shards.py")
 FULL = ("tests/unit/runtime/test_full_ledger.py",)
 STORE = (
@@ -94,7 +93,6 @@ STORE = (
     "tests/unit/kube/pods/test_barrier.py",
     "tests/unit/kube/pods/test_handover.py",
 )
-BEHIND = ("tests/unit/kube/pods/test_behind.py",)
 WIRE = ("tests/unit/kafka/test_wire.py",)
 TRANSLATE = ("tests/unit/kube/test_translate.py", "tests/unit/kube/test_translated_ids.py")
 NODES = ("tests/unit/kube/nodes/test_node_store.py",)
@@ -122,12 +120,11 @@ LEAVES_FOR_A_WHILE = ("tests/unit/kafka/test_gateway_releases.py",)
 LEAVES_ALONE = ("tests/unit/kafka/test_gateway_streams.py",)
 THREADS = ("tests/unit/core/test_streams.py",)
 APPLICATIONS = ("tests/unit/runtime/test_streams.py",)
-WORD = (*WORDS, "tests/unit/kube/pods/test_words.py")
+WORD = WORDS
 RESTORED = ("tests/unit/runtime/commands/test_restored.py",)
 BY_PLUGIN = ("tests/unit/plugin/test_plugin.py",)
 THE_LIVING = ("tests/unit/runtime/test_words_and_the_living.py",)
 OTHER_TENANTS = ("tests/unit/runtime/test_pods_of_other_tenants.py",)
 NODE_DOUBTS = ("tests/unit/core/test_node_doubts.py", "tests/unit/core/test_nodes.py")
 RECORDS = ("tests/unit/kube/pods/test_records.py",)
-NODE_RECORDS = ("tests/unit/kube/nodes/test_node_records.py",)
-GRACE = ("tests/unit/kube/pods/test_grace.py",)
+GRACE = ("tests/unit/kube/pods/test_book.py",)

@@ -19,22 +19,22 @@ OUT_OF_SERVICE = [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshu
 
 
 def node(
-    name: str = "node-a", *, version: str = "v1.36.3", boot_id: str = "b1", taints: list[dict[str, str]] | None = None
+    name: str = "node-a", *, version: str = "v1.36.3", boot_id: str = "b1", machine_id: str = "m1", taints: list[dict[str, str]] | None = None
 ) -> dict[str, Any]:
     return {
         "metadata": {"name": name}, "spec": {"taints": taints or []},
-        "status": {"nodeInfo": {"kubeletVersion": version, "bootID": boot_id}},
+        "status": {"nodeInfo": {"kubeletVersion": version, "bootID": boot_id, "machineID": machine_id}},
     }
 
 
 @asynccontextmanager
 async def following(
-    server: FakeApiServer, clock_s: Callable[[], float] | None = None
+    server: FakeApiServer, clock_s: Callable[[], float] | None = None, now_s: Callable[[], float] = lambda: 50.0
 ) -> AsyncIterator[tuple[NodeStore, list[str]]]:
     transport = connect(server.configuration())
     changed: list[str] = []
     clock_s = clock_s or asyncio.get_running_loop().time
-    store = NodeStore(transport, on_change=changed.append, rng=Random(1), clock_s=clock_s, retry_delay_s=0.002)
+    store = NodeStore(transport, on_change=changed.append, rng=Random(1), clock_s=clock_s, now_s=now_s, retry_delay_s=0.002)
     task = asyncio.create_task(store.run())
     try:
         async with asyncio.timeout(5):
@@ -227,3 +227,32 @@ async def test_watch_that_is_refused_does_not_make_a_storm_of_lists(server: Fake
         await eventually(lambda: len(server.requests) > 100, 30)
         assert len(server.requests) < 4 * len(sleeper.slept)
         assert sum(sleeper.slept) > 60
+
+
+async def test_node_that_cannot_be_read_any_more_is_there_all_the_same(server: FakeApiServer) -> None:
+    server.put(node(), "nodes")
+    async with following(server) as (store, changed):
+        await eventually(lambda: server.watches)
+        server.break_watches()
+        server.put({"metadata": {"name": "node-a"}, "status": {"nodeInfo": 7}}, "nodes")
+        server.put(node("node-b"), "nodes")
+        server.compact()
+        await eventually(lambda: store.is_present("node-b"))
+        assert store.is_present("node-a")
+        assert changed == ["node-a", "node-b"]
+
+
+async def test_node_object_that_stands_for_another_machine_says_until_when_it_stood_for_the_first(server: FakeApiServer) -> None:
+    """The object itself does not tell, and a suspect of the first one is not ended with it."""
+    now = [1_000.0]
+    server.put(node(), "nodes")
+    async with following(server, now_s=lambda: now[0]) as (store, changed):
+        await eventually(lambda: server.watches)
+        server.put(node(machine_id="m2"), "nodes")
+        await eventually(lambda: len(changed) == 2)
+        now[0] += 500
+        server.put(node(machine_id="m2", boot_id="b2"), "nodes")
+        await eventually(lambda: len(changed) == 3)
+        found = store.node_of("node-a")
+        assert found is not None
+        assert (found.other_until_s, found.boot) == (1_000.0, "b2")
