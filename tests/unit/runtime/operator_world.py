@@ -66,6 +66,7 @@ class OperatorWorld:
     def __init__(self, **spec: Any) -> None:
         self.now_s = NOW_S
         self.stepped_s = 0.0
+        self.clock_ahead_s = 0.0
         self.is_holder = True
         self.is_lease_ours = True
         self.holding: Writer | None = None
@@ -130,6 +131,7 @@ class OperatorWorld:
             force_observe=self.force_observe,
             settle_least_s=self.settle_s,
             node_lifecycle=self.node_lifecycle,
+            clock_ahead_s=lambda: self.clock_ahead_s,
         )
 
     # what users do ---------------------------------------------------------------------------------------------

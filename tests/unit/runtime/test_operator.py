@@ -266,6 +266,7 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
     async with cluster.operating() as (operator, task):
         await cluster.populated()
         watch, queue = operator.pods.names(), operator.queue
+        await eventually(lambda: watch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")), 20)
         take_lease(cluster, "somebody-else")
         await eventually(lambda: not operator.is_active, 20)
         cluster.server.set_stalled(True)  # only a LIST shows what the other one wrote
