@@ -63,7 +63,7 @@ def kafka_connection(**spec: Any) -> Json:
 class OperatorWorld:
     """A StatefulSet `web` of two pods, the group `orders`, and one operator process; time stands until it is moved."""
 
-    def __init__(self, **spec: Any) -> None:
+    def __init__(self, *, settle_s: float = SETTLE_MIN_S, node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO, **spec: Any) -> None:
         self.now_s = NOW_S
         self.stepped_s = 0.0
         self.clock_ahead_s = 0.0
@@ -82,8 +82,8 @@ class OperatorWorld:
         self.pods = self._new_pods()
         self.position = 0
         """What the Lease keeps: how far the watch was before the last round whose status was written."""
-        self.settle_s = SETTLE_MIN_S
-        self.node_lifecycle = NodeLifecycle.AUTO
+        self.settle_s = settle_s
+        self.node_lifecycle = node_lifecycle
         self.force_observe = False
         self.reconciler = self._new_reconciler()
         self.declare(static_group(**spec))

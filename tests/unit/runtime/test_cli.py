@@ -10,7 +10,7 @@ import yaml
 from staticgroup import cli
 from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.runtime.commands.snapshot_file import SnapshotFile, write_snapshot_file
-from unit.core.builders import NOW_S, departure, history, id_of, incarnation, spec
+from unit.core.builders import NOW_S, departure, history, id_of, incarnation, members, spec
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def test_plan_tells_what_would_be_done_and_writes_nothing(snapshot_file: Path, c
 
 def test_plan_names_the_guard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = departure(chains={id_of(2): (incarnation(state=IncarnationState.SUSPECT),)})
-    write_snapshot_file(SnapshotFile(spec=spec(), snapshot=held, history=history(), now_s=NOW_S), tmp_path / "p.json")
+    write_snapshot_file(SnapshotFile(spec=spec(), snapshot=held, history=history(members=members({2: ("u9",)})), now_s=NOW_S), tmp_path / "p.json")
     assert cli.main(["plan", "-f", str(tmp_path / "p.json")]) == 0
-    assert "(DeathNotProven)" in capsys.readouterr().out
+    assert "(Suspect)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", [None, "no json", "{}"])

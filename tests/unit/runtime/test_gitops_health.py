@@ -63,7 +63,7 @@ async def test_trouble_that_lasts_is_told_with_its_remedy() -> None:
     await world.settled(4)
     status, message = health(seen(world))
     assert status == "Degraded"
-    assert "staticgroup confirm-gap --list" in message
+    assert "the member leaves when its session expires" in message
 
 
 async def test_edit_that_nobody_has_looked_at_is_under_way() -> None:

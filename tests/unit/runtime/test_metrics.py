@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
-from .stories import away, gap
 
 
 def value(world: OperatorWorld, name: str, **labels: str) -> float | None:
@@ -92,15 +91,17 @@ async def test_each_condition_is_gauged_with_the_reason_that_it_has_now() -> Non
     assert conditions(world)["Connected"] == ("False", "BrokersUnreachable")
 
 
-async def test_seats_that_a_gap_made_blind_are_counted_until_they_are_clear() -> None:
+async def test_suspects_are_counted_for_as_long_as_they_hold_who_joins() -> None:
     world = await OperatorWorld().started()
-    assert value(world, "blind_seats") == 0
-    away(world)
+    assert value(world, "suspects") == 0
     world.remove_object(2)
     world.start(2, "u2b")
-    gap(world)
     await world.settled(2)
-    assert value(world, "blind_seats") == 1
+    assert value(world, "suspects") == 1
+    for _ in range(12):
+        world.now_s += 60
+        await world.round()
+    assert value(world, "suspects") == 0
 
 
 async def test_suspended_group_has_no_figures_that_nobody_reads_any_more() -> None:
@@ -108,10 +109,10 @@ async def test_suspended_group_has_no_figures_that_nobody_reads_any_more() -> No
     world.scale(2)
     world.remove_object(2)
     await world.settled(2)
-    assert value(world, "removals_held", guard="DeathNotProven") == 1
+    assert value(world, "removals_held", guard="Suspect") == 1
     world.declare(static_group(generation=2, suspend=True))
     await world.round()
-    assert value(world, "removals_held", guard="DeathNotProven") is None
+    assert value(world, "removals_held", guard="Suspect") is None
     assert value(world, "members", **{"class": "joined"}) is None
     assert value(world, "ready") == 0
     assert conditions(world)["Ready"] == ("False", "Suspended")

@@ -99,7 +99,7 @@ async def test_held_removal_is_told_when_its_guard_is_new_and_not_every_round() 
 async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_theirs() -> None:
     world = await OperatorWorld().started()
     metrics = world.reconciler.metrics
-    metrics.held.show(("shop", "payments"), {("DeathNotProven",): 3})
+    metrics.held.show(("shop", "payments"), {("Suspect",): 3})
 
     def held() -> dict[tuple[str, str], float]:
         (gauge,) = metrics.held.collect()
@@ -108,10 +108,10 @@ async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_th
     world.scale(2)
     world.remove_object(2)
     await world.settled(2)
-    assert held() == {("payments", "DeathNotProven"): 3, ("orders", "DeathNotProven"): 1}
+    assert held() == {("payments", "Suspect"): 3, ("orders", "Suspect"): 1}
     world.scale(3)
     await world.settled(2)
-    assert held() == {("payments", "DeathNotProven"): 3}
+    assert held() == {("payments", "Suspect"): 3}
 
 
 async def test_failed_event_stops_nothing() -> None:

@@ -83,7 +83,7 @@ async def test_lost_status_of_a_group_without_pods_is_told_by_its_members() -> N
     for ordinal, uid in enumerate(("u0", "u1", "u2b")):
         world.end(ordinal, uid)
     world.restart(watch_name="2-00000002")
-    world.pods.book.records = PodRecords()  # a new process lists no pod and reads no ledger
+    world.pods.book.records = PodRecords()  # a new process lists no pod
     await world.round()
     for ordinal in range(3):
         world.start(ordinal, f"n{ordinal}")

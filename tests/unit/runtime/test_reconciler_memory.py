@@ -6,12 +6,10 @@ import pytest
 
 from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus
-from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.work_queue import Result
-from unit.core.builders import NOW_S
 
-from .operator_world import KEY, UNREACHABLE, OperatorWorld, departing, static_group
+from .operator_world import KEY, UNREACHABLE, OperatorWorld, departing, guards, static_group
 
 # verification (step 7) --------------------------------------------------------------------------------------------
 
@@ -88,17 +86,19 @@ async def test_status_is_written_only_when_it_changed() -> None:
     assert len(world.kube.status_writes) == writes
 
 
-async def test_ends_count_as_durable_only_once_the_status_was_written() -> None:
-    """The stored position of the watch passes an end only when a status holds it."""
+async def test_stored_position_waits_for_a_status_that_could_not_be_written() -> None:
+    """The Lease may not pass what no status tells yet."""
     world = await OperatorWorld().started()
+    memories = world.reconciler.memories
+    assert memories.unwritten_since_s(0.0) is None
     world.remove_object(2)
     world.kube.problems["apply_status"] = problem_of(500, verb="patch", resource="staticgroups")
     outcome = await world.round()
     assert outcome.failed
-    assert not world.pods.book.unwritten.is_durable("u2")
+    assert memories.unwritten_since_s(0.0) == world.now_s
     world.kube.problems.clear()
     await world.round()
-    assert world.pods.book.unwritten.is_durable("u2")
+    assert memories.unwritten_since_s(0.0) is None
 
 
 async def test_suspects_survive_a_restart_of_the_operator() -> None:
@@ -110,7 +110,7 @@ async def test_suspects_survive_a_restart_of_the_operator() -> None:
     world.start(2, "u2b", joins=False)
     world.end(2, "u2b")
     await world.settled(4)
-    assert world.pods.state("u2") == "Suspect"
+    assert guards(world) == ["Suspect"]
     assert world.left == []
 
 
@@ -121,8 +121,8 @@ async def test_certificates_survive_a_restart_so_that_the_removal_goes_on() -> N
     world.kafka.problems["leave"] = UNREACHABLE
     await world.round()
     world.kafka.problems.clear()
-    world.restart()
-    assert world.pods.state("u2") == "Dead"
+    world.restart(watch_name="2-00000002")
+    assert world.pods.get("u2") is None
     await world.round()
     assert [i for _, i in world.left] == [world.id_of(2)]
 
@@ -138,12 +138,12 @@ async def test_restart_between_leave_and_verification_continues_the_verification
     assert world.status.settling[0].attempts == 2
 
 
-async def test_restart_whose_watch_could_not_resume_removes_nothing_that_was_issued_before() -> None:
+async def test_restart_whose_watch_could_not_resume_removes_nobody_whose_carrier_is_not_shown_any_more() -> None:
     world = await departing()
     world.restart(watch_name="2-00000002")
     await world.settled(4)
     assert world.left == []
-    assert world.condition("RemovalSettled")[1] == "WatchGap"
+    assert guards(world) == ["Suspect"]
 
 
 async def test_hold_window_starts_again_after_a_restart_and_never_shortens() -> None:
@@ -176,7 +176,7 @@ async def test_suspect_is_remembered_though_its_member_left_and_nobody_wants_its
     world.kafka.join(world.id_of(2), "the-suspects-process")
     await world.settled(4)
     assert world.left == []
-    assert world.pods.state("u2") == "Suspect"
+    assert guards(world) == ["Suspect"]
 
 
 async def test_evidence_is_kept_until_the_removal_is_settled() -> None:
@@ -239,52 +239,6 @@ async def test_many_departed_ids_are_read_fifty_at_a_time_and_all_leave_in_the_e
     assert world.kafka.members == {}
 
 
-def undurable(world: OperatorWorld) -> set[str]:
-    return {f"u{n}" for n in range(400) if not world.pods.book.unwritten.is_durable(f"u{n}")}
-
-
-async def test_departures_beyond_the_ledger_survive_a_restart_because_the_stored_position_waits_for_them() -> None:
-    world = await OperatorWorld(removal={"maxPercentOfGroup": 10}).started(400)
-    world.scale(0)
-    for ordinal in range(400):
-        world.end(ordinal)
-    await world.round()
-    assert world.status.ledger is not None
-    written = {i.uid for i in world.status.ledger.incarnations}
-    assert len(written) == 200
-    assert not written & undurable(world)
-    assert len(undurable(world)) == 200
-    world.restart()
-    await world.settled(60)
-    assert world.kafka.members == {}
-    assert undurable(world) == set()
-    await world.settled(8, step_s=10)
-    assert world.status.ledger is None
-
-
-async def test_departures_beyond_the_ledger_that_nobody_may_remove_hold_the_position_for_one_longest_session_only() -> None:
-    """Their members have expired by then; one StaticGroup must not hold the position of the watch for all for ever."""
-    world = await OperatorWorld(removal={"policy": "Never"}).started(201)
-    world.scale(0)
-    for ordinal in range(201):
-        world.end(ordinal)
-    await world.round()
-    assert len(undurable(world)) == 1
-    world.now_s += 1801
-    await world.round()
-    assert undurable(world) == set()
-
-
-async def test_suspended_staticgroup_marks_durable_only_what_its_ledger_holds() -> None:
-    world = await OperatorWorld().started(201)
-    world.declare(static_group(generation=2, suspend=True))
-    world.scale(0)
-    for ordinal in range(201):
-        world.end(ordinal)
-    await world.round()
-    assert len(undurable(world)) == 1
-
-
 # explain --------------------------------------------------------------------------------------------------------
 
 
@@ -296,31 +250,6 @@ async def test_snapshot_file_for_explain_writes_and_remembers_nothing() -> None:
     assert not {"leave", "apply_status", "post_event"} & world.done
     assert len(world.kube.status_writes) == writes
     assert snapshot.namespace == "shop"
-
-
-async def test_pods_that_ended_are_live_suspect_or_dead_and_nothing_else() -> None:
-    """The three states of the fake are those of the real book; guards against a fake that drifts."""
-    world = await OperatorWorld().started()
-    world.end(0)
-    world.remove_object(1)
-    assert [world.pods.state(f"u{n}") for n in range(3)] == [
-        IncarnationState.DEAD.value,
-        IncarnationState.SUSPECT.value,
-        IncarnationState.LIVE.value,
-    ]
-    assert world.now_s > NOW_S
-
-
-async def test_suspect_stays_however_long_nobody_wants_or_holds_its_id() -> None:
-    """Its process may live, and wait for a session to begin again."""
-    world = await OperatorWorld().started()
-    world.scale(2)
-    world.remove_object(2)
-    del world.kafka.members[world.id_of(2)]
-    await world.settled(20, step_s=10)
-    assert world.pods.state("u2") == "Suspect"
-    assert world.status.ledger is not None
-    assert [i.uid for i in world.status.ledger.incarnations] == ["u2"]
 
 
 async def test_evidence_of_a_removal_stays_until_it_is_settled_however_long_that_takes() -> None:

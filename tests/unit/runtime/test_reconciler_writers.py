@@ -33,7 +33,7 @@ async def test_forced_observe_overrules_every_spec() -> None:
     assert world.status.injected.method.value == "None"
 
 
-async def test_suspend_describes_nothing_and_keeps_the_ledger_current() -> None:
+async def test_suspend_describes_nothing_and_remembers_suspects() -> None:
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, suspend=True))
     world.scale(2)
@@ -41,8 +41,7 @@ async def test_suspend_describes_nothing_and_keeps_the_ledger_current() -> None:
     await world.round()
     assert not {"describe", "leave"} & world.done
     assert world.condition("Ready")[:2] == ("False", "Suspended")
-    assert world.status.ledger is not None
-    assert [i.uid for i in world.status.ledger.incarnations] == ["u2"]
+    assert [s.uid for s in world.status.suspects] == ["u2"]
 
 
 async def test_resumed_after_suspension_goes_on_where_it_was() -> None:

@@ -19,7 +19,7 @@ def refusal(status: int, text: str = "") -> KubeProblem:
     return problem_of(status, verb="patch", resource=RESOURCE, namespace="shop", text=text)
 
 
-UNDECLARED = refusal(500, "failed to create typed patch object: .status.continuity: field not declared in schema")
+UNDECLARED = refusal(500, "failed to create typed patch object: .status.seats: field not declared in schema")
 
 
 def told(world: OperatorWorld) -> list[str]:

@@ -81,7 +81,7 @@ def seen_of(world: OperatorWorld) -> tuple[Any, ...]:
     """What users are left with, without times, and without the reason that names a removal whose answer was lost."""
     conditions = {(c.type, c.status.value) for c in world.status.conditions}
     exceptions = [(e.kind.value, e.reason) for e in world.status.exceptions]
-    return conditions, world.status.members, world.status.ledger, exceptions
+    return conditions, world.status.members, {s.id: s.carriers for s in world.status.seats}, world.status.suspects, exceptions
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

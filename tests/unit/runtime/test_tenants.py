@@ -34,7 +34,7 @@ def tenant(world: OperatorWorld, *, is_issued: bool = False, **spec: Any) -> Non
     if is_issued:  # as the operator writes it of ids that are set by hand, whatever the brokers say
         ids = [{"annotation": "staticgroup.io/instance-id", "suffix": ""}]
         template = spec["identity"]["template"]
-        injected = {"scope": "0ddba115", "watchEpoch": "e1", "method": "None", "idTemplate": template, "ids": ids, "env": []}
+        injected = {"scope": "0ddba115", "method": "None", "idTemplate": template, "ids": ids, "env": []}
         body["status"] = {"injected": injected}
     world.stores.put_group(("evil", "x"), body)
 

@@ -14,8 +14,6 @@ from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
 from support.fake_gateways import FakeKafka
-from unit.runtime.connections.test_cluster_connections import REF, shared
-from unit.runtime.operator_world import static_group
 
 
 @pytest.fixture

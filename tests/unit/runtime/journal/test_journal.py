@@ -118,7 +118,7 @@ async def test_session_timeout_of_a_status_of_the_version_before_is_no_news(prot
 async def test_records_are_numbered_without_holes() -> None:
     told = Told()
     await told.scaled_down()
-    told.journal.beat("epoch-1")
+    told.journal.beat("1-00000001")
     assert [r.data.seq for r in told.records] == list(range(len(told.records)))
     assert {r.data.operator_id for r in told.records} == {"op-1"}
 
@@ -212,12 +212,12 @@ async def test_no_secret_is_in_a_record() -> None:
     await told.scaled_down()
     told.world.kafka.problems["describe"] = UNREACHABLE
     await told.world.settled(2)
-    told.journal.beat("epoch-1")
+    told.journal.beat("1-00000001")
     assert CANARY not in "".join(told.sink.lines)
 
 
 def beat_of(told: Told) -> CoverageBeat:
-    told.journal.beat("epoch-1")
+    told.journal.beat("1-00000001")
     beat = told.records[-1].data
     assert isinstance(beat, CoverageBeat)
     return beat
@@ -230,7 +230,7 @@ async def test_beat_says_what_is_looked_at_and_what_could_not_be_read() -> None:
     assert (beat.static_groups, beat.unreachable_groups, beat.unreachable_total) == (1, ["shop/orders"], 1)
     await told.world.started()
     beat = beat_of(told)
-    assert (beat.unreachable_groups, beat.watch_epoch, beat.interval_ms) == ([], "epoch-1", 30_000)
+    assert (beat.unreachable_groups, beat.watch_epoch, beat.interval_ms) == ([], "1-00000001", 30_000)
     told.world.kafka.problems["describe"] = UNREACHABLE
     await told.world.round()
     assert beat_of(told).unreachable_groups == ["shop/orders"]
