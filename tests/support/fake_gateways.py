@@ -145,7 +145,7 @@ class FakeKafka(Hooks):
             members=tuple(
                 MemberView(
                     member_id=m, instance_id=i or None, member_epoch=self._epoch_of(m), worker=self.workers.get(m),
-                    client_host=self.hosts.get(m, ""),
+                    client_host=self.hosts.get(m, ""), is_host_current=self.group_type in (GroupType.CONSUMER, GroupType.STREAMS),
                 )
                 for i, m in (*self.members.items(), *(("", m) for m in self.dynamic))
             ),

@@ -1,0 +1,387 @@
+"""Who was there when a member joined, by whole rounds: what is read for it and when, what is remembered, and what is taken up again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from staticgroup.api.resources.members import SeatMember
+from staticgroup.core.group import GroupType
+from staticgroup.core.members.carriers import UNSEEN, digest_of
+from staticgroup.core.members.memory import PAUSE_MAX_S, SETTLE_MIN_S
+from staticgroup.kube.problem import KubeProblem, KubeProblemKind
+from support.bounds import broker_bounds
+
+from .operator_world import UNREACHABLE, OperatorWorld, guards, kafka_connection, static_group
+from .stories import LIVING, gap, left
+
+
+def seat(world: OperatorWorld, ordinal: int = 2) -> SeatMember:
+    """Return what the status remembers of the member of an ordinal."""
+    (found,) = (s for s in world.status.seats if s.id == world.id_of(ordinal))
+    return found
+
+
+def suspects(world: OperatorWorld) -> list[str]:
+    return [s.uid for s in world.status.suspects]
+
+
+def lose(world: OperatorWorld, successor: str = "u2b") -> None:
+    """Force-delete web-2, whose process may live; another pod takes its place and its seat."""
+    world.remove_object(2)
+    world.start(2, successor)
+
+
+async def passes(world: OperatorWorld, seconds: float, step_s: float = 60.0) -> None:
+    """Let time pass with a look at each step."""
+    for _ in range(math.ceil(seconds / step_s)):
+        world.now_s += step_s
+        await world.round()
+
+
+async def departs(world: OperatorWorld, uid: str = "u2b") -> None:
+    """Scale to two and let the last pod end gracefully."""
+    world.scale(2)
+    world.end(2, uid)
+    await world.settled(3)
+
+
+# what is read, and when ------------------------------------------------------------------------------------------------
+
+
+async def test_a_member_is_attributed_behind_its_description_and_removed_behind_reads_and_barrier() -> None:
+    world = await OperatorWorld().started()
+    world.scale(2)
+    world.kafka.join(world.id_of(2), "just-before-the-end")
+    world.end(2)
+    await world.round()
+    assert left(world) == [world.id_of(2)]
+    steps = [step for step, *_ in world.journal]
+    order = ["describe", "reach present", "read_workload", "read_pod", "barrier", "leave"]
+    assert sorted(order, key=steps.index) == order
+    await world.round()
+    assert "leave" not in world.done
+    assert world.done >= {"describe"}
+    assert world.status.settling[0].settled_at is not None
+
+
+async def test_nothing_is_read_for_members_that_are_known() -> None:
+    world = await OperatorWorld().started()
+    await world.round()
+    assert not {"reach present", "read_pod", "read_node"} & world.done
+
+
+async def test_a_pod_that_the_watch_has_not_shown_yet_is_among_the_carriers_of_the_member_that_it_joined_with() -> None:
+    world = await OperatorWorld().started()
+    world.end(2)
+    await world.round()
+    world.pods.is_lagging = True
+    world.start(2, "u2b", joins=False)
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.round()
+    assert seat(world).carriers == ["u2b"]
+
+
+async def test_a_member_is_seen_for_the_first_time_once_the_watch_has_passed_a_read_behind_its_description() -> None:
+    world = await OperatorWorld().started()
+    known = seat(world)
+    world.kafka.join(world.id_of(2), LIVING)
+    world.pods.barrier_works = False
+    await world.round()
+    assert seat(world) == known
+    world.now_s += 60
+    world.pods.barrier_works = True
+    await world.round()
+    assert (seat(world).member, seat(world).carriers) == (digest_of(LIVING), ["u2"])
+    assert seat(world).first_seen.timestamp() == world.now_s
+
+
+async def test_the_pods_that_came_after_a_member_are_none_of_its_carriers() -> None:
+    """The new pod never joins; the member of the old one is dead since that has ended, whoever has its name."""
+    world = await OperatorWorld().started()
+    world.end(2)
+    world.start(2, "u2b", joins=False)
+    await world.settled(2)
+    assert seat(world).carriers == []
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(2)
+    assert left(world) == [world.id_of(2)]
+
+
+async def test_a_member_that_joins_after_every_pod_has_ended_is_nobodys() -> None:
+    """Somebody starts the consumer outside of what is watched, with the environment of the pod."""
+    world = await OperatorWorld().started()
+    world.scale(2)
+    del world.kafka.members[world.id_of(2)]
+    world.end(2)
+    await world.settled(4)
+    for name in ("first", "second"):
+        world.kafka.join(world.id_of(2), name)
+        await world.settled(6)
+        assert left(world) == []
+        assert guards(world) == ["Unattributed"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_stranger_that_took_the_seat_before_the_pod_was_replaced_is_removed_as_the_member_of_that_pod(is_restarted: bool) -> None:
+    """Ids are given to pods only: who holds one beside its pod is taken for it. A restart of the operator forgets nothing of that."""
+    world = await OperatorWorld().started()
+    world.kafka.join(world.id_of(2), "joined-beside-u2")
+    await world.settled(2)
+    world.end(2)
+    world.start(2, "u2b", joins=False)
+    await world.settled(2)
+    if is_restarted:
+        world.restart()
+    await departs(world)
+    assert world.left == [("joined-beside-u2", world.id_of(2))]
+
+
+# suspects --------------------------------------------------------------------------------------------------------------
+
+
+def kafka_is_away(world: OperatorWorld) -> None:
+    world.kafka.problems["describe"] = UNREACHABLE
+
+
+def workload_is_unreadable(world: OperatorWorld) -> None:
+    problem = KubeProblem(kind=KubeProblemKind.UNAVAILABLE, verb="get", resource="statefulsets", namespace="shop", status=503, message="later")
+    world.stores.workloads.clear()
+    world.kube.problems["read_workload"] = problem
+
+
+def is_suspended(world: OperatorWorld) -> None:
+    world.declare(static_group(generation=2, suspend=True))
+
+
+def observes(world: OperatorWorld) -> None:
+    world.declare(static_group(generation=2, mode="Observe"))
+
+
+def barriers_fail(world: OperatorWorld) -> None:
+    world.pods.barrier_works = False
+
+
+@pytest.mark.parametrize("hurdle", [kafka_is_away, workload_is_unreadable, is_suspended, observes, barriers_fail])
+async def test_suspects_are_remembered_whatever_else_a_round_comes_to(hurdle: Callable[[OperatorWorld], None]) -> None:
+    world = await OperatorWorld().started()
+    hurdle(world)
+    lose(world)
+    await world.round()
+    assert suspects(world) == ["u2"]
+
+
+async def test_a_suspect_holds_who_joined_beside_it_and_nobody_else() -> None:
+    world = await OperatorWorld().started()
+    lose(world)
+    await world.settled(2)
+    assert seat(world).carriers == ["u2", "u2b"]
+    world.scale(1)
+    world.end(2, "u2b")
+    world.end(1)
+    await world.settled(4)
+    assert left(world) == [world.id_of(1)]
+    assert guards(world) == ["Suspect"]
+    (message,) = (e.message for e in world.status.exceptions if e.kind.value == "Held")
+    assert "pod web-2 (uid u2) on node n1 was there when it joined, and its end was not seen" in message
+
+
+async def test_a_suspect_that_was_silent_for_long_is_no_carrier_of_who_joins_then_and_stays_one_of_who_joined_before() -> None:
+    world = await OperatorWorld().started()
+    lose(world)
+    await world.round()
+    del world.kafka.members[world.id_of(2)]
+    await world.round()
+    await passes(world, SETTLE_MIN_S - 60)
+    assert suspects(world) == ["u2"]
+    await passes(world, 60)
+    assert suspects(world) == []
+    world.kafka.join(world.id_of(2))
+    await world.settled(2)
+    assert seat(world).carriers == ["u2b"]
+    await departs(world)
+    assert left(world) == [world.id_of(2)]
+
+
+async def test_no_time_takes_a_suspect_out_of_the_carriers_of_a_member() -> None:
+    world = await OperatorWorld().started()
+    lose(world)
+    await passes(world, 4 * SETTLE_MIN_S)
+    assert seat(world).carriers == ["u2", "u2b"]
+    assert suspects(world) == ["u2"], "its member may still be there"
+    await departs(world)
+    assert left(world) == []
+
+
+async def test_a_pause_between_descriptions_begins_a_silence_anew() -> None:
+    world = await OperatorWorld().started()
+    lose(world)
+    del world.kafka.members[world.id_of(2)]
+    await world.round()
+    await passes(world, SETTLE_MIN_S - 60)
+    world.now_s += PAUSE_MAX_S + 1
+    await world.round()
+    assert suspects(world) == ["u2"]
+    await passes(world, SETTLE_MIN_S)
+    assert suspects(world) == []
+
+
+@pytest.mark.parametrize(
+    ("least_s", "pod", "settle_s"),
+    [
+        (60.0, {}, 220.0),
+        (300.0, {}, 300.0),
+        (60.0, {"grace_s": 400}, 400.0),
+        (60.0, {"session_timeouts_ms": (200_000,)}, 400.0),
+    ],
+    ids=["twice the session timeout of the pods", "the setting", "the grace of a pod", "the longest of the session timeouts"],
+)
+async def test_a_silence_lasts_as_long_as_the_longest_of_setting_sessions_and_grace(least_s: float, pod: dict[str, Any], settle_s: float) -> None:
+    world = await OperatorWorld(settle_s=least_s).started()
+    world.remove_object(2)
+    world.start(2, "u2b", joins=False, **pod)
+    del world.kafka.members[world.id_of(2)]
+    await world.round()
+    await passes(world, settle_s - 20, step_s=20)
+    assert suspects(world) == ["u2"]
+    await passes(world, 20, step_s=20)
+    assert suspects(world) == []
+
+
+async def test_the_session_timeout_of_the_group_lengthens_a_silence_where_the_brokers_set_it() -> None:
+    world = OperatorWorld(settle_s=60.0, protocol="Consumer")
+    world.kafka.group_type = GroupType.CONSUMER
+    world.kafka.broker_bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=300_000, consumer_session_ms=300_000)
+    await world.started()
+    world.remove_object(2)
+    del world.kafka.members[world.id_of(2)]
+    await world.round()
+    await passes(world, 580, step_s=20)
+    assert suspects(world) == ["u2"]
+    await passes(world, 20, step_s=20)
+    assert suspects(world) == []
+
+
+async def test_a_suspect_whose_object_is_there_again_is_none_any_more() -> None:
+    world = await OperatorWorld().started()
+    shown = [v for v in world.kube.pods.values() if v.name != "web-2"]
+    world.kube.resource_version += 1
+    world.pods.lose(shown, world.kube.resource_version, "2-00000002")
+    await world.round()
+    assert suspects(world) == ["u2"]
+    world._happens(world.kube.pods["shop", "web-2"])
+    await world.round()
+    assert suspects(world) == []
+    await departs(world, "u2")
+    assert left(world) == [world.id_of(2)]
+
+
+# the member's own address ------------------------------------------------------------------------------------------------
+
+
+async def at_addresses(group_type: GroupType) -> OperatorWorld:
+    """Return a world in which web-2 was lost, and its successor joined from an address of its own."""
+    world = OperatorWorld(protocol="Auto")
+    world.kafka.group_type = group_type
+    world.scale(3)
+    await world.round()
+    for ordinal in range(3):
+        world.start(ordinal, addresses=(f"10.0.0.{ordinal}",))
+    await world.settled(2)
+    world.remove_object(2)
+    world.start(2, "u2b", joins=False, addresses=("10.0.0.9",))
+    world.now_s += 5
+    await world.round()
+    world.kafka.hosts[LIVING] = "/10.0.0.9"
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.settled(2)
+    return world
+
+
+@pytest.mark.parametrize(("group_type", "carriers"), [(GroupType.CONSUMER, ["u2b"]), (GroupType.CLASSIC, ["u2", "u2b"])])
+async def test_a_member_that_speaks_from_the_address_of_one_pod_is_of_that_pod_where_it_is_fresh(group_type: GroupType, carriers: list[str]) -> None:
+    world = await at_addresses(group_type)
+    assert seat(world).carriers == carriers
+
+
+# over a hand-over --------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_remembered_is_written_and_read_back() -> None:
+    world = await OperatorWorld().started()
+    lose(world)
+    await world.settled(2)
+    before = world.status
+    assert (seat(world).id, seat(world).member) == (world.id_of(2), digest_of(world.kafka.members[world.id_of(2)]))
+    (suspect,) = before.suspects
+    assert (suspect.uid, suspect.pod, suspect.ids, suspect.node) == ("u2", "web-2", [world.id_of(2)], "n1")
+    assert (before.watch or "").startswith(world.pods.watch_name)
+    world.restart()
+    await world.settled(2)
+    assert (world.status.seats, world.status.suspects, world.status.watch) == (before.seats, before.suspects, before.watch)
+    world.kafka.join(world.id_of(1), "joined-after-the-hand-over")
+    await world.settled(1)
+    assert seat(world, 1).carriers == ["u1"]
+    await departs(world)
+    assert left(world) == []
+
+
+async def test_a_carrier_that_is_not_shown_any_more_is_a_suspect_since_one_moment() -> None:
+    world = await OperatorWorld().started()
+    world._happens(world.kube.pods["shop", "web-2"], is_deleted=True)
+    world.restart(watch_name="2-00000002")
+    await world.settled(2)
+    assert suspects(world) == ["u2"]
+    first = world.status.suspects
+    world.now_s += 30
+    world.restart()
+    await world.settled(3)
+    assert world.status.suspects == first
+
+
+async def test_members_of_before_a_gap_keep_their_carriers_and_who_joins_then_may_be_of_a_pod_that_nobody_saw() -> None:
+    world = await OperatorWorld().started()
+    gap(world)
+    world.kafka.join(world.id_of(1), "after-the-gap")
+    await world.settled(2)
+    assert seat(world, 1).carriers == ["u1", UNSEEN]
+    world.scale(1)
+    world.end(2)
+    world.end(1)
+    await world.settled(4)
+    assert left(world) == [world.id_of(2)]
+    assert guards(world) == ["JoinedBeforeWatch"]
+
+
+async def test_who_joins_once_the_watch_was_whole_for_long_enough_is_held_by_nothing_unseen() -> None:
+    world = await OperatorWorld().started()
+    gap(world)
+    await world.round()
+    await passes(world, SETTLE_MIN_S + 60)
+    assert (world.status.watch or "").startswith(world.pods.watch_name)
+    world.kafka.join(world.id_of(2), "joined-late")
+    await world.settled(2)
+    assert seat(world).carriers == ["u2"]
+
+
+async def test_a_connection_that_leads_elsewhere_makes_members_of_now_and_silences_of_before_worthless() -> None:
+    """What was not described there may have been there for long."""
+    world = await OperatorWorld().started()
+    before = world.status.watch
+    world.stores.put_connection(("shop", "kafka"), kafka_connection(bootstrapServers=["other.example.com:9092"]))
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.settled(2)
+    assert world.status.watch == before
+    assert seat(world).carriers == ["u2", UNSEEN]
+    await departs(world, "u2")
+    assert guards(world) == ["JoinedBeforeWatch"]
+
+
+async def test_a_new_staticgroup_with_a_drawn_scope_waits_for_nothing_unseen() -> None:
+    """Nobody can have had its ids before."""
+    world = await OperatorWorld().started(2)
+    assert [s.carriers for s in world.status.seats] == [["u0"], ["u1"]]
