@@ -60,7 +60,7 @@ class Worker:
     name: str
     port: int
     group: ConnectGroup
-    incarnation: int = 0
+    starts: int = 0
     is_static: bool = True
     instance_id: str = ""
     """Its own name when empty."""
@@ -68,7 +68,7 @@ class Worker:
     @property
     def process(self) -> Process:
         """The process of now, or the last one."""
-        return Process(name=f"{self.name}-{self.incarnation}", directory=self.group.folder)
+        return Process(name=f"{self.name}-{self.starts}", directory=self.group.folder)
 
     @property
     def url(self) -> str:
@@ -78,11 +78,11 @@ class Worker:
     @property
     def tick_files(self) -> list[Path]:
         """What the tasks of all its processes wrote."""
-        return [self.group.folder / f"{self.name}-{n}.ticks" for n in range(1, self.incarnation + 1)]
+        return [self.group.folder / f"{self.name}-{n}.ticks" for n in range(1, self.starts + 1)]
 
     def start(self) -> None:
         """Start a new process."""
-        self.incarnation += 1
+        self.starts += 1
         environment = {**os.environ, "TICK_FILE": str(self.tick_files[-1])}
         if self.is_static:
             settings = self.group.settings

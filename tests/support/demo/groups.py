@@ -109,14 +109,14 @@ class DemoGroup:
 
     # looks ----------------------------------------------------------------------------------------------------
 
-    def incarnations(self) -> list[PodVoice]:
+    def processes(self) -> list[PodVoice]:
         """Return what each pod of this run said; the files of an earlier run's pods may linger."""
         return [v for v in self.voices.voices() if not v.lines or v.lines[0]["at_ms"] >= self.play.since_ms]
 
     def lines(self, pod_name: str | None = None) -> list[Line]:
         """Return the lines of one pod or of all."""
         return [
-            line for voice in self.incarnations() if pod_name in (None, voice.pod_name) for line in list(voice.lines)
+            line for voice in self.processes() if pod_name in (None, voice.pod_name) for line in list(voice.lines)
         ]
 
     def times(self, since_ms: int = 0) -> Times:
@@ -124,7 +124,7 @@ class DemoGroup:
         return received(self.lines(), since_ms)
 
     def times_by_ordinal(self) -> dict[int, Times]:
-        """Return when each pod received records, all its incarnations together."""
+        """Return when each pod received records, all its processes together."""
         return {ordinal: received(self.lines(f"{self.name}-{ordinal}")) for ordinal in range(REPLICAS)}
 
     def consumed(self) -> dict[int, Ranges]:
@@ -133,14 +133,14 @@ class DemoGroup:
 
     def interruptions(self, since_ms: int) -> list[float]:
         """Return how long consumers that ran on were without partitions, in seconds, each time."""
-        return [s for voice in self.incarnations() for s in interruptions(list(voice.lines), since_ms)]
+        return [s for voice in self.processes() for s in interruptions(list(voice.lines), since_ms)]
 
     def given_up(self, since_ms: int) -> int:
         """Return how many pieces of work were taken from pods that were not being ended."""
         ends_ms = {uid: pod.deletion_asked_at_ms for uid, pod in list(self.watch.pods.items())}
         return sum(
             given_up(list(voice.lines), since_ms=since_ms, until_ms=ends_ms.get(voice.uid))
-            for voice in self.incarnations()
+            for voice in self.processes()
         )
 
     def rebuilds(self, since_ms: int) -> int:

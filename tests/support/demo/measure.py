@@ -163,17 +163,17 @@ def moves(by_ordinal: Mapping[int, Times], *, since_ms: int, until_ms: int) -> i
     return sum(before[1] != after[1] for each in turns.values() for before, after in itertools.pairwise(sorted(each)))
 
 
-def interruptions(incarnation: Iterable[Line], since_ms: int) -> list[float]:
+def interruptions(lines: Iterable[Line], since_ms: int) -> list[float]:
     """Return how long a running consumer was without partitions, in seconds, each time it had to give them up.
 
     Parameters
     ----------
-    incarnation: the lines of one process, in order. A revocation after which nothing is assigned any more is its end,
+    lines: the lines of one process, in order. A revocation after which nothing is assigned any more is its end,
         and no interruption.
     """
     found: list[float] = []
     revoked_at_ms: int | None = None
-    for line in incarnation:
+    for line in lines:
         if line["at_ms"] < since_ms:
             continue
         if line["kind"] in ("revoked", "lost") and revoked_at_ms is None:
@@ -184,17 +184,17 @@ def interruptions(incarnation: Iterable[Line], since_ms: int) -> list[float]:
     return found
 
 
-def given_up(incarnation: Iterable[Line], *, since_ms: int, until_ms: int | None) -> int:
+def given_up(lines: Iterable[Line], *, since_ms: int, until_ms: int | None) -> int:
     """Count the partitions, or tasks, that a process had to give up while it ran on.
 
     Parameters
     ----------
-    incarnation: the lines of one process.
+    lines: the lines of one process.
     until_ms: when it was asked to end, which it does by giving up everything; None when it was not.
     """
     return sum(
         len(line["partitions"])
-        for line in incarnation
+        for line in lines
         if line["kind"] in ("revoked", "lost")
         and since_ms <= line["at_ms"]
         and (until_ms is None or line["at_ms"] < until_ms)
@@ -231,10 +231,10 @@ def delay_below_s(lines: Iterable[Line], *, since_ms: int, until_ms: int, share:
     return None
 
 
-def held_partitions(incarnation: Iterable[Line]) -> tuple[int, ...]:
+def held_partitions(lines: Iterable[Line]) -> tuple[int, ...]:
     """Return the partitions that a process holds by its own lines."""
     held: set[int] = set()
-    for line in incarnation:
+    for line in lines:
         match line["kind"]:
             case "assigned":
                 held |= set(line["partitions"])

@@ -147,7 +147,7 @@ class Gatherer:
     def _group(self, group: DemoGroup, at_ms: int) -> GroupPicture:
         listed = self._get(f"/api/v1/namespaces/{group.name}/pods").get("items", [])
         states = {pod["metadata"]["name"]: pod_state(pod) for pod in listed}
-        newest = {voice.pod_name: list(voice.lines) for voice in group.incarnations()}
+        newest = {voice.pod_name: list(voice.lines) for voice in group.processes()}
         events = self._log.events(group.name, since_ms=self._show.scene_at_ms, kind=GroupEventKind.REBALANCE_PREPARED)
         names = {ordinal: f"{group.name}-{ordinal}" for ordinal in range(REPLICAS)}
         return GroupPicture(

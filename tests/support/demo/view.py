@@ -29,12 +29,12 @@ _GROUP_LINES = PARTITIONS + 7
 
 def owner(group: GroupPicture, partition: int, from_ms: float, until_ms: float) -> int | None:
     """Return the ordinal of the pod that received records of a partition in most of a time; None when nobody did."""
-    spans = {
+    held_ms = {
         ordinal: sum(max(0.0, min(last, until_ms) - max(first, from_ms)) for first, last in times.get(partition, []))
         for ordinal, times in group.received.items()
     }
-    longest = max(spans, key=lambda ordinal: spans[ordinal], default=None)
-    return longest if longest is not None and sum(spans.values()) * 2 >= until_ms - from_ms else None
+    longest = max(held_ms, key=lambda ordinal: held_ms[ordinal], default=None)
+    return longest if longest is not None and sum(held_ms.values()) * 2 >= until_ms - from_ms else None
 
 
 def strip(group: GroupPicture, partition: int, picture: Picture, cells: int) -> Text:
