@@ -245,7 +245,9 @@ def carriers_left(c: Candidate) -> Hit | None:
         return Hit(Guard.SUSPECT, f"pod {name} (uid {uid}){where} was there when it joined, and its end was not seen", _EXPIRES)
     if UNSEEN in left:
         sentence = "it joined before the pod watch was whole, so a pod that nobody saw may hold it"
-        return Hit(Guard.JOINED_BEFORE_WATCH, sentence, f"{_EXPIRES}; one that joins after the next restart of its pod can be removed")
+        is_whole = c.history.members.watch == c.snapshot.watch  # until then a restart only brings another member of which nobody knows
+        when = "after" if is_whole else "once the watch has been whole for some minutes (settleSeconds), after"
+        return Hit(Guard.JOINED_BEFORE_WATCH, sentence, f"{_EXPIRES}; one that joins {when} the next restart of its pod can be removed")
     return None
 
 
