@@ -83,10 +83,6 @@ class Ordinals:
         """Write the ranges for people: `0-4, 7, 9 and above`, where the last one has no end."""
         return ", ".join(f"{r.start} and above" if r.stop > INT32_MAX else _text([r]) for r in self.runs)
 
-    def united(self, run: range) -> Self:
-        """Return these ordinals and those of a range of step 1, which may be empty."""
-        return type(self).of(*self.runs, run)
-
     def __bool__(self) -> bool:
         return bool(self.bounds)
 

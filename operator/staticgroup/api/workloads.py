@@ -19,8 +19,6 @@ class WorkloadKind:
     Parameters
     ----------
     group, versions, plural: Where it is served; every version named here has the fields that are read.
-    settles: Its controller says by `observedGeneration` that it has made and taken away what a generation asks for. Without that a
-        gap of the pod watch is never bridged by what the object wanted before and after it.
     indexes_pods: Its controller labels each pod with its ordinal (KEP-4017); else the pod's name alone tells it.
     provider: What to install where it is not served.
     chart_value: Which chart value lets the operator read it and gives its pods ids.
@@ -30,7 +28,6 @@ class WorkloadKind:
     group: str
     versions: tuple[str, ...]
     plural: str
-    settles: bool
     indexes_pods: bool
     provider: str
     chart_value: str
@@ -42,13 +39,12 @@ class WorkloadKind:
 
 
 STATEFUL_SET: Final = WorkloadKind(
-    kind="StatefulSet", group="apps", versions=("v1",), plural="statefulsets", settles=True, indexes_pods=True,
+    kind="StatefulSet", group="apps", versions=("v1",), plural="statefulsets", indexes_pods=True,
     provider="Kubernetes", chart_value="watchNamespaces",
 )  # fmt: skip
-# StrimziPodSetController.reconcile writes observedGeneration in a `finally`: after a reconciliation that failed, too.
 STRIMZI_POD_SET: Final = WorkloadKind(
-    kind="StrimziPodSet", group="core.strimzi.io", versions=("v1", "v1beta2"), plural="strimzipodsets", settles=False,
-    indexes_pods=False, provider="Strimzi's cluster operator with its CustomResourceDefinitions", chart_value="workloads.strimzi",
+    kind="StrimziPodSet", group="core.strimzi.io", versions=("v1", "v1beta2"), plural="strimzipodsets", indexes_pods=False,
+    provider="Strimzi's cluster operator with its CustomResourceDefinitions", chart_value="workloads.strimzi",
 )  # fmt: skip
 WORKLOAD_KINDS: Final = (STATEFUL_SET, STRIMZI_POD_SET)
 

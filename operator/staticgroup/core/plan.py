@@ -216,10 +216,8 @@ def _first_members(history: History, injection: InjectionPlan) -> Members:
 def _members(spec: StaticGroupSpec, snapshot: Snapshot, history: History, naming: Naming) -> Members:
     """Return what is remembered of the members after this round."""
     sight, group = snapshot.sight, snapshot.group
-    if sight is None:
+    if sight is None or not isinstance(group, GroupView):
         return history.members
-    if not isinstance(group, GroupView):
-        return without_ended(history.members, sight)
     found = holders_of(role_of(spec), group)
     held = {i: m[0].member_id if len(m) == 1 else None for i, m in found.items() if naming.is_own(i)}
     seats = {i: Seated(i, naming, snapshot.namespace) for i in held}

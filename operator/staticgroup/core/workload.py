@@ -113,11 +113,6 @@ class WorkloadView:
         return (range(self.listed[0], self.listed[-1] + 1),)
 
     @property
-    def is_settled(self) -> bool:
-        """True when its controller makes and takes away pods for no other generation any more, as far as its kind tells that at all."""
-        return self.kind.settles and not self.is_deleting and self.observed_generation == self.metadata_generation
-
-    @property
     def is_ending(self) -> bool:
         """True while it is being deleted together with its pods, in the foreground."""
         return self.is_deleting and not self.is_orphaning

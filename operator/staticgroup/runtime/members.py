@@ -35,8 +35,7 @@ class SightGatherer:
     lifecycle: what the deletion of a Node says of its machine.
     may_be_of: whether a pod of another namespace may be a member of the StaticGroup's Kafka group.
     read_node: reads a Node consistently; None where there is none.
-    now_s: operator's clock, seconds since the Unix epoch. monotonic_s: a clock that never goes back. clock_ahead_s: how far the API
-        server's clock is ahead of the operator's.
+    monotonic_s: a clock that never goes back. clock_ahead_s: how far the API server's clock is ahead of the operator's.
     """
 
     pods: PodStore
@@ -44,7 +43,6 @@ class SightGatherer:
     lifecycle: NodeLifecycle
     may_be_of: Callable[[Incarnation], bool]
     read_node: Callable[[str], Awaitable[NodeView | KubeProblem | None]]
-    now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     clock_ahead_s: Callable[[], float]
 
@@ -138,11 +136,13 @@ class SightGatherer:
             for uid in attribution.carriers - {UNSEEN, UNATTRIBUTED}:
                 if self.pods.watch(namespace)[0] and self.pods.get(uid) is None:
                     lost.setdefault(uid, set()).add(instance_id)
-        known = {s.uid for s in members.suspects}
+        known = {s.uid: s for s in members.suspects}
         for uid, ids in lost.items():
-            if uid not in known:
-                name = next(iter(naming.pod_names_of(min(ids))), "")
-                yield Suspect(uid=uid, namespace=namespace, pod_name=name, instance_ids=frozenset(ids), since_s=self.now_s())
+            name = next(iter(naming.pod_names_of(min(ids))), "")
+            since_s = max(members.attributions[i].first_seen_s for i in ids)  # the same each time, so that it is taken in once
+            found = Suspect(uid=uid, namespace=namespace, pod_name=name, instance_ids=frozenset(ids), since_s=since_s)
+            if uid not in known or known[uid].case == found.case:
+                yield found
 
     def _ended(self, members: Members, doubtful: Iterable[Suspect]) -> Iterator[str]:
         """Yield the carriers and suspects that have a certificate; one of which a run is lost has none, whatever its object says."""

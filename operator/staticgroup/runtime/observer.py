@@ -226,7 +226,7 @@ class Observer:
     ) -> Sight:
         """Gather what is known, after a description, of the pods that may hold members."""
         gatherer = SightGatherer(
-            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node, now_s=self.now_s,
+            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node,
             monotonic_s=self.monotonic_s, clock_ahead_s=self.clock_ahead_s,
             may_be_of=lambda pod: naming.is_told_by_scope or Rivals(self.stores).may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group),
         )

@@ -52,7 +52,6 @@ class ExceptionKind(StrEnum):
     CONFLICTING = "Conflicting"
     FOREIGN = "Foreign"
     DYNAMIC = "Dynamic"
-    ZOMBIE = "Zombie"
     MISADDRESSED = "Misaddressed"
 
 
