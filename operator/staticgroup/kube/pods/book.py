@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...core.evidence.chain import Incarnation, IncarnationState, died, fold, vanish
+from ...core.evidence.chain import UNKNOWN_BOOT, Incarnation, IncarnationState, died, fold, vanish
 from ...core.evidence.pod import NodeView, PodVersion
 from .records import PodRecord, PodRecords
 
@@ -123,6 +123,9 @@ class PodBook:
     ) -> Incarnation:
         if before is not None and not in_order:
             before = replace(before, from_birth=False, runs_known=False)
+        if before is not None and before.node_name not in ("", version.node_name):
+            # No binding is ever taken back, so etcd was set back to before it: whatever runs on the first node, no later version tells of.
+            before = replace(before, lost_boot=UNKNOWN_BOOT)
         is_unbound = not version.node_name and not version.started_containers
         after = fold(
             before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._tells_every_run(version),
