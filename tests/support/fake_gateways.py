@@ -276,7 +276,7 @@ class FakeKube(Hooks):
     async def read_node(self, name: str) -> NodeView | KubeProblem | None:
         """Return the Node of a name."""
         await self.reached("read_node", name)
-        return self.nodes.get(name)
+        return self.problems.get("read_node") or self.nodes.get(name)
 
     async def read_secret(self, namespace: str, name: str) -> dict[str, bytes] | KubeProblem | None:
         """Read a Secret."""

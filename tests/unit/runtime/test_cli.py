@@ -77,6 +77,4 @@ def test_crds_prints_every_definition_for_kubectl(capsys: pytest.CaptureFixture[
         "staticgroups.staticgroup.io",
         "kafkaconnections.staticgroup.io",
         "clusterkafkaconnections.staticgroup.io",
-        "podendconfirmations.staticgroup.io",
-        "watchgapconfirmations.staticgroup.io",
     }

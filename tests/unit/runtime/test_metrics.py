@@ -95,7 +95,8 @@ async def test_suspects_are_counted_for_as_long_as_they_hold_who_joins() -> None
     world = await OperatorWorld().started()
     assert value(world, "suspects") == 0
     world.remove_object(2)
-    world.start(2, "u2b")
+    world.start(2, "u2b", joins=False)
+    del world.kafka.members[world.id_of(2)]
     await world.settled(2)
     assert value(world, "suspects") == 1
     for _ in range(12):

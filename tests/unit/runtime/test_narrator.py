@@ -50,7 +50,7 @@ async def test_removal_leaves_one_event_and_one_audit_line_with_pair_and_evidenc
         await world.settled(3)
     (line,) = [r.__dict__ for r in caplog.records if r.name == "staticgroup.audit"]
     assert (line["member_id"], line["instance_id"], line["outcome"]) == (member_id, world.id_of(2), "Removed")
-    assert "pod web-2 uid u2 E1 (phase Succeeded, 1 of 1 containers terminated" in line["evidence"]
+    assert "pod web-2 uid u2 E1: phase Succeeded, 1 of 1 containers terminated" in line["evidence"]
     (message,) = [m for _, reason, m in world.kube.events if reason == "MemberRemoved"]
     assert world.id_of(2) in message
     assert "E1" in message

@@ -140,6 +140,7 @@ async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_a
     tenant(world, identity={"template": f"web-{{ordinal}}.{world.scope}", "method": "None"})
     carried = frozenset({world.id_of(2)})
     world._happens(replace(pod_version(2, "evil-2", instance_ids=carried, ids_are_fixed=True, owner_name=""), namespace="evil", name="idle-2"))
+    world.kafka.join(world.id_of(2), "the-other-process")
     await departs(world)
     assert (world.left, guards(world)) == ([], ["PodStillRunning"])
     world.scale(1)

@@ -1,0 +1,106 @@
+"""A run that its kubelet or runtime has lost may live on: its pod is a suspect, whatever its object says and whoever asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from staticgroup.core.group import GroupType
+from unit.core.builders import NODE, ended, running
+from unit.core.crashes import over, runs
+
+from .operator_world import OperatorWorld, guards
+from .stories import left
+
+BOOTED = replace(NODE, boot="boot-1")
+REBOOTED = replace(NODE, boot="boot-2")
+
+
+async def with_boots(**spec: object) -> OperatorWorld:
+    """Return a world whose node tells its boots."""
+    world = OperatorWorld(**spec)
+    world.kube.nodes["n1"] = BOOTED
+    return await world.started()
+
+
+def run_is_lost(world: OperatorWorld, ordinal: int = 2) -> None:
+    """Let the kubelet lose the first run, whose process holds the seat, and start another one."""
+    lost = over(run="a", finished_at_s=world.now_s - 1, reason="ContainerStatusUnknown")
+    second = runs(run="b", restarts=1, after=lost, started_at_s=world.now_s, was_lost=True)
+    world.start(ordinal, joins=False, required=(second,), restart_count=1)
+
+
+def next_run(world: OperatorWorld) -> None:
+    """Let the second run crash; the status that shows the third one says nothing of the loss any more."""
+    third = runs(run="c", restarts=2, after=over(run="b", finished_at_s=world.now_s - 1), started_at_s=world.now_s)
+    world.start(2, joins=False, required=(third,), restart_count=2)
+
+
+async def departs(world: OperatorWorld) -> None:
+    """Scale to two; the last run of web-2 ends, and its kubelet certifies that."""
+    world.scale(2)
+    world._happens(ended(2, "u2", instance_ids=frozenset({world.id_of(2)}), ids_are_fixed=True, restart_count=2))
+    world.remove_object(2)
+    await world.settled(6)
+
+
+@pytest.mark.parametrize("restart_after", [0, 1, 2])
+async def test_a_pod_of_which_a_run_was_lost_ends_by_no_version_of_its_object(restart_after: int) -> None:
+    """Also where the operator is restarted when nothing shows the loss any more."""
+    world = await with_boots()
+    for n, step in enumerate((run_is_lost, next_run), start=1):
+        world.now_s += 60
+        step(world)
+        await world.settled(2)
+        if restart_after == n:
+            world.restart()
+            await world.settled(2)
+    assert [(s.uid, bool(s.lost_boot)) for s in world.status.suspects] == [("u2", True)]
+    await departs(world)
+    assert left(world) == []
+    assert guards(world) == ["Suspect"]
+
+
+async def test_a_pod_of_which_a_run_was_lost_stays_a_suspect_as_long_as_its_object_is_there() -> None:
+    """Its seat is empty for long, and then the process that was lost joins."""
+    world = await with_boots()
+    run_is_lost(world)
+    del world.kafka.members[world.id_of(2)]
+    for _ in range(40):
+        world.now_s += 60
+        await world.round()
+    assert [s.uid for s in world.status.suspects] == ["u2"]
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_a_lost_run_is_over_with_the_boot_of_its_node(is_over: bool) -> None:
+    world = await with_boots()
+    run_is_lost(world)
+    await world.settled(2)
+    if is_over:
+        world.kube.nodes["n1"] = REBOOTED
+    world._happens(replace(world.kube.pods["shop", "web-2"], required=(running(),)))
+    await departs(world)
+    assert left(world) == ([world.id_of(2)] if is_over else [])
+
+
+async def test_nobody_is_released_for_the_end_of_a_run_that_was_lost() -> None:
+    world = OperatorWorld(protocol="Auto", crashRelease="Release")
+    world.kafka.group_type = GroupType.CONSUMER
+    await world.round()
+    for ordinal in range(2):
+        world.start(ordinal, required=(runs(),), phase_written_at_s=world.now_s)
+    world.now_s += 300
+    await world.settled(2)
+    world.now_s += 20
+    lost = over(finished_at_s=world.now_s - 1, reason="Unknown")
+    second = runs(run="b", restarts=1, after=lost, started_at_s=world.now_s, was_lost=True)
+    world.start(0, joins=False, required=(second,), phase_written_at_s=world.now_s, ready_since_s=None)
+    await world.settled(2)
+    world.now_s += 60
+    third = runs(run="c", restarts=2, after=over(run="b", finished_at_s=world.now_s - 1), started_at_s=world.now_s)
+    world.start(0, joins=False, required=(third,), phase_written_at_s=world.now_s, ready_since_s=None)
+    await world.settled(4)
+    assert world.kafka.releases == []
+    assert "OtherProcessPossible" in [e.reason for e in world.status.exceptions]

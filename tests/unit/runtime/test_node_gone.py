@@ -1,0 +1,141 @@
+"""A machine that is gone ends its pods: read consistently, and only where the deletion of a Node says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from staticgroup.core.members.memory import SETTLE_MIN_S
+from staticgroup.core.members.node_gone import NodeLifecycle
+from staticgroup.kube.problem import problem_of
+from support.fake_pods import FakeNodes
+from unit.core.builders import NODE
+
+from .operator_world import OperatorWorld, guards
+from .stories import left
+
+CLOUD = replace(NODE, provider="aws")
+Node = Callable[[OperatorWorld], None]
+
+
+async def lost_with_its_node(
+    *, provider: str = "aws", lifecycle: NodeLifecycle = NodeLifecycle.AUTO, placed_s: float | None = -500.0
+) -> OperatorWorld:
+    """Return a world scaled to two, whose web-2 was on a node of its own and is gone without an end."""
+    world = OperatorWorld(node_lifecycle=lifecycle)
+    world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-2", provider=provider)
+    world.scale(3)
+    await world.round()
+    for ordinal in range(3):
+        placed = {"node_name": "n2", "scheduled_at_s": None if placed_s is None else world.now_s + placed_s} if ordinal == 2 else {}
+        world.start(ordinal, **placed)
+    await world.settled(2)
+    world.scale(2)
+    world.remove_object(2)
+    await world.settled(2)
+    assert guards(world) == ["Suspect"]
+    return world
+
+
+def gone(world: OperatorWorld) -> None:
+    del world.kube.nodes["n2"]
+
+
+def made_again(world: OperatorWorld) -> None:
+    world.kube.nodes["n2"] = replace(CLOUD, name="n2", uid="node-3", created_at_s=world.now_s)
+
+
+def there(world: OperatorWorld) -> None:
+    """Nothing happens to it."""
+
+
+@pytest.mark.parametrize(
+    ("node", "lifecycle", "provider", "removed"),
+    [
+        (gone, NodeLifecycle.AUTO, "aws", True),
+        (made_again, NodeLifecycle.AUTO, "aws", True),
+        (there, NodeLifecycle.AUTO, "aws", False),
+        (gone, NodeLifecycle.AUTO, "", False),
+        (gone, NodeLifecycle.AUTO, "kind", False),
+        (gone, NodeLifecycle.FIXED, "", True),
+        (gone, NodeLifecycle.CLOUD, "kind", True),
+        (gone, NodeLifecycle.UNTRUSTED, "aws", False),
+        (made_again, NodeLifecycle.UNTRUSTED, "aws", False),
+    ],
+)
+async def test_a_node_that_is_gone_ends_its_pods_where_its_deletion_says_so(
+    node: Node, lifecycle: NodeLifecycle, provider: str, removed: bool
+) -> None:
+    world = await lost_with_its_node(provider=provider, lifecycle=lifecycle)
+    node(world)
+    await world.settled(3)
+    assert left(world) == ([world.id_of(2)] if removed else [])
+    assert [s.uid for s in world.status.suspects] == ([] if removed else ["u2"])
+
+
+async def test_a_node_of_that_name_that_may_be_older_than_the_pod_proves_nothing() -> None:
+    world = await lost_with_its_node(placed_s=None)
+    made_again(world)
+    await world.settled(3)
+    assert left(world) == []
+
+
+async def test_a_node_that_the_watch_has_lost_and_a_read_still_shows_is_there() -> None:
+    world = await lost_with_its_node()
+    world.reconciler.nodes = FakeNodes({})  # type: ignore[assignment]
+    await world.settled(3)
+    assert world.did("read_node") == [("n2",)]
+    assert left(world) == []
+
+
+async def test_a_node_that_the_watch_still_shows_is_not_read() -> None:
+    world = await lost_with_its_node()
+    await world.round()
+    assert "read_node" not in world.done
+
+
+async def test_a_node_that_cannot_be_read_proves_nothing() -> None:
+    world = await lost_with_its_node()
+    gone(world)
+    world.kube.problems["read_node"] = problem_of(503, verb="get", resource="nodes")
+    await world.settled(3)
+    assert left(world) == []
+    world.kube.problems.clear()
+    await world.settled(2)
+    assert left(world) == [world.id_of(2)]
+
+
+async def test_a_node_that_was_never_seen_says_nothing_by_its_absence() -> None:
+    world = OperatorWorld(node_lifecycle=NodeLifecycle.FIXED)
+    world.scale(3)
+    await world.round()
+    for ordinal in range(3):
+        world.start(ordinal, **({"node_name": "n2"} if ordinal == 2 else {}))
+    await world.settled(2)
+    world.scale(2)
+    world.remove_object(2)
+    await world.settled(3)
+    assert left(world) == []
+    assert guards(world) == ["Suspect"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_carrier_that_was_silent_for_long_ends_with_its_node_too(is_restarted: bool) -> None:
+    """It is no suspect of members to come any more, and stays a carrier of the one that joined beside it."""
+    world = await lost_with_its_node()
+    member_id = world.kafka.members.pop(world.id_of(2))
+    await world.round()
+    for _ in range(int(SETTLE_MIN_S // 60)):
+        world.now_s += 60
+        await world.round()
+    assert world.status.suspects == []
+    world.kafka.join(world.id_of(2), member_id)
+    await world.settled(2)
+    assert guards(world) in (["Suspect"], ["Unattributed"])
+    if is_restarted:
+        world.restart()
+    gone(world)
+    await world.settled(3)
+    assert guards(world) in ([], ["Unattributed"])
