@@ -73,7 +73,6 @@ class Resource:
 PODS: Final = Resource(group="", version="v1", plural="pods")
 NODES: Final = Resource(group="", version="v1", plural="nodes")
 NAMESPACES: Final = Resource(group="", version="v1", plural="namespaces")
-CONFIG_MAPS: Final = Resource(group="", version="v1", plural="configmaps")
 SECRETS: Final = Resource(group="", version="v1", plural="secrets")
 STATEFULSETS: Final = Resource(group="apps", version="v1", plural="statefulsets")
 LEASES: Final = Resource(group="coordination.k8s.io", version="v1", plural="leases")
@@ -81,7 +80,6 @@ EVENTS: Final = Resource(group="events.k8s.io", version="v1", plural="events")
 MUTATING_POLICIES: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingadmissionpolicies")
 MUTATING_WEBHOOKS: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingwebhookconfigurations")
 ACCESS_REVIEWS: Final = Resource(group="authorization.k8s.io", version="v1", plural="selfsubjectaccessreviews")
-SELF_REVIEWS: Final = Resource(group="authentication.k8s.io", version="v1", plural="selfsubjectreviews")
 
 Json = dict[str, Any]
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from .mutant import Mutant, mutant
-from .suites import BARRIER, BOOK, GAPS, HANDOVER, LEASE, NAMESPACES, NODES, RESTORES, STORE
+from .suites import BARRIER, BOOK, GAPS, HANDOVER, LEASE, NAMESPACES, NODES, POSITION, RECORDS, RESTORES, STORE
 
 _BOOK, _STORE, _STREAM, _POSITION = "book.py", "store.py", "watch/stream.py", "position.py"
 _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     # the name of the watch
     ("name kept over a gap", _STREAM, GAPS, ("        self.watch, self._began_s = new_watch(self._now_s(), self._rng), self._clock_s()\n", "        self.watch = self.watch or new_watch(self._now_s(), self._rng)\n")),
     ("watch whole while a gap is told", _STORE, GAPS, ("stream is None or not stream.is_anchored or stream.has_reported_gap:", "stream is None or not stream.is_anchored:")),
-    ("watch whole before it is anchored again", _STREAM, GAPS, ("        self.is_anchored, self.watch = False, \"\"\n", "        self.is_anchored = False\n")),
-    ("watch older than its LIST", _POSITION, HANDOVER, ("int(now_s)) + 1}-", "int(now_s))}-")),
-    ("two watches of one name", _POSITION, HANDOVER, ("{rng.getrandbits(32):08x}", "00000000")),
+    ("watch older than its LIST", _POSITION, POSITION, ("int(now_s)) + 1}-", "int(now_s))}-")),
+    ("two watches of one name", _POSITION, POSITION, ("{rng.getrandbits(32):08x}", "00000000")),
     ("wall clock that was put forward makes a watch old", _STREAM, GAPS, ("min(by_wall_s, self._clock_s() - self._began_s)", "by_wall_s")),
     ("own clock makes a watch young that another one began", _STREAM, GAPS, ("        return by_wall_s if self._began_s is None else", "        return 0.0 if self._began_s is None else")),
     ("comparison with a LIST finds nothing", _STREAM, GAPS, ("        if contradiction:\n", "        if False:\n")),
@@ -23,9 +22,9 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("pod that a LIST does not show left alive", _STREAM, GAPS, ("        self._position.reached = listing.resource_version\n        self._sink.take_absent(self.scope, listing)\n", "        self._position.reached = listing.resource_version\n")),
     ("LIST ends what was seen after it", _BOOK, BOOK, ("r.object_present and r.resource_version <= resource_version and", "r.object_present and")),
     ("LIST of one namespace ends the pods of others", _BOOK, BOOK, ("r for r in self.records.in_scope(scope)\n", "r for r in self.records.in_scope(\"\")\n")),
-    ("pods that exist forgotten", _BOOK, BOOK, ("        if after.object_present:\n            self._gone.pop", "        if False:\n            self._gone.pop")),
-    ("suspects forgotten before the ended", _BOOK, BOOK, ("for state in (IncarnationState.DEAD, IncarnationState.SUSPECT):", "for state in (IncarnationState.SUSPECT, IncarnationState.DEAD):")),
-    ("pods that are gone kept without bound", _BOOK, BOOK, ("if len(self._gone) <= self._gone_max:", "if True:")),
+    ("pods that exist forgotten", _BOOK, RECORDS, ("        if after.object_present:\n            self._gone.pop", "        if False:\n            self._gone.pop")),
+    ("suspects forgotten before the ended", _BOOK, RECORDS, ("for state in (IncarnationState.DEAD, IncarnationState.SUSPECT):", "for state in (IncarnationState.SUSPECT, IncarnationState.DEAD):")),
+    ("pods that are gone kept without bound", _BOOK, RECORDS, ("if len(self._gone) <= self._gone_max:", "if True:")),
     ("pod of which a run is lost not doubted while it is there", _BOOK, BOOK, ("        (self._lost.add if after.has_lost", "        (self._lost.discard if after.has_lost")),
     ("end that a LIST shows counted as one of the watch", _BOOK, BOOK, ("        if in_order and change.is_end and", "        if change.is_end and")),
     ("version that waited for its node judged without it", _BOOK, BOOK, ("        waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]\n", "        waiting: list[PodVersion] = []\n")),
@@ -46,10 +45,10 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("standby keeps its own name", _STORE, HANDOVER, ("                stream.go_on_as(position.watch)\n", "")),
     ("standby goes on from where it began", _STORE, HANDOVER, ("        self._samples = deque([(float(\"-inf\"), WatchPosition(adopted))] if adopted else ())\n", "")),
     ("replayed events taken for stored", _STORE, HANDOVER, ("        if resume is not None and self._book.is_resumed:\n", "        if False:\n")),
-    ("name that nobody drew believed", _POSITION, HANDOVER, (" and _NAME.fullmatch(p.watch) for", " for")),
-    ("position of nothing believed", _POSITION, HANDOVER, ("p.resource_version > 0 and", "True and")),
-    ("position of no scope believed", _POSITION, HANDOVER, ("if scopes and is_whole else None", "if is_whole else None")),
-    ("namespace does not go on from the position of all", _POSITION, HANDOVER, ("self.scopes.get(scope) or self.scopes.get(\"\")", "self.scopes.get(scope)")),
+    ("name that nobody drew believed", _POSITION, POSITION, (" and _NAME.fullmatch(p.watch) for", " for")),
+    ("position of nothing believed", _POSITION, POSITION, ("p.resource_version > 0 and", "True and")),
+    ("position of no scope believed", _POSITION, POSITION, ("if scopes and is_whole else None", "if is_whole else None")),
+    ("namespace does not go on from the position of all", _POSITION, POSITION, ("self.scopes.get(scope) or self.scopes.get(\"\")", "self.scopes.get(scope)")),
     # back in time
     ("certificate survives a pod that lives again", _BOOK, RESTORES, ("state=IncarnationState.LIVE, certificate=None, resource_version=-1,", "resource_version=-1,")),
     ("pod that lives again begins no new watch", _STORE, RESTORES, ("        if change.is_back:\n", "        if False:\n")),

@@ -24,7 +24,6 @@ HISTORIES = (
     "tests/unit/runtime/test_gaps.py",
     "tests/unit/kube/pods/test_book.py",
     "tests/unit/kube/pods/test_any_order.py",
-    "tests/unit/kube/pods/test_gone.py",
 )
 TIMEOUTS = ("tests/unit/core/test_timeouts.py",)
 BOUNDS = ("tests/unit/core/test_timeout_bounds.py",)
@@ -55,7 +54,6 @@ KUBE = ("tests/unit/kube/test_gateway.py",)
 BOOK = (
     "tests/unit/kube/pods/test_book.py",
     "tests/unit/kube/pods/test_any_order.py",
-    "tests/unit/kube/pods/test_gone.py",
     "tests/unit/kube/pods/test_everyday_ends.py",
 )
 OTHER_NAMES = ("tests/unit/runtime/test_other_names.py",)
@@ -74,7 +72,8 @@ DOUBTS = ("tests/simulation/test_doubts_kept.py",)
 LEASE_GONE = ("tests/simulation/test_lease_gone.py",)
 NAMESPACES = ("tests/unit/runtime/process/test_namespaces.py",)
 OTHER_NAMESPACES = ("tests/simulation/test_other_namespaces.py",)
-HANDOVER = ("tests/unit/kube/pods/test_handover.py", "tests/unit/kube/pods/test_position.py")
+HANDOVER = ("tests/unit/kube/pods/test_handover.py",)
+POSITION = ("tests/unit/kube/pods/test_position.py",)
 GAPS = ("tests/unit/kube/pods/test_gaps.py",)
 LEASE = ("tests/unit/kube/test_lease.py", "tests/unit/kube/test_lease_position.py")
 BARRIER = ("tests/unit/kube/pods/test_barrier.py",)

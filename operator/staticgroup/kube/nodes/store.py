@@ -2,8 +2,7 @@
 
 A death certificate rests on the word of a kubelet, so it needs that kubelet's version, and it may be asked for after
 the node has left. Three ways to know, the best that the operator's rights allow: LIST and WATCH; a GET per name, kept
-for a minute, since a taint may have come meanwhile; nothing at all, and then `is_readable` is False and no certificate
-that needs a kubelet is given. A node that is gone is remembered as it was last seen, with the taints it had.
+for a minute, since a taint may have come meanwhile; nothing at all, and then no certificate is given. A node that is gone is remembered as it was last seen, with the taints it had.
 """
 
 import asyncio
@@ -58,7 +57,6 @@ class NodeStore:
         self._asking: set[asyncio.Task[None]] = set()
         self._asks_by_name = False
         self._listed = asyncio.Event()
-        self.is_readable = True
 
     def node_of(self, name: str) -> NodeView | None:
         """Return the last known facts of a node, present or vanished; None when there are none (yet).
@@ -96,7 +94,7 @@ class NodeStore:
                     await self._sleep((self._forbidden_backoff if is_forbidden else self._backoff).next_s())
                     continue
                 self._forbidden_backoff.reset()
-                self._asks_by_name, self.is_readable = False, True
+                self._asks_by_name = False
                 self._listed.set()
                 await self._follow(resource_version)
                 await self._sleep(self._backoff.next_s())
@@ -186,7 +184,6 @@ class NodeStore:
         if isinstance(raw, KubeProblem):
             self._take_refusal(name, raw)
             return
-        self.is_readable = True
         view = node_view(raw)
         if isinstance(view, NodeView):
             self._answered_s[name] = self._clock_s()
@@ -194,13 +191,11 @@ class NodeStore:
                 self._on_change(name)  # it may be judged by what is confirmed
 
     def _take_refusal(self, name: str, problem: KubeProblem) -> None:
-        if problem.kind is KubeProblemKind.FORBIDDEN:
-            self.is_readable = False
-        elif problem.kind is KubeProblemKind.NOT_FOUND:
+        if problem.kind is KubeProblemKind.NOT_FOUND:
             self._answered_s[name] = self._clock_s()
             if name in self._nodes:
                 self._remember_vanished(name)
             else:
                 self._on_change(name)
-        else:
+        elif problem.kind is not KubeProblemKind.FORBIDDEN:
             del self._asked_s[name]

@@ -54,6 +54,6 @@ class PodStoreHooks:
     on_change: Callable[[str, str, str], None]
     on_gap: Callable[[str], None]
     on_end: Callable[[str, str, str], None] = field(default=lambda namespace, owner_name, pod_name: None)
-    on_anchor: Callable[[str], None] = field(default=lambda epoch: None)
+    on_anchor: Callable[[str], None] = field(default=lambda watch: None)
     on_uncertified: Callable[[str], None] = field(default=lambda reason: None)
     on_object: Callable[[object, PodVersion], None] = field(default=lambda raw, version: None)

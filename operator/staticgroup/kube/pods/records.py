@@ -1,4 +1,4 @@
-"""Hold a hundred thousand incarnations in little memory, found by uid, by pod name and by instance id.
+"""Hold what is known of a hundred thousand pods in little memory, found by uid, by pod name and by instance id.
 
 `core.evidence.chain.Incarnation` is what decisions read; as it stands it costs about a kilobyte (a frozenset alone is 216
 bytes). A record keeps the same facts packed: flags in one integer, a single id as a bare string, names and refusals
@@ -21,7 +21,7 @@ _STATE_BITS: Final = 3
 _PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN, _NODE = 4, 8, 16, 32, 64, 128, 256
 
 UNPACKED_MAX: Final = 2_000
-"""Incarnations that are kept unpacked, the newest: a round reads those of its workload several times, and so does the next one."""
+"""Pods that are kept unpacked, the newest: a round reads those of its workload several times, and so does the next one."""
 _unpacked_last: Final[deque["PodRecord"]] = deque()
 
 
@@ -63,7 +63,7 @@ class PodRecord:
         self.put(incarnation)
 
     def put(self, incarnation: Incarnation) -> None:
-        """Replace the facts; namespace, name and uid of one incarnation never change."""
+        """Replace the facts; namespace, name and uid of a pod never change."""
         self._whole: Incarnation | None = None
         self._ids = _packed(incarnation.instance_ids)
         started = _packed(incarnation.started_containers)
@@ -106,7 +106,7 @@ class PodRecord:
 
     @property
     def state(self) -> IncarnationState:
-        """Return what is known of the incarnation."""
+        """Return what is known of the pod."""
         return _STATES[self._flags & _STATE_BITS]
 
     @property
@@ -242,7 +242,7 @@ class PodRecords:
         return self._by_uid.get(uid)
 
     def put(self, incarnation: Incarnation, owner_name: str = "") -> PodRecord:
-        """Insert or replace an incarnation and keep both indexes in step."""
+        """Insert or replace what is known of a pod, and keep both indexes in step."""
         record = self._by_uid.get(incarnation.uid)
         if record is None:
             record = PodRecord(incarnation, owner_name)
@@ -271,23 +271,23 @@ class PodRecords:
             self._by_id.remove(instance_id, record)
 
     def named(self, namespace: str, pod_name: str) -> tuple[PodRecord, ...]:
-        """Return every incarnation of a pod name."""
+        """Return every pod of a name."""
         return self._by_name.find(namespace, pod_name)
 
     def carrying(self, namespace: str, instance_id: str) -> tuple[PodRecord, ...]:
-        """Return every incarnation that ever carried an id."""
+        """Return every pod that ever carried an id."""
         return self._by_id.find(namespace, instance_id)
 
     def carrying_anywhere(self, instance_id: str) -> Iterator[PodRecord]:
-        """Iterate over every incarnation of any namespace that ever carried an id."""
+        """Iterate over every pod of any namespace that ever carried an id."""
         return self._by_id.find_anywhere(instance_id)
 
     def ids(self) -> Iterator[tuple[str, str]]:
-        """Iterate over every id that any incarnation ever carried, each with its namespace."""
+        """Iterate over every id that any pod ever carried, each with its namespace."""
         return self._by_id.keys()
 
     def of_workload(self, namespace: str, workload_name: str) -> Iterator[PodRecord]:
-        """Iterate over every incarnation whose pod name is made of a StatefulSet's name, whoever owns it now."""
+        """Iterate over every pod whose name is made of a StatefulSet's name, whoever owns it now."""
         return iter(self._by_workload.get((namespace, workload_name), {}).values())
 
     def in_scope(self, namespace: str) -> Iterator[PodRecord]:
@@ -295,12 +295,12 @@ class PodRecords:
         return self._by_name.all_of(namespace) if namespace else iter(self._by_uid.values())
 
     def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation of any namespace that ever carried one of the ids, each once."""
+        """Return every pod of any namespace that ever carried one of the ids, each once."""
         found = {r.uid: r for i in instance_ids for r in self.carrying_anywhere(i)}
         return oldest_first(found.values())
 
     def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
-        """Return every incarnation that ever carried an id in a namespace and is no seat of the StatefulSet, each once."""
+        """Return every pod that ever carried an id in a namespace and is no seat of the StatefulSet, each once."""
         found = {
             r.uid: r
             for place, i in carried
@@ -310,7 +310,7 @@ class PodRecords:
         return oldest_first(found.values())
 
     def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation of any namespace that ever carried one of the ids and is no seat of the StatefulSet, each once.
+        """Return every pod of any namespace that ever carried one of the ids and is no seat of the StatefulSet, each once.
 
         Notes
         -----
@@ -324,7 +324,7 @@ class PodRecords:
         return oldest_first(found.values())
 
     def chain(self, namespace: str, pod_names: Iterable[str], instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
-        """Return every incarnation that has one of the names or ever carried one of the ids, each once."""
+        """Return every pod that has one of the names or ever carried one of the ids, each once."""
         found = {r.uid: r for name in pod_names for r in self.named(namespace, name)}
         found.update((r.uid, r) for i in instance_ids for r in self.carrying(namespace, i))
         return oldest_first(found.values())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.kube.outage import RETRY_MAX_S
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.watch.sink import Gap
 from support.clock import Clock
@@ -186,3 +189,26 @@ async def test_what_never_ran_is_known_of_a_pod_that_was_there_before_unless_som
         server.remove("shop", "web-0")
         await eventually(lambda: world.state() in (IncarnationState.DEAD, IncarnationState.SUSPECT))
         assert world.state() is (IncarnationState.SUSPECT if is_gap else IncarnationState.DEAD)
+
+
+async def test_watches_that_are_refused_as_too_old_one_after_the_other_are_asked_for_at_a_pace(server: FakeApiServer) -> None:
+    """An API server whose watch cache lags behind its LISTs answers each new watch with 410, as an event (HTTP 200).
+
+    Every time all pods are listed anew, so without a pause that grows the operator is what keeps the server busy.
+    """
+    server.put(pod())
+    server.gone_as_event = True
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await asyncio.sleep(0)
+
+    async with following(server, sleep=sleep, chunk_size=500, reconnect_delay_s=0.2) as world:
+        server.compacted = 10**9
+        server.end_watches()
+        await eventually(lambda: len(world.gaps) >= 8)
+        pauses = [s for s in slept if s <= RETRY_MAX_S]
+        assert max(pauses) > RETRY_MAX_S / 2, pauses
+        server.compacted = server.resource_version
+        await eventually(world.watch)

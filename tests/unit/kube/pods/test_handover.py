@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.store import REPLAYED_S, SAMPLES_APART_S, SAMPLES_MAX
 from staticgroup.kube.pods.watch.sink import Gap
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
-from support.long_drills import by_length
 from unit.kube.pods.watched import WatchedStore, following
 from unit.kube.raw_objects import born, eventually, finished, pod
 
@@ -249,48 +245,3 @@ async def test_a_gap_of_the_holder_is_none_of_the_standby(server: FakeApiServer)
         assert stored is not None
         standby.store.adopt(stored)
         assert standby.watch() == second, "the name by which statuses remember by now"
-
-
-@settings(max_examples=by_length(short=12, long=25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["run", "end", "remove", "cut", "restart", "tick"])), max_size=14))
-async def test_any_split_of_a_history_into_resumed_watches_shows_every_pod_as_one_watch_does(steps: list[tuple[int, str]]) -> None:
-    """Cut connections and restart the process anywhere: what one process has not stored yet, the next one replays."""
-    async with FakeApiServer().serving() as server, following(server, reconnect_delay_s=0.0005) as straight:
-        generation = dict.fromkeys(range(3), 0)
-        resume = straight.store.lease_position(None)
-        segments: list[list[tuple[int, str]]] = [[]]
-        for step in steps:
-            segments[-1].append(step) if step[1] != "restart" else segments.append([])
-        for segment in segments:
-            async with following(server, resume=resume) as world:
-                for slot, step in segment:
-                    _step(server, generation, slot, step)
-                await eventually(lambda w=world: _is_all_seen(straight, w, server))  # type: ignore[misc]
-                resume = world.store.lease_position(None)
-                assert _states(world) == _states(straight)
-                assert (world.gaps, straight.gaps, world.watch()) == ([], [], straight.watch())
-
-
-def _states(world: WatchedStore) -> dict[str, tuple[IncarnationState, bool]]:
-    return {i.uid: (i.state, i.object_present) for i in world.store.chain("shop", pod_names=[f"web-{n}" for n in range(3)])}
-
-
-def _step(server: FakeApiServer, generation: dict[int, int], slot: int, step: str) -> None:
-    name, uid = f"web-{slot}", f"uid-{slot}-{generation[slot]}"
-    there = server.objects.get(("pods", "shop", name), {})
-    if step == "run" and there.get("status", {}).get("phase") == "Succeeded":
-        return  # a terminal phase is never left
-    if step in ("run", "end"):
-        server.put((pod if step == "run" else finished)(name, uid=uid))
-    elif step == "remove" and ("pods", "shop", name) in server.objects:
-        server.remove("shop", name)
-        generation[slot] += 1
-    elif step == "cut":
-        server.break_watches()
-    elif step == "tick":
-        server.tick()
-
-
-def _is_all_seen(straight: WatchedStore, world: WatchedStore, server: FakeApiServer) -> bool:
-    last = max((event.resource_version for _, event in server.history), default=0)
-    return min(straight.store.position("shop"), world.store.position("shop")) >= last

@@ -1,9 +1,11 @@
-"""A record gives the facts that were put last, however many others were read in between."""
+"""A record gives the facts that were put last, and what is kept of pods that are gone is bounded: StaticGroups remember what they need."""
 
 from dataclasses import replace
 
 from staticgroup.core.evidence.chain import Incarnation, IncarnationState
 from staticgroup.kube.pods.records import UNPACKED_MAX, PodRecords
+from unit.kube.pods.books import make_book, see
+from unit.kube.raw_objects import finished, pod
 
 
 def incarnation(number: int) -> Incarnation:
@@ -38,3 +40,47 @@ def test_version_that_is_forgotten_is_not_told_any_more() -> None:
     assert record.incarnation().resource_version == 1
     record.forget_version()
     assert record.incarnation().resource_version == 0
+
+
+def test_of_pods_that_are_gone_the_ended_are_forgotten_first_and_then_the_oldest_suspects() -> None:
+    book = make_book(gone_max=10)
+    for number in range(8):
+        see(book, pod(uid=f"s{number}"), 10 + number, deleted=True)
+    for number in range(3):
+        see(book, finished(uid=f"d{number}"), 30 + number, deleted=True)
+    book.purge()
+    assert {r.uid for r in book.records.in_scope("")} == {*(f"s{n}" for n in range(8)), "d2"}
+    for number in range(8, 20):
+        see(book, pod(uid=f"s{number}"), 40 + number, deleted=True)
+    book.purge()
+    assert [r.uid for r in book.records.in_scope("")] == [f"s{n}" for n in range(11, 20)]
+
+
+def test_pods_that_exist_are_never_forgotten() -> None:
+    book = make_book(gone_max=2)
+    for number in range(5):
+        see(book, pod(f"web-{number}", uid=f"u{number}"), 10 + number)
+    see(book, finished("web-5", uid="ended"), 20)
+    book.purge()
+    assert len(book.records) == 6
+
+
+def test_forgotten_pod_leaves_every_index_and_is_no_suspect_any_more() -> None:
+    book = make_book(gone_max=1)
+    for number in range(2):
+        see(book, pod(uid=f"u{number}"), 10 + number, deleted=True)
+    book.purge()
+    assert len(book.records) == 0
+    assert list(book.doubtful()) == []
+    assert list(book.records.ids()) == []
+    assert book.records.chain("shop", ["web-0"], ["web-0.1a2b3c4d"]) == ()
+    assert list(book.records.of_workload("shop", "web")) == []
+
+
+def test_pod_whose_object_is_there_again_is_not_counted_among_the_gone() -> None:
+    book = make_book(gone_max=1)
+    see(book, pod(uid="back"), 1, deleted=True)
+    see(book, pod(uid="back"), 2)
+    see(book, pod("web-1", uid="gone"), 3, deleted=True)
+    book.purge()
+    assert {r.uid: r.state for r in book.records.in_scope("")} == {"back": IncarnationState.LIVE, "gone": IncarnationState.SUSPECT}

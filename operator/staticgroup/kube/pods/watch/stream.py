@@ -45,7 +45,7 @@ class PodStream:
 
     Attributes
     ----------
-    watch: name of the watch, another one after each gap; "" before the first LIST.
+    watch: name of the watch, another one after each gap; it counts while the stream is anchored.
     is_anchored: every event after `anchored_at` has been or will be folded without a gap.
     problem: why the scope cannot be followed now; None while it is.
 
@@ -181,7 +181,7 @@ class PodStream:
     async def _recover(self, gap: Gap) -> None:
         """Begin a new watch."""
         self._gap_count += 1
-        self.is_anchored, self.watch = False, ""
+        self.is_anchored = False
         if self._reported_gap is not None and self._reported_gap.is_restore:
             gap = self._reported_gap  # told while another gap began
         self._reported_gap = None
