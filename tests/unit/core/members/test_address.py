@@ -1,0 +1,63 @@
+"""Which pod a member speaks from: only where nothing else can be meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.members.address import pod_of
+from staticgroup.core.members.suspects import Suspect
+from unit.core.builders import NOW_S, incarnation, member, suspect
+
+ADDRESS = "10.0.0.7"
+
+
+def pod(uid: str = "u2", address: str = ADDRESS, shown_at_s: float = NOW_S - 60) -> Incarnation:
+    return incarnation(uid=uid, addresses=(address,), shown_at_s=shown_at_s)
+
+
+def spoken(*live: Incarnation, suspects: tuple[Suspect, ...] = (), **changes: Any) -> str | None:
+    values: dict[str, Any] = {"client_host": f"/{ADDRESS}", "is_host_current": True}
+    return pod_of(member(2, **(values | changes)), live, suspects, described_at_s=NOW_S)
+
+
+def test_member_speaks_from_the_one_live_pod_that_has_its_address() -> None:
+    assert spoken(pod(), pod("u9", "10.0.0.9")) == "u2"
+    assert spoken(pod(), client_host=ADDRESS) == "u2", "Kafka writes it with a slash, others may not"
+
+
+def test_static_member_of_a_classic_group_shows_the_address_of_who_joined_with_its_id_first() -> None:
+    assert spoken(pod(), is_host_current=False) is None
+
+
+@pytest.mark.parametrize("host", ["", "/", "/10.0.0.8"])
+def test_address_that_is_not_told_or_nobodys_tells_nothing(host: str) -> None:
+    assert spoken(pod(), client_host=host) is None
+
+
+def test_pod_in_its_nodes_network_has_no_address_of_its_own() -> None:
+    assert spoken(incarnation(addresses=(), shown_at_s=NOW_S - 60)) is None
+
+
+def test_two_pods_with_one_address_tell_nothing() -> None:
+    """As behind a network that gives it again before the first one's end is seen."""
+    assert spoken(pod(), pod("u9")) is None
+
+
+def test_address_that_a_suspect_had_may_be_its_own_still() -> None:
+    assert spoken(pod(), suspects=(suspect(addresses=frozenset({ADDRESS})),)) is None
+    assert spoken(pod(), suspects=(suspect(addresses=frozenset({"10.0.0.9"})),)) == "u2"
+
+
+@pytest.mark.parametrize("shown_at_s", [NOW_S, NOW_S + 1])
+def test_pod_that_had_not_shown_its_address_when_the_group_was_asked_for_is_not_the_members(shown_at_s: float) -> None:
+    """The member may have spoken from it when somebody else had it."""
+    assert spoken(pod(shown_at_s=shown_at_s)) is None
+
+
+def test_address_of_several_families_is_one_of_them() -> None:
+    both = incarnation(addresses=("fd00::7", ADDRESS), shown_at_s=NOW_S - 60)
+    assert spoken(both) == "u2"
+    assert spoken(both, client_host="/fd00::7") == "u2"

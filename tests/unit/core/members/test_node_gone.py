@@ -1,0 +1,55 @@
+"""What the absence of a Node says of a suspect that ran there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from staticgroup.core.members.node_gone import CLOUDS, NodeLifecycle, is_node_gone, may_be_gone
+from unit.core.builders import NODE, NOW_S, suspect
+
+ON_CLOUD = suspect(node_name="n7", provider="aws", placed_at_s=NOW_S - 600)
+
+
+@pytest.mark.parametrize("provider", sorted(CLOUDS))
+def test_cloud_whose_controller_deletes_a_node_after_its_machine_tells_by_default(provider: str) -> None:
+    assert may_be_gone(replace(ON_CLOUD, provider=provider), NodeLifecycle.AUTO)
+
+
+@pytest.mark.parametrize("provider", ["", "kind", "openstack", "vsphere"])
+def test_any_other_node_tells_nothing_by_default(provider: str) -> None:
+    """Somebody else may delete its object while the machine runs on."""
+    assert not may_be_gone(replace(ON_CLOUD, provider=provider), NodeLifecycle.AUTO)
+
+
+@pytest.mark.parametrize("lifecycle", [NodeLifecycle.CLOUD, NodeLifecycle.FIXED])
+def test_any_node_tells_where_the_user_says_so(lifecycle: NodeLifecycle) -> None:
+    assert may_be_gone(replace(ON_CLOUD, provider=""), lifecycle)
+
+
+def test_no_node_tells_where_the_user_says_that_none_can_be_trusted() -> None:
+    assert not may_be_gone(ON_CLOUD, NodeLifecycle.UNTRUSTED)
+
+
+@pytest.mark.parametrize("lifecycle", list(NodeLifecycle))
+def test_suspect_that_was_bound_to_no_node_or_several_has_none_to_be_gone(lifecycle: NodeLifecycle) -> None:
+    assert not may_be_gone(replace(ON_CLOUD, node_name=""), lifecycle)
+
+
+def test_node_is_gone_when_none_has_its_name() -> None:
+    assert is_node_gone(ON_CLOUD, None)
+
+
+def test_node_is_gone_when_the_one_of_its_name_was_made_after_the_pod_had_come() -> None:
+    assert is_node_gone(ON_CLOUD, replace(NODE, created_at_s=NOW_S - 599))
+
+
+@pytest.mark.parametrize("created_at_s", [NOW_S - 600, NOW_S - 9_000, 0.0])
+def test_node_that_was_there_when_the_pod_came_is_not(created_at_s: float) -> None:
+    assert not is_node_gone(ON_CLOUD, replace(NODE, created_at_s=created_at_s))
+
+
+def test_pod_of_which_nobody_knows_when_it_came_may_have_come_after_any_node() -> None:
+    assert not is_node_gone(replace(ON_CLOUD, placed_at_s=0.0), replace(NODE, created_at_s=NOW_S))
+    assert is_node_gone(replace(ON_CLOUD, placed_at_s=0.0), None)

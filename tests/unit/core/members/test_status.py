@@ -1,0 +1,114 @@
+"""The durable form: what the next process reads holds as much or more, never less."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from staticgroup.api.resources import members as api
+from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN, digest_of
+from staticgroup.core.members.memory import Members
+from staticgroup.core.status.members import members_from, wire_seats, wire_suspects, wire_watch
+from unit.core.builders import NOW_S, WATCH, attributed, id_of, members, suspect
+
+
+def through_the_api_server(memory: Members) -> Members:
+    status = StaticGroupStatus(watch=wire_watch(memory), seats=wire_seats(memory), suspects=wire_suspects("shop", memory.suspects))
+    return members_from("shop", StaticGroupStatus.model_validate(status.to_wire()))
+
+
+def test_members_their_carriers_and_suspects_come_back() -> None:
+    whole = suspect(node_name="n7", provider="aws", placed_at_s=NOW_S - 900, lost_boot="b1", addresses=frozenset({"10.0.0.7"}))
+    far = suspect("y", namespace="bill", pod_name="canary-0")
+    memory = members({1: ["u1", UNSEEN], 2: [UNATTRIBUTED]}, suspects=(whole, far), watch_described="")
+    assert through_the_api_server(memory) == memory
+
+
+def test_no_status_is_no_memory_and_no_watch() -> None:
+    assert members_from("shop", None) == Members()
+    assert members_from("shop", StaticGroupStatus()) == Members()
+
+
+def test_only_a_digest_of_a_member_id_is_written() -> None:
+    (seat, *_) = wire_seats(members())
+    assert seat.member == digest_of("m0")
+    assert "m0" not in seat.to_wire().values()
+
+
+def test_silence_is_not_written_so_that_it_begins_anew() -> None:
+    (read,) = through_the_api_server(members(suspects=(suspect(silent_since_s=5.0),))).suspects
+    assert read.silent_since_s is None
+
+
+def test_member_is_never_written_as_seen_earlier_than_it_was() -> None:
+    """An end is compared with it, and a status tells whole seconds."""
+    (seat,) = wire_seats(Members(attributions={id_of(2): attributed("m2", "u2", first_seen_s=NOW_S + 0.25)}))
+    assert seat.first_seen == datetime.fromtimestamp(NOW_S + 1, tz=UTC)
+
+
+def test_member_with_more_carriers_than_there_is_room_for_is_one_that_no_pod_explains() -> None:
+    most = [f"u{n}" for n in range(api.CARRIERS_MAX)]
+    (fits,) = wire_seats(Members(attributions={id_of(2): attributed("m2", *most)}))
+    assert fits.carriers == sorted(most)
+    (seat,) = wire_seats(Members(attributions={id_of(2): attributed("m2", *most, "one-more")}))
+    assert seat.carriers == [UNATTRIBUTED]
+
+
+def full(**special: object) -> Members:
+    """As many plain members as a status has room for, and one more with a suspect beside it."""
+    held = {id_of(n): attributed(f"m{n}", f"u{n}") for n in range(api.SEATS_MAX)}
+    return Members(attributions=held | {"zz": attributed("mz", "u", "z")}, watch=WATCH)
+
+
+def test_seats_without_room_are_plain_ones_which_the_next_process_attributes_to_the_same_pods() -> None:
+    memory = full()
+    written = {seat.id for seat in wire_seats(memory)}
+    assert len(written) == api.SEATS_MAX
+    assert "zz" in written
+    assert wire_watch(memory) == WATCH
+
+
+def test_where_a_seat_that_is_not_plain_has_no_room_the_next_process_begins_as_if_it_remembered_nothing() -> None:
+    many = Members(attributions={id_of(n): attributed(f"m{n}", f"u{n}", "z") for n in range(api.SEATS_MAX + 1)}, watch=WATCH)
+    assert len(wire_seats(many)) == api.SEATS_MAX
+    assert wire_watch(many) is None
+
+
+@pytest.mark.parametrize("carriers", [(), (UNSEEN,), (UNATTRIBUTED,)], ids=["dead", "unseen", "unattributed"])
+def test_seat_of_no_pod_or_a_guessed_one_is_not_plain(carriers: tuple[str, ...]) -> None:
+    """The next process would take it for that of the pod that is there by then, or for one that nobody explains."""
+    held = {id_of(n): attributed(f"m{n}", *carriers) for n in range(api.SEATS_MAX + 1)}
+    assert wire_watch(Members(attributions=held, watch=WATCH)) is None
+
+
+def test_suspects_without_room_leave_no_watch_behind() -> None:
+    lost = tuple(suspect(f"z{n}") for n in range(api.SUSPECTS_MAX + 1))
+    room = api.SUSPECTS_LENGTH_MAX // 1_000
+    assert room <= len(wire_suspects("shop", lost)) < len(lost)
+    assert wire_watch(members(suspects=lost)) is None
+    assert wire_watch(members(suspects=lost[:room])) == WATCH
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"instance_ids": frozenset(f"i{n}" for n in range(api.SUSPECT_IDS_MAX + 1))},
+        {"addresses": frozenset(f"10.0.0.{n}" for n in range(api.ADDRESSES_MAX + 1))},
+    ],
+    ids=["ids", "addresses"],
+)
+def test_suspect_of_which_not_all_can_be_written_leaves_no_watch_behind(changes: dict[str, object]) -> None:
+    assert wire_suspects("shop", (suspect(**changes),)) == []
+    assert wire_watch(members(suspects=(suspect(**changes),))) is None
+
+
+def test_longest_status_can_be_stored() -> None:
+    """A request to etcd has 1.5 MiB, and a status holds other things beside."""
+    ids = frozenset(f"{'i' * 240}{n:03}" for n in range(api.SUSPECT_IDS_MAX))
+    lost = tuple(suspect(f"{'z' * 30}{n}", instance_ids=ids) for n in range(50))
+    held = {f"{'i' * 240}{n}": attributed(f"m{n}", *(f"{'u' * 34}{c}" for c in range(api.CARRIERS_MAX))) for n in range(api.SEATS_MAX)}
+    status = StaticGroupStatus(seats=wire_seats(Members(attributions=held)), suspects=wire_suspects("shop", lost))
+    assert len(json.dumps(status.to_wire(), separators=(",", ":"))) < 1_200_000
