@@ -1,4 +1,4 @@
-"""Generate the CustomResourceDefinitions, and the chart's admission policies, from the models.
+"""Generate the CustomResourceDefinitions, and the chart's admission policy, from the models.
 
 The one idea: the models are the only source. Pydantic writes JSON Schema 2020-12, the API server wants a *structural*
 OpenAPI v3 schema; the differences are few and each is one step of `structural`. The files are committed, and a test

@@ -226,8 +226,7 @@ def resolve_injected(
 
     Returns
     -------
-    For `status.injected`. Composed ids name their annotation too: a policy or an operator of the version before knows
-    nothing else.
+    For `status.injected`. Composed ids name their annotation too, which repeats them.
     """
     return Injected(
         scope=scope,

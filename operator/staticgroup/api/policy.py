@@ -1,12 +1,10 @@
-"""Generate the admission policies: one gives new pods their id, one binds a person's word to the person.
+"""Generate the admission policy that gives new pods their id.
 
-The one idea of the first: several mutations, because one cannot do it. An ApplyConfiguration may add annotations, not a fieldRef
+The one idea: several mutations, because one cannot do it. An ApplyConfiguration may add annotations, not a fieldRef
 ("may not mutate atomic arrays, maps or structs"), and with failurePolicy Ignore it fails in silence; so the variables
 are written by JSONPatch. They come first in the list, because `$(NAME)` in a later entry expands only names before it;
-so the pod's name comes before the ids that are composed of it. A variable without a value reads its annotation, as all
-did in a status of the version before.
-Sources: KEP-3962 (MutatingAdmissionPolicy, v1 from 1.36); KEP-3488 (ValidatingAdmissionPolicy, v1 from 1.30);
-EnvVar.Value in core/v1.
+so the pod's name comes before the ids that are composed of it. A variable without a value reads its annotation.
+Sources: KEP-3962 (MutatingAdmissionPolicy, v1 from 1.36); EnvVar.Value in core/v1.
 """
 
 from typing import Any, Final, Literal

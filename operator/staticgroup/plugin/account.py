@@ -55,7 +55,7 @@ def _world(spec: Json, status: Json) -> Iterator[str]:
 
 
 def _why(timeout: Json) -> str:
-    """Say what a session timeout rests on; nothing where an operator of before wrote the status."""
+    """Say what a session timeout rests on; nothing while it is not told."""
     return f" ({timeout['basis']}): {timeout.get('why', '')}" if timeout.get("basis") else ""
 
 
