@@ -213,6 +213,22 @@ async def test_process_that_watches_sixty_namespaces_holds_the_lease_and_removes
     assert left(cluster) == [cluster.id_of(2)]
 
 
+async def test_rights_that_go_in_one_namespace_stop_no_removal_in_another(cluster: Cluster) -> None:
+    """Who administers it deletes the operator's RoleBinding, or it hangs in Terminating; until the process ends, to begin without it."""
+    async with cluster.operating(watch_namespaces=("shop", "team")) as (operator, _):
+        await cluster.populated()
+        cluster.server.forbidden_paths.add("/api/v1/namespaces/team/pods")
+        for group, kind in (("apps/v1", "statefulsets"), ("staticgroup.io/v1alpha1", "staticgroups"), ("staticgroup.io/v1alpha1", "kafkaconnections")):
+            cluster.server.forbidden_paths.add(f"/apis/{group}/namespaces/team/{kind}")
+        cluster.server.break_watches()
+        await eventually(lambda: operator.pods.problems, 20)
+        cluster.scale(2)
+        cluster.end(2)
+        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
+        assert operator.is_ready()
+    assert left(cluster) == [cluster.id_of(2)]
+
+
 def take_lease(cluster: Cluster, holder: str) -> None:
     """Write another holder, or none, into the Lease."""
     lease = cluster.server.objects[LEASE]

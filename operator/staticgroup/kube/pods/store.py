@@ -328,7 +328,9 @@ class PodStore:
         adopted: dict[str, ScopePosition] = {}
         for scope, stream in self._streams.items():
             position = stored.of(scope)
-            if position is not None and stream.is_anchored and stream.anchored_at <= position.resource_version:
+            if position is None or not stream.is_anchored:
+                continue
+            if stream.watch == position.watch or stream.anchored_at <= position.resource_version:
                 stream.go_on_as(position.watch)
                 adopted[scope] = position
         self._samples = deque([(float("-inf"), WatchPosition(adopted))] if adopted else ())

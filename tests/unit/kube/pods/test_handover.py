@@ -210,6 +210,19 @@ async def test_standby_goes_on_from_what_the_holder_stored_and_not_from_where_it
             assert standby.stored().resource_version == it.versions[-2] > first.scopes[""].resource_version
 
 
+async def test_holder_that_began_from_what_is_stored_goes_on_from_there(server: FakeApiServer) -> None:
+    """It has listed after that position, and what it has replayed since is in no status yet."""
+    async with following(server) as world:
+        stored = world.store.lease_position(None)
+    assert stored is not None
+    server.put(pod())
+    server.remove("shop", "web-0")
+    async with following(server, resume=stored, seed=2) as world:
+        await eventually(lambda: world.state() is IncarnationState.SUSPECT)
+        world.store.adopt(stored)
+        assert world.store.lease_position(None) == stored
+
+
 async def test_standby_that_listed_after_the_stored_position_keeps_its_own_name(server: FakeApiServer) -> None:
     async with following(server, seed=1) as holder:
         stored = holder.store.lease_position(None)

@@ -2,7 +2,7 @@
 
 A pod that once could is looked at until its object goes, whatever it looks like later: its process may hold the id that an
 annotation gave it, and only its end tells when no more. So the book holds as many pods as ever carried an id and still
-exist, and of those that are gone as many as ever (`pods.gone`).
+exist, and of those that are gone no more than a bound (`book`).
 
 A label selector would leave gaps just where harm begins: a pod whose label was never there (made by hand, or by
 a controller before 1.28) or was taken off; and it shows a label edit as a deletion.
