@@ -121,6 +121,11 @@ class FakePods(Hooks):
         """Count the certificates that the watch has brought."""
         return self.book.ends
 
+    @property
+    def doubts(self) -> int:
+        """Count how often a pod became a suspect, or a run of one was lost."""
+        return self.book.doubts
+
     def doubtful(self) -> Iterator[Incarnation]:
         """Return the suspects, and the pods of which a run is lost."""
         return self.book.doubtful()

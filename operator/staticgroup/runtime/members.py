@@ -141,8 +141,10 @@ class SightGatherer:
             name = next(iter(naming.pod_names_of(min(ids))), "")
             since_s = max(members.attributions[i].first_seen_s for i in ids)  # the same each time, so that it is taken in once
             found = Suspect(uid=uid, namespace=namespace, pod_name=name, instance_ids=frozenset(ids), since_s=since_s)
-            if uid not in known or known[uid].case == found.case:
+            if uid not in known:
                 yield found
+            elif known[uid].case == found.case:
+                yield known[uid]  # which may tell more of it
 
     def _ended(self, members: Members, doubtful: Iterable[Suspect]) -> Iterator[str]:
         """Yield the carriers and suspects that have a certificate; one of which a run is lost has none, whatever its object says."""

@@ -122,11 +122,13 @@ class Reconciler:
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group), memory.status, self.now_s()
-        told, last = memory.told, memory.seen_until(started_s)
+        told, doubts, last = memory.told, self.pods.doubts, memory.seen_until(started_s)
         snapshot = await self.observe(group, spec, memory, last.picture if last is not None else None)
+        memory.looked_at_s = started_s
         if last is not None and snapshot is None:
             return self._rested(key, last, began_s, started_s)
         assert snapshot is not None
+        memory.doubts = doubts
         picture = Picture.of(spec, snapshot, memory.history, told=told)
         if last is not None and last.picture == picture:
             memory.history = last.picture.history  # the same, by which the next look knows it
@@ -329,6 +331,7 @@ class Reconciler:
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
         """Say that nothing is done; who may hold the members is remembered on, or a later removal would have to wait."""
+        doubts, started_s = self.pods.doubts, self.monotonic_s()
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         before = memory.status or StaticGroupStatus()
         conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
@@ -336,9 +339,10 @@ class Reconciler:
         if naming is not None:
             found = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
             sight = await self._observer().sight(group, group.spec, memory, Described(
-                settings=found, group=found, at_s=self.now_s(), monotonic_s=self.monotonic_s()
+                settings=found, group=found, at_s=self.now_s(), monotonic_s=started_s
             ), naming)
             memory.history = replace(memory.history, members=without_ended(memory.history.members, sight))
+        memory.doubts, memory.looked_at_s = doubts, started_s
         members = memory.history.members
         status = before.model_copy(
             update={
@@ -352,7 +356,7 @@ class Reconciler:
         if self.may_write():
             self.narrator.suspended(group, status)
         if self.memories.is_written(memory, status) or await self._write(group, status, memory):
-            return Result()
+            return Result(requeue_after_s=self.group_poll_s)
         return self._unwritten(memory, self.group_poll_s)
 
     # memory ----------------------------------------------------------------------------------------------------

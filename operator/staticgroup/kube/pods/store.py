@@ -197,6 +197,11 @@ class PodStore:
         """Count the certificates that the watch has brought in this process."""
         return self._book.ends
 
+    @property
+    def doubts(self) -> int:
+        """Count how often a pod became a suspect, or a run of one was lost, in this process."""
+        return self._book.doubts
+
     def position(self, namespace: str) -> int:
         """Return the resourceVersion up to which this namespace is folded; 0 when it is not followed.
 

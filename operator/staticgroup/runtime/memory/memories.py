@@ -95,6 +95,7 @@ class Memories:
             status=own,
             shown=status,
             resource_version=read.metadata.resource_version,
+            looked_at_s=self.monotonic_s(),
         )
         return memory
 
@@ -140,6 +141,8 @@ class Memories:
         term_began_s: since when StaticGroups wait that had no round yet.
         """
         waiting = [m.unwritten_since_s for m in self._by_key.values() if m.unwritten_since_s is not None]
+        # Nobody tells of a suspect with another name: the next look finds it, and writes it.
+        waiting += [m.looked_at_s for m in self._by_key.values() if m.doubts != self.pods.doubts]
         if self.stores.groups.keys() - self._by_key.keys():
             waiting.append(term_began_s)
         return min(waiting, default=None)

@@ -31,6 +31,8 @@ class Memory:
     tried_at_s: when a status was last sent, monotonic seconds.
     turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
     lost_races: True when each try of the latest write met an edit that was newer, and nothing else stood against it.
+    doubts: how many pods had become suspects before the last whole look. looked_at_s: when that was, or this process began to remember;
+        monotonic seconds.
     told: how often something was told of it, or of what it needs. seen: of the last round, if that was whole and changed nothing.
     """
 
@@ -49,6 +51,8 @@ class Memory:
     tried_at_s: float = float("-inf")
     turn_s: float = float("-inf")
     lost_races: bool = False
+    doubts: int = -1
+    looked_at_s: float = float("-inf")
     told: int = 0
     seen: Seen | None = None
     _naming: tuple[StaticGroupSpec, object, Naming | None] | None = None

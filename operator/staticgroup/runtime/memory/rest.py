@@ -103,11 +103,6 @@ def _holds_for_s(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> fl
 
 
 def _grown_after_s(snapshot: Snapshot) -> float:
-    """Return how long it is until a pod has been Ready for long enough that its member is noted beside it, which nobody tells.
-
-    Notes
-    -----
-    That a member was seen beside two pods holds it back, so none that was there long enough may be missed.
-    """
+    """Return how long it is until a pod has been Ready for long enough that its member is noted beside it, which nobody tells."""
     grown_s = (p.ready_since_s + SAME_MEMBER_READY_S for p in snapshot.pods if p.ready_since_s is not None)
     return min((s - snapshot.described_at_s for s in grown_s if s > snapshot.described_at_s), default=math.inf)
