@@ -1,9 +1,9 @@
 """Kill the mutants: break each rule of the safety argument on purpose and see what notices.
 
 `python tests/mutants/run.py [NAME ...]` applies each mutant of the catalog to a copy of `operator/`, runs only the tests
-that should notice, and prints which one did; then it searches every state of the exhaustive model with each of its
-mutants, and prints the shortest way to the promise that breaks. It ends with 1 when a mutant survives, when its text is
-gone from the source (a mutant that is not applied proves nothing), or when tests or searches fail without any mutant.
+that should notice, and prints which one did. It ends with 1 when a mutant survives, when its text is gone from the source (a
+mutant that is not applied proves nothing), or when tests fail without any mutant. Those of the explicit-state models are
+killed by search (tests/simulation).
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 for folder in ("tests", "operator"):
     sys.path.insert(0, str(REPOSITORY / folder))
 
-from mutants import searched  # noqa: E402 - the path is set above
-from mutants.catalog import MUTANTS, Mutant, MutantNotApplicable  # noqa: E402
+from mutants.catalog import MUTANTS, Mutant, MutantNotApplicable  # noqa: E402 - the path is set above
 from mutants.verdict import Fate, Verdict  # noqa: E402
 from support.long_drills import VARIABLE  # noqa: E402
 
@@ -87,15 +86,6 @@ def tested_mutants(chosen: Sequence[Mutant]) -> list[Verdict] | None:
         return [printed(verdict) for verdict in workers.map(lambda mutant: judged(mutant, Path(room)), chosen)]
 
 
-def searched_mutants(chosen: Sequence[searched.Mutant]) -> list[Verdict] | None:
-    """Judge mutants of the exhaustive model by search; None when a variant is not safe without any mutant."""
-    unsafe = searched.unsafe_variants(chosen, AT_ONCE)
-    if unsafe:
-        print(f"Not safe without any mutant: {', '.join(unsafe)}; a kill would prove nothing.")
-        return None
-    return [printed(verdict) for verdict in searched.verdicts(chosen, AT_ONCE)]
-
-
 def printed(verdict: Verdict) -> Verdict:
     """Print a verdict as soon as it is known."""
     print(verdict.text(), flush=True)
@@ -104,22 +94,16 @@ def printed(verdict: Verdict) -> Verdict:
 
 def main(names: Sequence[str]) -> int:
     """Judge all mutants, or those named; returns 1 unless every one was killed."""
-    by_tests = [m for m in MUTANTS if not names or m.name in names]
-    by_search = [m for m in searched.MUTANTS if not names or m.name in names]
-    if not by_tests and not by_search:
-        print("no such mutant; there are:", *(m.name for m in (*MUTANTS, *searched.MUTANTS)), sep="\n  ")
+    chosen = [m for m in MUTANTS if not names or m.name in names]
+    if not chosen:
+        print("no such mutant; there are:", *(m.name for m in MUTANTS), sep="\n  ")
         return 2
     began_s = time.monotonic()
-    verdicts: list[Verdict] = []
-    for found in (tested_mutants(by_tests) if by_tests else [], searched_mutants(by_search) if by_search else []):
-        if found is None:
-            return 1
-        verdicts += found
+    verdicts = tested_mutants(chosen)
+    if verdicts is None:
+        return 1
     killed = sum(v.fate is Fate.KILLED for v in verdicts)
-    print(
-        f"{killed} of {len(verdicts)} mutants killed, {len(by_tests)} by tests and {len(by_search)} by search, "
-        f"in {time.monotonic() - began_s:.0f} s"
-    )
+    print(f"{killed} of {len(verdicts)} mutants killed in {time.monotonic() - began_s:.0f} s")
     return 0 if killed == len(verdicts) else 1
 
 

@@ -15,16 +15,23 @@ from .evidence import CERTIFICATES, FACTS, FIXED_IDS
 from .injectors import INJECTORS, WEBHOOK
 from .kube import WATCHES
 from .living import LIVING
+from .members import (
+    ADDRESS,
+    CARRIERS,
+    HOLDING,
+    LOST,
+    MEMORY_OF_MEMBERS,
+    NODE_GONE,
+    RETURNED,
+    STATUS_OF_MEMBERS,
+    SUSPECTS,
+)
 from .mutant import Mutant, MutantNotApplicable
 from .names import NAMES
 from .next_pods import EXPERIENCE, IN_FORCE, RECOMMENDATIONS, TIMEOUT
-from .nodes import NODES
-from .people import WORDS_OF_PEOPLE
-from .put_back import PUT_BACK_HISTORIES
 from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .scopes import SCOPES
-from .seats import SEATS
 from .shell import SHELL
 from .streams import ROLE_OF_STREAMS, THREADS_THAT_LEAVE
 from .templates import TEMPLATES
@@ -37,6 +44,15 @@ MUTANTS: tuple[Mutant, ...] = (
     *FACTS,
     *FIXED_IDS,
     *CHAINS,
+    *CARRIERS,
+    *SUSPECTS,
+    *HOLDING,
+    *ADDRESS,
+    *NODE_GONE,
+    *MEMORY_OF_MEMBERS,
+    *STATUS_OF_MEMBERS,
+    *RETURNED,
+    *LOST,
     *GUARDS,
     *VERIFICATION,
     *DURABLE,
@@ -44,17 +60,14 @@ MUTANTS: tuple[Mutant, ...] = (
     *TIMEOUT,
     *RECOMMENDATIONS,
     *EXPERIENCE,
-    *SEATS,
     *ORDER,
     *DEPARTED,
     *IN_FORCE,
     *REMEMBERED,
     *EDGES,
     *SHELL,
-    *PUT_BACK_HISTORIES,
     *WATCHES,
     *NAMES,
-    *WORDS_OF_PEOPLE,
     *TEMPLATES,
     *SCOPES,
     *RUN_ENDS,
@@ -67,5 +80,4 @@ MUTANTS: tuple[Mutant, ...] = (
     *INJECTORS,
     *WEBHOOK,
     *WORKLOADS,
-    *NODES,
 )

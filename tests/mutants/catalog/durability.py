@@ -1,38 +1,11 @@
-"""What a restart must find again: ledgers, statuses, and the position of the watch."""
+"""What a restart must find again: statuses, and who holds the Lease."""
 
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import CUT, ELSEWHERE, FULL, MEMORY, ODD, OTHER_NAMES, ROUNDS
+from .suites import CUT, ODD, ROUNDS
 
 DURABLE = (
-    mutant(
-        "suspects forgotten at a restart",
-        "core/status/memory.py",
-        MEMORY,
-        ("        kept.extend(i for i in versions if i.state is IncarnationState.SUSPECT)\n", ""),
-    ),
-    mutant(
-        "who has read nothing counts on nothing",
-        "runtime/memory/ledgers.py",
-        OTHER_NAMES,
-        ("is_counted = is_issued and (naming is None or bool(naming.strange_ids(pod, key[0])))", "is_counted = False"),
-    ),
-    mutant(
-        "who cannot be read counts on nothing",
-        "runtime/memory/ledgers.py",
-        OTHER_NAMES,
-        (
-            "        if group is None or memory is None or memory.uid",
-            "        if group is None:\n            return None\n        if memory is None or memory.uid",
-        ),
-    ),
-    mutant(
-        "suspect that nobody counted on is nobody's for ever",
-        "runtime/memory/ledgers.py",
-        OTHER_NAMES,
-        ("-math.inf) < OF_NOBODY_S:", "-math.inf) < math.inf:"),
-    ),
     mutant(
         "word of a status about the Lease believed",
         "runtime/memory/memories.py",
@@ -52,82 +25,28 @@ DURABLE = (
         ("        if self._holding is None or self._holding_in(raw) != self._holding:\n            self._lose()\n            return False\n        return True", "        return True"),
     ),
     mutant(
-        "suspects of before the ids take room",
-        "runtime/memory/ledgers.py",
-        FULL,
-        ("to_remember((i for i in known if i.uid not in memory.predating), naming", "to_remember(known, naming"),
-    ),
-    mutant(
-        "suspects of before the ids are waited for",
-        "runtime/memory/ledgers.py",
-        FULL,
-        ("left = (i for i in known if memory is None or i.uid not in memory.predating)", "left = known"),
-    ),
-    mutant(
-        "suspects durable when no session can be left",
-        "core/status/memory.py",
-        ODD,
-        ("        if i.state is not IncarnationState.DEAD or now_s", "        if now_s"),
-    ),
-    mutant(
-        "death of another timeline believed",
-        "core/status/memory.py",
-        ODD,
-        ("    if (uid and not is_sealed(status, uid)) or is_other_timeline:\n", "    if uid and not is_sealed(status, uid):\n"),
-    ),
-    mutant(
-        "suspects of a status that was put over ours forgotten",
-        "runtime/memory/ledgers.py",
-        ODD,
-        ("for s in (memory.status, memory.shown) if", "for s in (memory.status,) if"),
-    ),
-    mutant(
-        "carrier of another name forgotten over a gap",
-        "runtime/memory/histories.py",
-        ELSEWHERE,
-        ("        if elsewhere or (elsewhere is None and", "        if (elsewhere is None and"),
-    ),
-    mutant(
-        "replay from below taken for a sight after the gap",
-        "runtime/memory/histories.py",
-        ODD,
-        ("(pod.object_present or not is_behind) and ", ""),
-    ),
-    mutant(
         "older Lease than the one that was gone on from overlooked",
         "kube/lease.py",
         ("tests/unit/kube/test_lease_position.py",),
         ("        if is_older(version, self._version_seen):", "        if False:"),
     ),
     mutant(
-        "seats not blind for suspects without room",
-        "core/evidence/continuity.py",
-        FULL,
-        ("    if known is None or not ended:\n", "    if True:\n"),
+        "Lease given up with one try",
+        "kube/lease.py",
+        ("tests/simulation/test_lease_given_up.py",),
+        ("RELEASE_PAUSES_S: Final = (0.0, 0.1, 0.4, 0.8)", "RELEASE_PAUSES_S: Final = (0.0,)"),
     ),
     mutant(
-        "dead without a certificate believed",
-        "core/status/memory.py",
-        MEMORY,
-        (
-            "    is_dead = certificate is not None\n",
-            "    is_dead = certificate is not None or entry.state is durable.IncarnationState.DEAD\n",
-        ),
+        "holding that a round found lost taken again untold",
+        "kube/lease.py",
+        ("tests/unit/kube/test_lease.py",),
+        ("if held and self._holding is None and", "if False and"),
     ),
     mutant(
-        "the dead displace suspects in a full ledger",
-        "core/status/memory.py",
-        MEMORY,
-        (
-            "key=lambda i: (_RANKS[i.state], i.uid not in needed, i.since_s, i.uid)",
-            "key=lambda i: (-_RANKS[i.state], i.uid not in needed, i.since_s, i.uid)",
-        ),
-    ),
-    mutant(
-        "what the ledger does not hold counts as durable",
-        "runtime/memory/ledgers.py",
-        ROUNDS,
-        ("if incarnation.uid not in waiting and", "if"),
+        "holding that a round found lost during a renewal taken again untold",
+        "kube/lease.py",
+        ("tests/unit/kube/test_lease.py",),
+        (" or self._holding != before:", ":"),
     ),
 )
 

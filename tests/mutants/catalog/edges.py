@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import BOOK, GATEWAY, PLAN, RECORDS, ROUNDS, WIRE
+from .suites import BOOK, GATEWAY, RECORDS, ROUNDS, WIRE
 
 EDGES = (
     mutant(
@@ -52,12 +52,6 @@ EDGES = (
         ("        self._whole: Incarnation | None = None\n", '        self._whole: Incarnation | None = getattr(self, "_whole", None)\n'),
     ),
     mutant(
-        "live pod that is not ruled out overlooked in the read",
-        "core/guards.py",
-        PLAN,
-        ("        if uid not in harmless:\n", "        if not c.chain.ruled_out and uid not in harmless:\n"),
-    ),
-    mutant(
         "run that an older version shows forgotten",
         "kube/pods/book.py",
         BOOK,
@@ -80,12 +74,6 @@ EDGES = (
         "runtime/work_queue.py",
         ("tests/unit/runtime/test_busy_queue.py",),
         (" and now - entry.began_at < KEPT_WHILE_BUSY_S\n", "\n"),
-    ),
-    mutant(
-        "ids set by hand trusted beside a blind workload",
-        "runtime/memory/histories.py",
-        ("tests/unit/runtime/test_gaps.py",),
-        ('workload="" if may_be_anywhere else name', "workload=name"),
     ),
     mutant(
         "status that somebody waits for waits for its turn",

@@ -32,7 +32,6 @@ CERTIFICATES = tuple(
         ("node out of service accepted", ("    if node.is_out_of_service:\n", "    if False:\n")),
         ("replaced node accepted", ("    if _was_replaced(version, node):\n", "    if False:\n")),
         ("node that took a name over accepted", ("max(node.created_at_s, int(node.other_until_s))", "node.created_at_s")),
-        ("lost run forgotten", ("        or _lost_refusal(has_lost or lost_run(version))\n", "")),
         ("hostPID pod accepted", ("    if version.host_pid:\n", "    if False:\n")),
         ("virtual-kubelet node accepted", ("    if node.is_virtual or version.is_peer_pod:", "    if version.is_peer_pod:")),
         ("peer pod accepted", ("    if node.is_virtual or version.is_peer_pod:", "    if node.is_virtual:")),
@@ -59,7 +58,6 @@ CERTIFICATES = tuple(
                 "    for container in version.required[:1]:\n",
             ),
         ),
-        ("ContainerStatusUnknown accepted", ("    if container.reason == STATUS_UNKNOWN:\n", "    if False:\n")),
         (
             "containerID not required",
             ("if not container.container_id or not container.finished_at:", "if not container.finished_at:"),

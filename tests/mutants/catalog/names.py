@@ -3,109 +3,13 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import BLIND_SINCE, BY_HAND, CARRIED_IDS, OTHER_BROKERS, SAME_IDS, TENANTS
+from .suites import CARRIED_IDS, OTHER_BROKERS, SAME_IDS, TENANTS
 
-HISTORIES, NAMING, RIVALS, STORES = "runtime/memory/histories.py", "core/ids/naming.py", "runtime/rivals.py", "runtime/stores.py"
+RIVALS, STORES = "runtime/rivals.py", "runtime/stores.py"
 
 NAMES = tuple(
     mutant(name, path, suite, change)
     for path, suite, name, change in (
-        (
-            HISTORIES,
-            BY_HAND,
-            "ids that follow an annotation stay under their names",
-            ("method == InjectedMethod.NONE or follows_annotation(identity_of(spec), t) for", "method == InjectedMethod.NONE for"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "template that was decided taken for the one in force",
-            ("for i in (history.injected, injected) if", "for i in (history.injected,) if"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "ids stay under their names while nothing is injected",
-            ("if not is_acting or chosen is", "if chosen is"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "pods of an earlier template forgotten",
-            ("return bool(keep_ids_in_copies(", "return False and bool(keep_ids_in_copies("),
-        ),
-        (
-            NAMING,
-            BY_HAND,
-            "earlier template that follows an annotation counts for ever",
-            ("return tuple(p for p in pods if not p.ids_are_fixed and not is_of_the_present(p))", "return tuple(pods)"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "spec that changed and changed back while nobody looked",
-            (" if is_untold or self._are_by_hand(", " if self._are_by_hand("),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "edit of the spec in a gap that no watch has told",
-            ("isinstance(read, KubeProblem) or not is_as_looked_at or", "isinstance(read, KubeProblem) or"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "one edit of the spec counts as many",
-            ("generation > (premise.generation or generation) + 1 and", "generation > (premise.generation or generation) and"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "user's word that ids are exclusive not asked after edits",
-            (" + 1 and not spec.identity.exclusive", " + 1"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "ids by hand forgotten before the watch is heard",
-            ("elif premise.holds_since_s <= self.monotonic_s() - max(0.0, self.pods.age_s()):", "elif premise.holds_since_s <= self.monotonic_s():"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "ids by hand forgotten where no checkpoint can be made",
-            ("        return replace(history, continuity=replace(before, ids_by_hand=True))", "        return history"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "ids by hand never forgotten",
-            ("            premise.holds_since_s = self.monotonic_s()\n", "            pass\n"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "ids that could be by hand when the watch was heard last trusted beside a blind workload",
-            ("may_be_anywhere = premise.is_doubted or (before is not None and before.ids_by_hand)", "may_be_anywhere = premise.is_doubted"),
-        ),
-        (
-            HISTORIES,
-            BY_HAND,
-            "clock that may be set asked since when ids are under their names",
-            ("elif premise.holds_since_s <= self.monotonic_s() -", "elif premise.holds_since_s <= self.now_s() -"),
-        ),
-        (
-            "core/evidence/continuity.py",
-            BLIND_SINCE,
-            "time that is still to come taken for the beginning of a gap",
-            ("since_s = ended_at_s if before.at_s > now_s else max(", "since_s = max("),
-        ),
-        (
-            "core/evidence/continuity.py",
-            BY_HAND,
-            "blindness of a time in which ids were by hand forgotten beside a blind workload",
-            ("or s.after_epoch not in view.of_every_workload)", "or s.after_epoch not in view.everywhere)"),
-        ),
         (
             STORES,
             OTHER_BROKERS,

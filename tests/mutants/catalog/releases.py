@@ -8,72 +8,43 @@ from .suites import CRASHES, LEAVES_FOR_A_WHILE, RELEASES, RUNS, TOLD_RUNS
 RUN_ENDS = tuple(
     mutant(name, "core/evidence/run.py", RUNS, *changes)
     for name, *changes in (
-        ("end of a run that nobody saw believed", ("if not run.container_id or told.container_id != run.container_id or", "if")),
-        ("end of another run than the one that was seen believed", (" or told.container_id != run.container_id or", " or")),
-        ("lost container taken for one that ended", (" or told.reason == STATUS_UNKNOWN:", ":")),
-        ("run between the seen one and the shown one overlooked", ("        return restarts == 1\n", "        return True\n")),
-        (
-            "restarts of a container that has ended not counted",
-            ("return restarts == 0 or (restarts == 1 and shown.phase is ContainerPhase.WAITING)", "return True"),
-        ),
-        ("run that is seen again after its end taken for ended", ("    if known is not None and shown.phase is ContainerPhase.RUNNING and", "    if False and")),
-        ("run behind an absent entry remembered", ("container_id=run.container_id if is_followed else \"\")", "container_id=run.container_id)")),
+        ("lost run taken for one that ended", (" or told.reason in LOST_RUN_REASONS", "")),
+        ("end of no run believed", (" or not told.container_id:", ":")),
+        ("end without a time believed", ("told is None or told.finished_at_s is None or", "told is None or")),
+        ("earlier end takes the place of a later one", ("told.finished_at_s <= known.end.finished_at_s", "told.finished_at_s == known.end.finished_at_s")),
+        ("end received again", ("    if known.end is not None and told", "    if False and told")),
+        ("containers of other ids asked for an id", ("not each.only_ids or any(may_become(i, instance_id) for i in each.only_ids)", "True")),
+        ("what a client makes of its container's id forgotten", ("any(may_become(i, instance_id) for i in each.only_ids)", "instance_id in each.only_ids")),
         ("container that holds an id no more forgotten", ("for name in dict.fromkeys((*before, *holders))", "for name in holders")),
         ("every container followed, whether or not it holds an id", ("if container.may_hold_id)", ")")),
-        ("one end taken for every end", ("return known if len(known) == len(ends) else ()", "return known")),
         ("node of a crash not judged", ("    if refusal is not None:\n        return refusal.clause\n", "")),
         ("shared process namespace overlooked", ("    if version.shares_processes:\n", "    if False:\n")),
         ("status of a third party believed about a crash", ("    if not version.phase_has_statuses or", "    if")),
         ("status of the garbage collector believed about a crash", (" or version.phase_manager in PHASE_MANAGERS_REFUSED:\n", ":\n")),
         ("clock of a node held against the operator's only", ("min(now_s, version.phase_written_at_s)", "now_s")),
         ("clock of a node held against the API server's only", ("min(now_s, version.phase_written_at_s)", "version.phase_written_at_s")),
-        ("start of the next run not held against the clocks", ("times = (told.finished_at_s, shown.started_at_s)", "times = (told.finished_at_s,)")),
-        ("start of the next run not looked at later", ("known.doubt or _clock_doubt((shown.started_at_s,), version, now_s)", "known.doubt")),
-        ("start of a run not held against the clocks", ("    clock = run.doubt or _clock_doubt(", "    clock = _clock_doubt(")),
-        ("doubt about the start of a run forgotten", ("        doubt = before or _clock_doubt(", "        doubt = _clock_doubt(")),
-        ("doubt about one run held against the next", ("before = run.doubt if shown.container_id == run.container_id else \"\"", "before = run.doubt")),
-        ("doubt about a clock forgotten", ("doubt = known.doubt or _clock_doubt(", "doubt = _clock_doubt(")),
         (
             "status without a time of writing believed",
             ('        return "the object does not tell when its status was written, so the node\'s clock cannot be judged"\n', '        return ""\n'),
         ),
-        ("end that is heard of late believed", ("if now_s - finished_at_s > STALE_AFTER_S else", "if False else")),
         ("id that a container held forgotten", ("known.only_ids | shown.only_ids if are_few", "shown.only_ids if are_few")),
         ("container that may hold any id narrowed", ("are_few = bool(known.only_ids and shown.only_ids)", "are_few = True")),
-        ("container that holds one id kept from what its client makes of it", ("any(may_become(i, instance_id) for i in run.only_ids)", "instance_id in run.only_ids")),
-        ("first run dated by the last one", ("shown.started_at_s if run.first_began_at_s is None else run.first_began_at_s", "shown.started_at_s")),
-        ("end received again", ("        return replace(known, doubt=doubt)\n", "        return replace(known, doubt=doubt, received_at_s=now_s)\n")),
     )
 )
 
 GHOSTS = tuple(
     mutant(name, "core/releases.py", RELEASES, *changes)
     for name, *changes in (
-        (
-            "group of another type released from",
-            ("if not pods or released_by(group) is None or not", "if not pods or not"),
-            ("        if seat.verdict is None or by is None:\n", "        if seat.verdict is None:\n"),
-        ),
+        ("member described just before an end taken for a ghost", ("since_s + MARGIN_S < run.end.finished_at_s", "since_s < run.end.finished_at_s")),
+        ("end of one container taken for that of all", ("bool(runs) and all(run.end is not None", "any(run.end is not None")),
+        ("member that is younger than every end told of", ("since_s is not None and any(run.end is not None and since_s < run.end.finished_at_s for run in runs)", "since_s is not None")),
+        ("member that was never described taken for a ghost", ("        if since_s is None or by is None:\n            continue\n", "        since_s = since_s or 0.0\n"), ("return since_s is not None and any(run.end is not None and since_s <", "return any(run.end is not None and (since_s or 0.0) <")),
         ("member that has left taken for a ghost", ("if member.member_epoch is None or member.is_away:", "if member.member_epoch is None:")),
         ("ids of the pod not asked for a ghost", (" and key in pod.instance_ids and", " and")),
-        ("margin between describe and end dropped", ("since_s + MARGIN_S <= min(", "since_s <= min(")),
-        ("member younger than an end taken for a ghost", ("since_s + MARGIN_S <= min(end", "since_s + MARGIN_S <= max(end")),
-        (
-            "member that was never described taken for a ghost",
-            ("    since_s = dict(memory.described).get(member.member_id)\n", "    since_s = dict(memory.described).get(member.member_id, 0.0)\n"),
-            ("dict(seat.memory.described)[member.member_id]", "0.0"),
-        ),
-        ("age of another member taken for this one's", ("dict(memory.described).get(member.member_id)", "min(dict(memory.described).values(), default=None)")),
-        ("blind seat released", ("        continuous=not doubted,\n", "        continuous=True,\n")),
-        ("end of one container taken for that of all", ("    return bool(ends) and since_s", "    ends = every_end(r for r in runs if r.end)\n    return bool(ends) and since_s")),
-        ("run that began at a time not told taken for older than its member", ("    if began_s and c.member_since_s >=", "    if not began_s or c.member_since_s >=")),
-        ("last container to begin asked of a member", ("c.member_since_s >= min(began_s)", "c.member_since_s >= max(began_s)")),
-        ("every container asked for every id", ("holders(pod.runs_seen, key), members[0]", "pod.runs_seen, members[0]"), ("runs=holders(pod.runs_seen, seat.key)", "runs=pod.runs_seen")),
         ("doubt about a crash told for ever", ("        if crash.is_over or now_s <=", "        if crash.is_over or 0.0 <=")),
         ("crash dated by each start that was refused", ("    if known is not None and known.member_id", "    if False and known.member_id")),
         ("crash of another member remembered as this one's", (" and known.member_id == self.member.member_id and", " and")),
         ("doubted end dates the proven crash", (" and known.is_over >= self.is_over:", ":")),
-        ("pod of a crash not asked in its own chain", (" if _is_in(pod, chain) else (),", ",")),
         ("doubt of an end overlooked when another is not doubted", ("next((end.doubt for end in c.ends if end.doubt), \"\")", "c.ends[0].doubt")),
         ("member released again and again", ("if record is None or record.member_id != c.member.member_id:", "if True:")),
         ("read that shows no pod accepted", ("    if objects == ((c.pod.pod_name, c.pod.uid),):\n", "    if not objects or objects == ((c.pod.pod_name, c.pod.uid),):\n")),
@@ -85,38 +56,26 @@ GHOSTS = tuple(
         *(
             (f"release guard {guard} dropped", (f"    {guard},\n", ""))
             for guard in (
-                "process_may_live", "end_doubted", "other_process", "older_than_pod", "released_before", "pod_replaced", "not_wanted", "described_earlier", "report_only",
+                "process_may_live", "end_doubted", "other_process", "released_before", "pod_replaced", "not_wanted", "report_only",
             )
         ),
     )
 )
 
 SHARED_GUARDS = tuple(
-    mutant(f"release guard {guard} dropped", "core/releases.py", RELEASES, (f"    {guard},\n    {after},\n", f"    {after},\n"))
+    mutant(f"release guard {guard} dropped", "core/releases.py", RELEASES, (f"    {guard},\n{after}", after))
     for guard, after in (
-        ("suspended", "conflict"),
-        ("conflict", "unscoped"),
-        ("unscoped", "duplicate"),
-        ("duplicate", "pods_unseen"),
-        ("pods_unseen", "process_may_live"),
-        ("two_incarnations", "released_before"),
-        ("not_read_afresh", "pod_replaced"),
-        ("no_barrier", "described_earlier"),
+        ("suspended", "    conflict,\n"),
+        ("conflict", "    unscoped,\n"),
+        ("unscoped", "    duplicate,\n"),
+        ("duplicate", "    pods_unseen,\n"),
+        ("pods_unseen", "    process_may_live,\n"),
+        ("not_read_afresh", "    pod_replaced,\n"),
+        ("no_barrier", ")\n\"\"\"In this order"),
     )
 )
 
 ON_ITS_WAY = (
-    mutant(
-        "age of a member kept though the clock was set",
-        "runtime/reconciler.py",
-        CRASHES,
-        ("        memory.compare_clocks(began_s - self.monotonic_s())\n", ""),
-    ),
-    mutant("described again and again for the first time", "core/seats.py", RELEASES, ("known.get(m.member_id, since_s)", "since_s")),
-    mutant("age of a member told by a clock that was set back", "core/seats.py", RELEASES, ("max((self.now_s, *heard_s))", "self.now_s")),
-    mutant(
-        "members of classic groups remembered", "core/seats.py", RELEASES, (" for m in holders if self._can_release)", " for m in holders)")
-    ),
     mutant(
         "pod that was refused before its release not named",
         "core/seats.py",

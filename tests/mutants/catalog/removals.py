@@ -11,7 +11,6 @@ def _without_guard(guard: str) -> Mutant:
 
 
 GUARDS = (
-    mutant("no evidence", "core/guards.py", PLAN, ("    chain_not_proven,\n", "")),
     *(
         _without_guard(guard)
         for guard in (
@@ -24,8 +23,7 @@ GUARDS = (
             "expected_again",
             "pod_present",
             "no_barrier",
-            "two_incarnations",
-            "zombie",
+            "suspended",
             "hold_window",
             "unsupported_group",
         )
@@ -41,12 +39,6 @@ GUARDS = (
         "core/guards.py",
         SENTENCES,
         ("        and ordinal_of_pod(c.spec.workload_ref.name, i.pod_name) is not None\n", ""),
-    ),
-    mutant(
-        "member of a pod that nothing ends said to leave soon",
-        "core/guards.py",
-        SENTENCES,
-        ("c.chain.sentence, remedy, 5.0, is_lasting=True)", "c.chain.sentence, remedy, 5.0)"),
     ),
     mutant(
         "budget dropped",
@@ -96,12 +88,6 @@ VERIFICATION = (
             "            attempts=removal.attempt,\n",
             "            attempts=removal.attempt,\n            settled_at_s=now_s,\n",
         ),
-    ),
-    mutant(
-        "resurrected member not removed again",
-        "core/guards.py",
-        PLAN,
-        ("    if record is None or record.member_id == c.member.member_id:\n", "    if record is None:\n"),
     ),
     mutant(
         "resurrected member stays settled",
@@ -164,27 +150,10 @@ ORDER = tuple(
         ),
         (
             "runtime/observer.py",
-            "chains taken before the barrier",
-            (
-                "            seen, _ = self._with_chains(group, spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now\n",
-                "            gathered = {k: replace(e, fresh=fresh.get(k)) for k, e in seen.evidence.items()}\n"
-                "            seen = replace(seen, workload=workload, evidence=gathered)\n",
-            ),
-        ),
-        (
-            "runtime/observer.py",
             "intent read dropped",
             (
                 "        workload = await self.kube.read_workload(namespace, spec.workload_ref)\n        if",
                 "        workload = seen.workload\n        if",
-            ),
-        ),
-        (
-            "runtime/observer.py",
-            "etcd restore not noticed",
-            (
-                "        position, epoch = self.pods.position(namespace), self.pods.epoch\n",
-                "        position, epoch = 0, self.pods.epoch\n",
             ),
         ),
         (
@@ -211,23 +180,6 @@ ORDER = tuple(
             "deleted StaticGroup not noticed before the leave",
             ("        if not self._is_current(group):\n            return Executed(), decided\n", ""),
         ),
-        (
-            "runtime/reconciler.py",
-            "lease not checked before a round is reported",
-            (
-                "        if not self.may_write():\n            return False\n        self.ledgers.forget_settled",
-                "        self.ledgers.forget_settled",
-            ),
-        ),
-        (
-            "runtime/reconciler.py",
-            "end durable before the status was written",
-            (
-                "counts as durable only when the write succeeded.\"\"\"\n",
-                "counts as durable only when the write succeeded.\"\"\"\n        self.ledgers.mark_durable(key, known, status)\n",
-            ),
-        ),
-        ("runtime/reconciler.py", "status written although nothing changed", ("        if self.memories.is_written(key, memory, status):\n            self.ledgers.mark_durable(key, known, status)\n            return True\n", "")),
     )
 )
 
@@ -244,19 +196,9 @@ DEPARTED = tuple(
             ),
         ),
         (
-            "core/seats.py",
-            "read afresh in the round that acknowledges the ids",
-            ("    if history.injected is None or ordinal is None", "    if ordinal is None"),
-        ),
-        (
             "core/intent.py",
             "departed by the ids of the round before",
             ("replace(history, injected=injection.injected, templates=injection.templates)", "history"),
-        ),
-        (
-            "core/plan.py",
-            "lost memory counts from the next round on",
-            ("    if snapshot.continuity is not None and injection", "    if False and injection"),
         ),
     )
 )

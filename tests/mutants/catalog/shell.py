@@ -12,7 +12,6 @@ from .suites import (
     NAMESPACES,
     OBJECTS,
     PROCESS,
-    PROCESS_NODES,
     QUEUE,
     REST,
     ROUNDS,
@@ -69,27 +68,6 @@ SHELL = (
         "runtime/connections/allowed.py",
         CLUSTER_CONNECTIONS,
         ("e.allow_exclusive and e.has_group(group.spec.group_id) for", "e.allow_exclusive for"),
-    ),
-    mutant(
-        "suspects of ids that nobody wants forgotten",
-        "runtime/memory/ledgers.py",
-        ROUNDS,
-        (
-            "            if not pod.object_present and pod.state is IncarnationState.DEAD\n",
-            "            if not pod.object_present\n",
-        ),
-    ),
-    mutant(
-        "evidence forgotten that another StaticGroup of the workload needs",
-        "runtime/memory/ledgers.py",
-        ("tests/unit/runtime/test_shared_workload.py",),
-        (".intersection(*(self._needless_to(other) for other in others))", ""),
-    ),
-    mutant(
-        "evidence forgotten before the removal is settled",
-        "runtime/memory/ledgers.py",
-        ROUNDS,
-        ("        needed |= {r.instance_id for r in decided.history.removals if r.settled_at_s is None}\n", ""),
     ),
     mutant(
         "key worked on twice at once",
@@ -152,12 +130,6 @@ SHELL = (
         (", _ends(i), of_ids, i.has_lost", ", _ends(i), i.instance_ids, i.has_lost"),
     ),
     mutant(
-        "round rests while a doubt is about to lie behind",
-        "runtime/memory/memory.py",
-        ("tests/simulation/test_faults.py",),
-        (" or self.premise.is_coming", ""),
-    ),
-    mutant(
         "round rests while it is told that a member may be locked out",
         "runtime/memory/rest.py",
         ("tests/unit/runtime/test_crash_release.py",),
@@ -174,18 +146,6 @@ SHELL = (
         "runtime/reconciler.py",
         REST,
         ("            memory.told += 1\n", "            pass\n"),
-    ),
-    mutant(
-        "round rests though a pod of another name changed",
-        "runtime/observer.py",
-        REST,
-        (" and not self.ledgers.strangers(group, spec, memory)", ""),
-    ),
-    mutant(
-        "round rests though another StaticGroup wants the group",
-        "runtime/observer.py",
-        REST,
-        ("not Rivals(self.stores).any_of(key) and ", ""),
     ),
     mutant(
         "bounds are not read again at rest",
@@ -288,12 +248,6 @@ SHELL = (
         ),
     ),
     mutant(
-        "ending pod told as a death that is not proven",
-        "core/guards.py",
-        STATEMENTS,
-        ("    ChainClause.LIVE: Guard.POD_ENDING,\n", ""),
-    ),
-    mutant(
         "suspect hidden behind an ending pod",
         "core/findings/removal.py",
         STATEMENTS,
@@ -333,34 +287,10 @@ SHELL = (
         ("                await self.queue.stop()\n", ""),
     ),
     mutant(
-        "end believed before what is remembered of nodes was read",
-        "runtime/operator.py",
-        PROCESS_NODES,
-        ("                    await self.node_evidence.begin()\n", "                    pass\n"),
-    ),
-    mutant(
-        "what is remembered of nodes asked for once",
-        "runtime/nodes/evidence.py",
-        PROCESS_NODES,
-        ("        while not await self.records.read() and refusals", "        if not await self.records.read() and refusals"),
-    ),
-    mutant(
         "memory of an earlier term kept",
         "runtime/operator.py",
         PROCESS,
         ("        self.reconciler.forget_all()\n", ""),
-    ),
-    mutant(
-        "Lease overwritten before its continuity was read",
-        "runtime/operator.py",
-        PROCESS,
-        ("        self.is_active = self.has_taken_over = False\n", "        self.is_active = False\n"),
-    ),
-    mutant(
-        "node with news looked at as seldom as any",
-        "runtime/listener.py",
-        ("tests/unit/simulator/test_node_evidence_on_model.py",),
-        ("        self._parts.node_evidence.hurry(node_name)\n", ""),
     ),
     *(
         mutant(name, "runtime/process/namespaces.py", NAMESPACES, change)

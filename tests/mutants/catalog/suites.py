@@ -2,7 +2,6 @@
 
 CERTIFICATE = ("tests/unit/core/test_certificate.py",)
 CHAIN = ("tests/unit/core/test_chain.py",)
-WORDS = ("tests/unit/core/test_words.py",)
 PLAN = (
     "tests/unit/core/test_plan.py",
     "tests/unit/core/test_plan_verification.py",
@@ -20,8 +19,6 @@ SUFFIXES = ("tests/unit/core/test_suffixes.py",)
 WRITTEN_SCOPE = ("tests/unit/runtime/test_written_scope.py",)
 FIRST_ISSUE = ("tests/unit/core/test_first_issue.py", "tests/unit/runtime/test_first_issue.py", "tests/unit/api/test_rendering.py")
 HISTORIES = (
-    "tests/unit/core/test_continuity.py",
-    "tests/unit/runtime/test_gaps.py",
     "tests/unit/kube/pods/test_book.py",
     "tests/unit/kube/pods/test_any_order.py",
 )
@@ -39,8 +36,7 @@ ROUNDS = (
     "tests/unit/runtime/test_reconciler_writers.py",
     "tests/unit/runtime/test_reconciler_memory.py",
     "tests/unit/runtime/test_secrets_in_rounds.py",
-    "tests/unit/runtime/test_staticgroups_made_again.py",
-)
+    )
 QUEUE = ("tests/unit/runtime/test_work_queue.py", "tests/unit/runtime/test_queue_spacing.py")
 REST = ("tests/unit/runtime/test_rest.py",)
 FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
@@ -56,20 +52,12 @@ BOOK = (
     "tests/unit/kube/pods/test_any_order.py",
     "tests/unit/kube/pods/test_everyday_ends.py",
 )
-OTHER_NAMES = ("tests/unit/runtime/test_other_names.py",)
 SENTENCES = ("tests/unit/runtime/test_sentences.py",)
 ODD = (
     "tests/unit/runtime/test_odd_events.py",
-    "tests/unit/runtime/test_put_back.py",
-    "tests/unit/runtime/test_other_names.py",
     "tests/unit/kube/pods/test_restores.py",
 )
 RESTORES = ("tests/unit/kube/pods/test_restores.py", "tests/unit/kube/pods/test_book.py")
-PUT_BACK = ("tests/simulation/test_put_back.py",)
-FALSE_DOUBTS = ("tests/simulation/test_false_doubts.py",)
-IN_FLIGHT = ("tests/simulation/test_put_back_in_flight.py",)
-DOUBTS = ("tests/simulation/test_doubts_kept.py",)
-LEASE_GONE = ("tests/simulation/test_lease_gone.py",)
 NAMESPACES = ("tests/unit/runtime/process/test_namespaces.py",)
 OTHER_NAMESPACES = ("tests/simulation/test_other_namespaces.py",)
 HANDOVER = ("tests/unit/kube/pods/test_handover.py",)
@@ -77,15 +65,11 @@ POSITION = ("tests/unit/kube/pods/test_position.py",)
 GAPS = ("tests/unit/kube/pods/test_gaps.py",)
 LEASE = ("tests/unit/kube/test_lease.py", "tests/unit/kube/test_lease_position.py")
 BARRIER = ("tests/unit/kube/pods/test_barrier.py",)
-BY_HAND = ("tests/unit/runtime/test_ids_by_hand.py",)
-BLIND_SINCE = ("tests/unit/core/test_continuity.py",)
 CARRIED_IDS = ("tests/unit/kube/test_carried_ids.py",)
 OTHER_BROKERS = ("tests/unit/runtime/connections/test_other_brokers.py",)
 SAME_IDS = ("tests/unit/runtime/test_same_ids.py",)
 TENANTS = ("tests/unit/runtime/test_tenants.py",)
 CARRIED = ("tests/unit/kube/pods/test_once_followed.py",)
-ELSEWHERE = ("tests/unit/runtime/test_carried_elsewhere.py", "tests/unit/runtime/test_shards.py")
-FULL = ("tests/unit/runtime/test_full_ledger.py",)
 STORE = (
     "tests/unit/kube/pods/test_store.py",
     "tests/unit/kube/pods/test_gaps.py",
@@ -97,7 +81,6 @@ TRANSLATE = ("tests/unit/kube/test_translate.py", "tests/unit/kube/test_translat
 NODES = ("tests/unit/kube/nodes/test_node_store.py",)
 OBJECTS = ("tests/unit/kube/test_object_stream.py",)
 PROCESS = ("tests/unit/runtime/test_operator.py",)
-PROCESS_NODES = ("tests/unit/runtime/test_operator_nodes.py",)
 PULLER = (
     "tests/unit/runtime/test_recommendations.py",
     "tests/unit/runtime/test_recommendations_http.py",
@@ -119,11 +102,11 @@ LEAVES_FOR_A_WHILE = ("tests/unit/kafka/test_gateway_releases.py",)
 LEAVES_ALONE = ("tests/unit/kafka/test_gateway_streams.py",)
 THREADS = ("tests/unit/core/test_streams.py",)
 APPLICATIONS = ("tests/unit/runtime/test_streams.py",)
-WORD = WORDS
-RESTORED = ("tests/unit/runtime/commands/test_restored.py",)
 BY_PLUGIN = ("tests/unit/plugin/test_plugin.py",)
-THE_LIVING = ("tests/unit/runtime/test_words_and_the_living.py",)
 OTHER_TENANTS = ("tests/unit/runtime/test_pods_of_other_tenants.py",)
-NODE_DOUBTS = ("tests/unit/core/test_node_doubts.py", "tests/unit/core/test_nodes.py")
 RECORDS = ("tests/unit/kube/pods/test_records.py",)
 GRACE = ("tests/unit/kube/pods/test_book.py",)
+MEMBERS = ("tests/unit/core/members",)
+VERIFICATION = ("tests/unit/core/test_plan_verification.py",)
+LENT_WORDS = ("tests/unit/core/test_lent_words.py",)
+LOST_RUNS = ("tests/unit/core/test_lost_runs.py", "tests/unit/core/test_certificate.py")

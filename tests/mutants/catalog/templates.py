@@ -10,20 +10,10 @@ TEMPLATES = (
         mutant(name, "core/seats.py", EARLIER_TEMPLATES, change)
         for name, change in (
             (
-                "blindness asked of the newest template's ordinal only",
-                ("doubted = [o for o in ordinals if", "doubted = [o for o in ordinals[:1] if"),
-            ),
-            (
                 "only the pod of the newest template looked at",
                 ("            pod_names=pod_names,\n", "            pod_names=pod_names[:1],\n"),
             ),
         )
-    ),
-    mutant(
-        "chain taken of the newest template's pod only",
-        "runtime/observer.py",
-        EARLIER_TEMPLATES,
-        ("pod_names=seat.pod_names, instance_ids", "pod_names=seat.pod_names[:1], instance_ids"),
     ),
     mutant(
         "pod of the newest template read afresh only",
@@ -97,19 +87,12 @@ TEMPLATES = (
                 "template forgotten while copies of pods may keep its ids",
                 ("all(s.appended_to(i) is None for i in copied)", "True"),
             ),
-            ("template forgotten over a gap", ("        and not known.blind\n", "")),
             ("template forgotten at once", ("RETIRED_AFTER_S: Final = 60.0", "RETIRED_AFTER_S: Final = 0.0")),
             (
                 "template forgotten although it gave the id to another pod",
                 ("explained is None or explained[0] != begun[0] or", "explained is None or"),
             ),
         )
-    ),
-    mutant(
-        "evidence of a member whose suffix is wrong forgotten",
-        "runtime/memory/ledgers.py",
-        EARLIER_TEMPLATES,
-        ("        needed |= {i for member in table.foreign for i in naming.nearly_carried_as(member.instance_id or \"\")}\n", ""),
     ),
     mutant(
         "container that is not named taken for another than the first",

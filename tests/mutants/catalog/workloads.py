@@ -11,12 +11,6 @@ WORKLOADS = tuple(
     mutant(name, path, tests, *changes)
     for path, tests, name, *changes in (
         (
-            "api/workloads.py",
-            _ROUNDS,
-            "generation rule for a kind whose status does not tell it",
-            ("settles=False", "settles=True"),
-        ),
-        (
             "core/workload.py",
             _ROUNDS,
             "list of pods read as a range",

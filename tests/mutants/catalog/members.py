@@ -1,0 +1,156 @@
+"""The heart: who was there when a member joined, who may live unseen, and when a member is dead. Each clause has its mutant."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+from .suites import LENT_WORDS, LOST_RUNS, MEMBERS, PLAN, RELEASES, VERIFICATION
+
+CARRIERS = tuple(
+    mutant(name, "core/members/carriers.py", MEMBERS, change)
+    for name, change in (
+        ("watch that is young has missed nobody", ("frozenset((*carrying, UNSEEN)) if is_watch_young else frozenset(carrying)", "frozenset(carrying)")),
+        ("member that no pod explains is dead", ("    if not carriers and not has_one_ended:", "    if False:")),
+        ("member whose pod ended before it was described never dies", ("    if not carriers and not has_one_ended:", "    if not carriers:")),
+        ("certificate takes nobody out of the carriers", ("    left = self.carriers.difference(ended)", "    left = self.carriers")),
+        ("pod that nobody saw is taken for one that was seen", ("not self.carriers.isdisjoint((UNSEEN, UNATTRIBUTED))", "not self.carriers.isdisjoint((UNSEEN,))")),
+        ("member known by another member's attribution", ("return self.member == digest_of(member_id)", "return True")),
+    )
+)
+SUSPECTS = tuple(
+    mutant(name, "core/members/suspects.py", MEMBERS, change)
+    for name, change in (
+        ("suspect dropped at once", ("if now_s - since_s < settle_s:", "if False:")),
+        ("suspect never dropped", ("if now_s - since_s < settle_s:", "if True:")),
+        ("suspect that holds its seat is silent", ("    return attribution is None or attribution.is_guessed or suspect.uid in attribution.carriers", "    return attribution is None or attribution.is_guessed")),
+        ("guessed member silences a suspect", (" or attribution.is_guessed or", " or")),
+        ("member of whom nothing is known silences a suspect", ("    return attribution is None or attribution.is_guessed", "    return attribution is not None and (attribution.is_guessed)")),
+        ("one silent seat of a suspect is enough", ("suspect.uid in present or any(", "suspect.uid in present or all(")),
+        ("seats that a suspect cannot hold are its own", ("any(may_hold(suspect, i) and _may_be_of", "any(_may_be_of")),
+        ("suspect whose object exists is silent", ("if suspect.uid in present or any(", "if any(")),
+        ("silence goes on over a pause", ("now_s if is_first or suspect.silent_since_s is None", "now_s if suspect.silent_since_s is None")),
+        ("silence begins anew at each look", ("now_s if is_first or suspect.silent_since_s is None else suspect.silent_since_s", "now_s")),
+        ("silence outlasts a return", ("kept.append(replace(suspect, silent_since_s=None))", "kept.append(suspect)")),
+        ("pod that is lost again is the same case", ('return f"{self.uid}@{self.since_s}@{self.lost_boot}"', "return self.uid")),
+    )
+)
+HOLDING = tuple(
+    mutant(name, "core/members/holding.py", MEMBERS, change)
+    for name, change in (
+        ("copy of an id under another name cannot hold it", ("            return True\n        if pod.namespace", "            pass\n        if pod.namespace")),
+        ("what a client appends to is not carried", ("return self.naming.carried_as(self.instance_id)", "return frozenset((self.instance_id,))")),
+        ("namesake of another namespace holds the id", ("pod.namespace != self.namespace or ", "")),
+        ("pod of another name holds the id", (" or pod.pod_name not in self.pod_names", "")),
+        ("pod of the name that carries another id cannot hold this one", ("        return not is_fixed or any(", "        return any(")),
+        ("ids that can be edited are fixed", ("pod.ids_are_fixed and ", "")),
+        ("fixed id of somebody else tells that a pod holds none of ours", (" and any(self.naming.is_own(i) for i in pod.instance_ids)", "")),
+        ("client of a fixed id appends nothing", (" or any(may_become(i, self.instance_id) for i in pod.instance_ids)", "")),
+        ("pod with a fixed id of ours may hold any", ("is_fixed = isinstance(pod, Incarnation) and", "is_fixed = False and")),
+    )
+)
+ADDRESS = tuple(
+    mutant(name, "core/members/address.py", MEMBERS, change)
+    for name, change in (
+        ("address of the first member of a classic seat believed", ("if not member.is_host_current or not address or", "if not address or")),
+        ("address that a suspect had is a live pod's alone", (" or any(address in s.addresses for s in suspects)", "")),
+        ("one of two pods with an address", ("len(there) == 1 and", "bool(there) and")),
+        ("address that was shown after the describe", (" and there[0].shown_at_s < described_at_s", "")),
+        ("slash before an address", ('member.client_host.removeprefix("/")', "member.client_host")),
+    )
+)
+NODE_GONE = tuple(
+    mutant(name, "core/members/node_gone.py", MEMBERS, change)
+    for name, change in (
+        ("deletion of any Node tells", ("lifecycle is not NodeLifecycle.AUTO or suspect.provider in CLOUDS", "True")),
+        ("deletion of Nodes tells though they are not trusted", (" or lifecycle is NodeLifecycle.UNTRUSTED", "")),
+        ("node of a pod that was bound to none is gone", ("if not suspect.node_name or lifecycle", "if lifecycle")),
+        ("user's word about nodes not asked", ("lifecycle is not NodeLifecycle.AUTO or suspect.provider", "suspect.provider")),
+        ("Node that was made anew is the first one", ("return node is None or 0.0 < suspect.placed_at_s < node.created_at_s", "return node is None")),
+        ("Node made when the pod came is another one", ("suspect.placed_at_s < node.created_at_s", "suspect.placed_at_s <= node.created_at_s")),
+        ("Node is another one though nobody knows when the pod came", ("0.0 < suspect.placed_at_s", "suspect.placed_at_s")),
+    )
+)
+MEMORY_OF_MEMBERS = tuple(
+    mutant(name, "core/members/memory.py", MEMBERS, change)
+    for name, change in (
+        ("description without a barrier attributes", ("if not sight.watch or (is_new and not sight.has_passed):", "if not sight.watch:")),
+        ("description while the watch is not whole counts", ("if not sight.watch or (is_new and not sight.has_passed):", "if is_new and not sight.has_passed:")),
+        ("member described again is attributed anew", ("m is not None and members.attribution(i, m) is None}", "m is not None}")),
+        ("guessed member forgotten when its id is described empty", ("(i in held or a.is_guessed)", "(i in held)")),
+        ("member that left remembered for ever", (" and (i in held or a.is_guessed)}", "}")),
+        ("watch never young", ("    is_young = sight.watch != members.watch", "    is_young = False")),
+        ("watch grown up with its first description", ("is_over = is_young and is_second and", "is_over = is_young and")),
+        ("watch grown up before a silence", (" and sight.watch_age_s >= settle_s", "")),
+        ("watch young for ever", ("watch=sight.watch if is_over else members.watch,", "watch=members.watch,")),
+        ("pause between descriptions is silence", ("not 0 <= sight.described_at_s - before_s <= PAUSE_MAX_S", "False")),
+        ("clock that went back is no pause", ("not 0 <= sight.described_at_s - before_s", "not sight.described_at_s - before_s")),
+        ("end of long ago explains a new member", ("sight.last_end.get(instance_id, 0) > members.ends_seen", "sight.last_end.get(instance_id, 0) > 0")),
+        ("address not asked", ("sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,)", "sight.carrying.get(instance_id, frozenset())")),
+        ("address does not tell who was unseen", ("is_watch_young=is_watch_young and spoken_from is None,", "is_watch_young=is_watch_young,")),
+        ("suspect that was dropped taken in again", ("if s.case not in members.taken_in}", "}")),
+        ("suspect that has ended stays", ("s.uid not in new and s.uid not in sight.ended and", "s.uid not in new and")),
+        ("suspect that is there after all stays", (" and s.uid not in sight.back]", "]")),
+        ("ended pod taken in as a suspect", ("(s for s in new.values() if s.uid not in sight.ended)", "new.values()")),
+        ("end leaves the carriers as they are", ("{i: a.without(sight.ended) for", "{i: a for")),
+        ("silence shorter than two sessions", ("*(2 * ms / 1000 for ms in session_timeouts_ms), ", "")),
+        ("silence shorter than a grace period", (", *graces_s))", ",))")),
+        ("member that came back after a durable leave is dead", ("carriers=frozenset((UNATTRIBUTED,)))\n        for", "carriers=frozenset())\n        for")),
+        ("next member of a seat taken for one that came back", ("if held.get(i) == m}", "}")),
+    )
+)
+STATUS_OF_MEMBERS = tuple(
+    mutant(name, "core/status/members.py", MEMBERS, change)
+    for name, change in (
+        ("member written as seen earlier than it was", ("wire_time(math.ceil(a.first_seen_s))", "wire_time(a.first_seen_s)")),
+        ("carriers without room forgotten", ("if len(a.carriers) <= api.CARRIERS_MAX else [UNATTRIBUTED]", "[: api.CARRIERS_MAX]")),
+        ("dead member is plain", ("return len(a.carriers) == 1 and", "return len(a.carriers) <= 1 and")),
+        ("guessed member is plain", (" and not a.is_guessed\n", "\n")),
+        ("plain seats first", ("key=lambda item: (_is_plain(item[1]), item[0])", "key=lambda item: (not _is_plain(item[1]), item[0])")),
+        ("seats without room told as whole", (" and all(_is_plain(members.attributions[i]) for i in left_out)", "")),
+        ("suspects without room told as whole", ("len(suspects) == len(members.suspects) and all", "all")),
+        ("suspect cut to what has room", ("if room < 0 or not is_whole or", "if room < 0 or")),
+        ("room for suspects not counted", ("if room < 0 or not is_whole or len(found) == api.SUSPECTS_MAX", "if not is_whole")),
+        ("node of a suspect forgotten at a restart", ("        node_name=s.node,\n", "")),
+        ("lost run forgotten at a restart", ("        lost_boot=s.lost_boot,\n        addresses=frozenset", "        addresses=frozenset")),
+    )
+)
+RETURNED = (
+    mutant("member that came back removed again", "core/guards.py", VERIFICATION, ("    returned,\n    carriers_left,\n", "    carriers_left,\n")),
+    mutant("member that came back forgotten with its removal", "core/plan.py", VERIFICATION, ("return with_living(members, held, {r.instance_id: r.member_id for r in history.removals} if is_durable else {}, sight.dated_at_s)", "return members")),
+    mutant("classic leave taken for durable", "core/plan.py", VERIFICATION, ("is_durable = group.group_type is not GroupType.CLASSIC", "is_durable = True")),
+    mutant("carriers not asked", "core/guards.py", PLAN, ("    returned,\n    carriers_left,\n", "    returned,\n")),
+    mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        return Hit(", "    if False:\n        return Hit(")),
+    mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("history = replace(history, members=without_ended(history.members, snapshot.sight))", "pass")),
+    mutant("first ids issued under a watch that has not seen all", "core/next_pods/injection.py", PLAN, ('return snapshot.watch if is_new else ""', "return snapshot.watch")),
+    mutant("ids of an old StaticGroup taken for new", "core/next_pods/injection.py", PLAN, ("spec.identity.scope is None and is_young and not", "spec.identity.scope is None and not")),
+    mutant("ids with a written scope taken for new", "core/next_pods/injection.py", PLAN, ("spec.identity.scope is None and is_young", "is_young")),
+    mutant("lost memory beside carriers taken for a beginning", "core/next_pods/injection.py", PLAN, (" and not _is_carried(spec, snapshot, scope, template)", "")),
+    mutant("ids issued before the pod watch is whole", "core/next_pods/injection.py", PLAN, ("if before is None and not (snapshot.watch and snapshot.cluster_uid):", "if False:")),
+    mutant("scope that was written over lent credentials counts", "core/ids/naming.py", LENT_WORDS, ("return snapshot.is_word_refused and scope != drawn_scope(snapshot)", "return False")),
+    mutant("scope that was drawn refused", "core/ids/naming.py", LENT_WORDS, (" and scope != drawn_scope(snapshot)", "")),
+    mutant("word refused where it was not", "core/ids/naming.py", LENT_WORDS, ("return snapshot.is_word_refused and", "return")),
+)
+LOST = (
+    *(
+        mutant(name, "core/evidence/chain.py", LOST_RUNS, change)
+        for name, change in (
+            ("run that was lost after a loss is not another one", ("lost_runs=base.lost_runs | lost,", 'lost_runs=base.lost_runs or lost,')),
+            ("loss after a reboot dated by the boot before", ('boot=boot if lost <= base.lost_runs else "",', "boot=boot if lost <= base.lost_runs else base.boot,")),
+            ("loss under an unknown boot dated by the next", ('lost_boot = base.boot or (boot if base.lost_runs else "") or UNKNOWN_BOOT', "lost_boot = base.boot or boot or UNKNOWN_BOOT")),
+            ("loss that is known not to be over forgotten by the next", (" and lost_boot != UNKNOWN_BOOT:", ":")),
+            ("lost run outlives a reboot", ('is_over = boot and lost_boot not in ("", UNKNOWN_BOOT, boot)', "is_over = False")),
+            ("lost run of an unknown boot ended by any", ('lost_boot not in ("", UNKNOWN_BOOT, boot)', 'lost_boot not in ("", boot)')),
+            ("lost run not asked before a certificate", ("runs_known=seen.runs_known, has_lost=seen.has_lost)", "runs_known=seen.runs_known)")),
+            ("boot of a node that is out of service believed", ('boot, lost = node.boot if node is not None and is_known else ""', 'boot, lost = node.boot if node is not None else ""')),
+        )
+    ),
+    *(
+        mutant(name, "core/evidence/certificate.py", LOST_RUNS, change)
+        for name, change in (
+            ("lost run forgotten", ("        or _lost_refusal(has_lost)\n", "")),
+            ("run that is lost is counted when the next one runs only", ("        elif end is not None and is_named and container.phase is ContainerPhase.TERMINATED", "        elif False and end is not None and container.phase is ContainerPhase.TERMINATED")),
+            ("restart of a lost run that its kubelet counts at once counted again", ("container.phase is not ContainerPhase.WAITING or not is_named", "container.phase is not ContainerPhase.WAITING")),
+        )
+    ),
+    mutant("crash of a pod of which a run is lost released", "core/releases.py", RELEASES, ("c.attribution.carriers == {c.pod.uid} and not c.pod.has_lost:", "c.attribution.carriers == {c.pod.uid}:")),
+    mutant("crash released beside another carrier", "core/releases.py", RELEASES, ("c.attribution.carriers == {c.pod.uid} and", "c.pod.uid in c.attribution.carriers and")),
+)
