@@ -92,10 +92,11 @@ def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crd
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("ksg.spec.removal", "proven dead"),
+        ("ksg.spec.removal", "every pod that was there when it joined has ended"),
         ("ksg.spec.removal.holdSeconds", "Seconds to wait after the ordinal left the wanted range"),
         ("ksg.spec.identity.template", "Placeholders: {podName}"),
         ("ksg.status.injected", "the admission policy reads this"),
+        ("ksg.status.suspects", "pods whose processes may live unseen"),
         ("ckconn.spec.allowedNamespaces", "no member is removed"),
         ("kconn.spec.tls.enabled", "there is no way to skip that"),
     ],
