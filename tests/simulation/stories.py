@@ -246,7 +246,7 @@ STORIES: tuple[Story, ...] = (
     ),
     Story(
         name="07-force-delete",
-        title="A pod is force-deleted while its process lives: no proof, so its member is held until it is silent.",
+        title="A pod is force-deleted while its process lives: nobody saw its end, so its member is held until it is silent.",
         tell=_force_delete,
         removals=0,
         rebalances=1,
@@ -267,7 +267,7 @@ STORIES: tuple[Story, ...] = (
     ),
     Story(
         name="10-watch-gap",
-        title="A pod ends while the operator is away and the watch is compacted: no proof, the session runs out.",
+        title="A pod ends while the operator is away and the watch is compacted: nobody saw its end, the session runs out.",
         tell=_watch_gap,
         removals=0,
         rebalances=1,

@@ -38,7 +38,7 @@ def test_the_story_tells_four_happenings_in_two_worlds_and_ends_in_a_table(capsy
     for text in ("rolling restart", "scale to 4", "crashes and is restarted in place", "its process lives on"):
         assert text in out
     assert "StaticGroup removes the member web-4." in out
-    assert re.search(r"StaticGroup reports web-3\.\w+ as DeathNotProven and leaves it alone", out)
+    assert re.search(r"StaticGroup reports web-3\.\w+ as Suspect and leaves it alone", out)
     assert "\x1b" not in out
     figures = dict(re.findall(r"^(rebalances|partitions moved|idle partition-seconds) +(.+)$", out, re.MULTILINE))
     for name, row in figures.items():

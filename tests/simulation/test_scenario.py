@@ -105,7 +105,7 @@ def test_a_lost_node_is_left_alone_until_the_session_runs_out() -> None:
     happenings = (Happening(at_seconds=5, what="scale", replicas=1), Happening(at_seconds=5, what="lose_node", pod=1))
     history = experience(SMALL.model_copy(update={"happenings": happenings}), is_static=True)
     assert [instance_id.partition(".")[0] for _, instance_id in history.expired] == ["web-1"]
-    assert "DeathNotProven" in {reason for _, _, reason in history.held}
+    assert "Suspect" in {reason for _, _, reason in history.held}
     assert history.cost(5.0, LOST_FOR_S).idle_s == 0.0, "its process lives on and works"
     assert history.cost(LOST_FOR_S, SMALL.length_s).idle_s > 60.0
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from simulator.faults import FAULTS
-from simulator.oracles.promises import Violation
+from simulator.oracles.assumptions import Assumption
+from simulator.oracles.promises import Breach, Violation
 from simulator.schedules.drawing import ChangeKind
 from simulator.schedules.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
 from simulator.schedules.soak import Failure, Tally, replay, replay_command, soak
@@ -19,12 +20,14 @@ SEEDS = range(5)
 
 
 def verdict(
-    seed: int, *, removals: int = 1, holds: int = 1, faults: Counter[str] | None = None, violated: bool = False
+    seed: int, *, removals: int = 1, holds: int = 1, faults: Counter[str] | None = None, violated: bool = False,
+    broken: tuple[Assumption, ...] = (),
 ) -> Verdict:
     """Make up what became of a schedule."""
     return Verdict(
         seed=seed,
         violations=(Violation("S1", 12.0, "operator-a removed live member m"),) if violated else (),
+        breaches=tuple(Breach(kind, 12.0, "operator-a removed live member m") for kind in broken),
         faults=Counter(sorted(FAULTS)) if faults is None else faults,
         removals=removals,
         holds_with_zombie=holds,
@@ -91,6 +94,13 @@ def test_a_run_as_it_should_be_has_no_complaints() -> None:
     """Removals in 30 % and living zombies held in 20 % of the schedules are enough."""
     busy = [verdict(n, removals=int(n < 3), holds=int(n < 2)) for n in range(10)]
     assert tally(*busy).complaints() == []
+
+
+def test_a_live_removal_inside_an_assumption_is_counted_and_is_no_complaint() -> None:
+    counted = tally(*(verdict(n, broken=(Assumption.A1, Assumption.A2)) for n in range(3)), verdict(4, broken=(Assumption.A2,)))
+    assert counted.complaints() == []
+    assert "alive because an assumption was broken: 3 inside A1, 4 inside A2" in counted.table()
+    assert "alive because an assumption was broken: none" in tally(verdict(1)).table()
 
 
 def test_a_violation_is_a_complaint_that_names_the_seed() -> None:
