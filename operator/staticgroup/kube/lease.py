@@ -45,7 +45,7 @@ class LeaseSettings:
 
     Parameters
     ----------
-    is_election_enabled: False for a single replica; the Lease then only stores continuity.
+    is_election_enabled: False for a single replica; the Lease then only keeps the position of the pod watch.
     """
 
     namespace: str

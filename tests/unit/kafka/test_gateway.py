@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,6 +101,24 @@ async def test_type_that_never_fits_is_read_once_more_and_then_reported(
     broker.handlers[Api.CONSUMER_GROUP_DESCRIBE] = not_found
     assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.COORDINATOR_UNAVAILABLE
     assert broker.count(Api.LIST_GROUPS) == 2
+
+
+@pytest.mark.parametrize(("member_type", "is_current"), [(1, True), (0, False), (-1, False)], ids=["speaks it", "classic", "not told"])
+async def test_where_a_member_speaks_from_is_known_of_one_that_speaks_the_protocol_of_its_group(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, member_type: int, is_current: bool
+) -> None:
+    """A classic one in a consumer group keeps the host of the process that its id joined with first."""
+    cluster.groups["orders"] = Group(type="consumer", members=[("m-0", "orders-0")])
+
+    def typed(request: Any, version: int) -> Any:
+        rows = [broker.describe_consumer(g, version) for g in request.group_ids]
+        rows = [replace(row, members=tuple(replace(m, member_type=member_type) for m in row.members)) for row in rows]
+        return respond(Api.CONSUMER_GROUP_DESCRIBE, version, groups=tuple(rows))
+
+    broker.handlers[Api.CONSUMER_GROUP_DESCRIBE] = typed
+    view = await gateway.describe(settings, "orders")
+    assert isinstance(view, GroupView)
+    assert [m.is_host_current for m in view.members] == [is_current]
 
 
 async def test_members_hidden_for_lack_of_a_topic_right_are_a_missing_acl(

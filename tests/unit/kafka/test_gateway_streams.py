@@ -69,7 +69,7 @@ async def test_streams_group_is_read_with_epochs_and_its_active_tasks(
     assert view.members == tuple(
         MemberView(
             member_id=member_id, instance_id=instance_id, client_id="app", client_host="/10.0.0.7", assigned_partitions=2,
-            member_epoch=-2 if member_id == "m-2" else 7,
+            member_epoch=-2 if member_id == "m-2" else 7, is_host_current=True,
         )
         for member_id, instance_id in THREADS
     )
