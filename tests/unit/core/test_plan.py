@@ -8,9 +8,9 @@ import pytest
 
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.guards import Guard
-from staticgroup.core.plan import Plan
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.members.memory import Members
+from staticgroup.core.plan import Plan
 from staticgroup.core.snapshot import History
 
 from .builders import (
