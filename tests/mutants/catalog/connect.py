@@ -154,7 +154,7 @@ CONNECT = tuple(
         ),
         (
             "kube/translate/session_timeouts.py",
-            ("tests/unit/kube/test_translated_ids.py",),
+            ("tests/unit/kube/translate/test_translated_ids.py",),
             "session timeout of a worker's own believed beside the agent's",
             (" or name == _OF_AGENT", ""),
         ),

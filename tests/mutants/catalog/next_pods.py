@@ -233,7 +233,7 @@ IN_FORCE = tuple(
         ),
         (
             "kube/translate/session_timeouts.py",
-            ("tests/unit/kube/test_translated_ids.py",),
+            ("tests/unit/kube/translate/test_translated_ids.py",),
             "session timeout that no client takes believed",
             ("    return int(text) if 0 < int(text) <= TIMEOUT_MS_MAX else None\n", "    return int(text)\n"),
         ),

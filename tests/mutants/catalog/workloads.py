@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .mutant import mutant
 
-_READ = ("tests/unit/kube/test_pod_sets.py",)
+_READ = ("tests/unit/kube/translate/test_pod_sets.py",)
 _ROUNDS = ("tests/unit/runtime/test_pod_sets.py",)
 
 WORKLOADS = tuple(

@@ -13,7 +13,7 @@ from staticgroup.api.resources.durable import InjectedMethod
 from staticgroup.api.resources.identity import Identity
 from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, _expanded
 from unit.kube.raw_objects import pod
-from unit.kube.test_translate import version
+from unit.kube.translate.test_pods import version
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.journal.runs import PodRuns, Run
 from staticgroup.kube.container_runs import pod_runs
 from staticgroup.kube.translate import pod_version
-
-from .raw_objects import Json, at, pod
+from unit.kube.raw_objects import Json, at, pod
 
 START, END, NEXT = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:01:05Z"
 TERMINATED: Json = {"startedAt": START, "finishedAt": END, "reason": "OOMKilled", "exitCode": 137}

@@ -14,8 +14,7 @@ from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.pods.watch.seat_filter import may_hold_a_seat
 from staticgroup.kube.translate import pod_version
 from staticgroup.kube.translate.remembered import LENGTH_MAX
-
-from .raw_objects import at, pod
+from unit.kube.raw_objects import at, pod
 
 NAMES = [
     "SPRING_KAFKA_CONSUMER_PROPERTIES_GROUP_INSTANCE_ID",
