@@ -92,14 +92,15 @@ class SightGatherer:
         return replace(sight, carrying=carrying, addressed=addressed, last_end=last_end)
 
     async def _gone_with_their_nodes(self, members: Members, doubtful: Iterable[Suspect]) -> frozenset[str]:
-        """Return the carriers and suspects whose machines are gone, each by a consistent read of its Node.
+        """Return the suspects whose machines are gone, each by a consistent read of its Node.
 
         Notes
         -----
         The store only says where a read is worth it: its watch may be behind that of pods.
         """
         gone = set()
-        for suspect in {s.uid: s for s in (*doubtful, *self._silent(members), *members.suspects)}.values():
+        new = (s for s in doubtful if s.case not in members.taken_in)  # the pod store never forgets that it did not see an end
+        for suspect in {s.uid: s for s in (*members.suspects, *new)}.values():
             known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
             is_worth_it = known is None or not self.nodes.is_present(suspect.node_name) or is_node_gone(suspect, known)
             if may_be_gone(suspect, self.lifecycle) and is_worth_it:
@@ -107,13 +108,6 @@ class SightGatherer:
                 if not isinstance(node, KubeProblem) and is_node_gone(suspect, node):
                     gone.add(suspect.uid)
         return frozenset(gone)
-
-    def _silent(self, members: Members) -> Iterator[Suspect]:
-        """Yield the carriers that are suspects of the pod store, silent for so long that they are none for members to come."""
-        for uid in {uid for a in members.attributions.values() for uid in a.carriers}:
-            pod = self.pods.get(uid)
-            if pod is not None and pod.state is IncarnationState.SUSPECT:
-                yield _suspect(pod)
 
     def _pods_of(self, seat: Seat) -> Iterator[Incarnation]:
         """Yield every known pod that may hold an id."""

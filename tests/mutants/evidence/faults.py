@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from staticgroup.kube.pods.unwritten import UnwrittenEnds
+
 from staticgroup.core import guards, plan, seats
 from staticgroup.core.evidence import certificate, chain
 from staticgroup.core.evidence.certificate import Certificate, CertificateKind
@@ -14,7 +16,6 @@ from staticgroup.core.evidence.chain import ChainClause, ChainVerdict, Incarnati
 from staticgroup.core.evidence.pod import ContainerPhase, PodVersion
 from staticgroup.core.status import memory
 from staticgroup.kube.pods.book import IncarnationBook
-from staticgroup.kube.pods.unwritten import UnwrittenEnds
 from staticgroup.kube.translate import pods
 
 Patch = tuple[object, str, Any]

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
+from staticgroup.kube.pods.unwritten import UnwrittenEnds
+
 from simulator.evidence.variant import VARIANTS, Variant
 from staticgroup.core import plan, seats
 from staticgroup.core.evidence import certificate, chain
@@ -19,7 +21,6 @@ from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.status import memory
 from staticgroup.kube.pods import book as incarnation_book
-from staticgroup.kube.pods.unwritten import UnwrittenEnds
 from staticgroup.kube.translate import pods
 
 from .faults import (

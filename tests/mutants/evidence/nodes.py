@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-from simulator.evidence.nodes.scenario import NODE_SCENARIOS, NodeScenario
-from staticgroup.core.evidence import machines, nodes
 from staticgroup.core.evidence.machines import Machine, NodeRecord
 from staticgroup.core.evidence.nodes import Look, NodeRules, Vigil
+
+from simulator.evidence.nodes.scenario import NODE_SCENARIOS, NodeScenario
+from staticgroup.core.evidence import machines, nodes
 
 Patch = tuple[object, str, Any]
 

@@ -37,16 +37,6 @@ async def empty_seat(world: OperatorWorld) -> None:
     await world.settled(3)
 
 
-async def lost_untold(world: OperatorWorld) -> None:
-    """Let a pod of web-2 be lost whose versions never showed its id, which its process has taken; a later pod follows."""
-    world.end(2)
-    world.start(2, "lost", joins=False, instance_ids=frozenset({"not-told"}), ids_are_fixed=False)
-    world.kafka.join(world.id_of(2), LIVING)
-    world.remove_object(2)
-    world.start(2, "u2c", joins=False)
-    await world.settled(2)
-
-
 # gaps ----------------------------------------------------------------------------------------------------------------
 
 
@@ -87,29 +77,10 @@ def stray(world: OperatorWorld, **changes: Any) -> None:
     world.kafka.join(world.id_of(2), LIVING)
 
 
-def lost_stray(world: OperatorWorld, **changes: Any) -> None:
-    """Start `canary-0` as above and delete its object by force."""
-    stray(world, **changes)
-    force_delete(world, "canary-0")
-
-
 async def by_hand() -> OperatorWorld:
     """Return a world whose ids are written by hand, so that a pod of any name may carry one."""
     world = await OperatorWorld(identity={"method": "None"}).started()
     world.pods.is_managed = managed
-    return world
-
-
-async def by_annotations() -> OperatorWorld:
-    """Return a world whose ids follow annotations, which can be edited and copied."""
-    world = OperatorWorld(identity={"template": "{ordinal}.{scope}"})
-    world.scale(3)
-    await world.round()
-    world.template = "{ordinal}." + world.scope
-    for ordinal in range(3):
-        world.start(ordinal, ids_are_fixed=False)
-    world.now_s += 300
-    await world.settled(2)
     return world
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from staticgroup.kube.problem import problem_of
-from staticgroup.runtime.memory.memories import ATTEMPTS_MAX, RACE_PAUSES_S
+from staticgroup.runtime.memory.memories import RACE_PAUSES_S
 from staticgroup.runtime.memory.pace import EDITS_PACE_S
 from staticgroup.runtime.reconciler import RACE_REQUEUE_S
 from staticgroup.runtime.work_queue import WorkQueue
@@ -16,6 +16,8 @@ from .operator_world import KEY, OperatorWorld, static_group
 
 pytestmark = pytest.mark.looptime
 ROUNDS = 10
+
+TRIES = len(RACE_PAUSES_S)
 
 
 class World(OperatorWorld):
@@ -96,13 +98,13 @@ async def test_edit_that_changes_more_than_the_generation_is_written_at_once() -
 async def test_status_says_the_last_edit_a_moment_after_the_storm() -> None:
     """As failures they would be tried again after 1, 2, 4 … 60 s, also when the storm is over."""
     world = await World().started()
-    left = ROUNDS * ATTEMPTS_MAX
+    left = ROUNDS * TRIES
 
     def edit() -> None:
         nonlocal left
         if left > 0:
             left -= 1
-            world.declare(static_group(generation=2 + ROUNDS * ATTEMPTS_MAX - left))
+            world.declare(static_group(generation=2 + ROUNDS * TRIES - left))
             world.kube.before["apply_status"] = edit
 
     world.kube.before["apply_status"] = edit
@@ -113,7 +115,7 @@ async def test_status_says_the_last_edit_a_moment_after_the_storm() -> None:
     await asyncio.sleep((ROUNDS + 1) * (sum(RACE_PAUSES_S) + RACE_REQUEUE_S) + EDITS_PACE_S)
     await queue.stop()
     assert left == 0
-    assert world.status.observed_generation == 2 + ROUNDS * ATTEMPTS_MAX
+    assert world.status.observed_generation == 2 + ROUNDS * TRIES
 
 
 async def test_edits_that_never_end_do_not_make_a_write_at_every_conflict() -> None:
@@ -138,7 +140,7 @@ async def test_edits_that_never_end_do_not_make_a_write_at_every_conflict() -> N
     queue.add(KEY)
     await asyncio.sleep(10)
     await queue.stop()
-    assert ATTEMPTS_MAX < len(tried_s) <= (10 / sum(RACE_PAUSES_S) + 1) * ATTEMPTS_MAX
+    assert TRIES < len(tried_s) <= (10 / sum(RACE_PAUSES_S) + 1) * TRIES
 
 
 @pytest.mark.parametrize(("what", "written"), [("nothing", 1), ("the Lease is lost", 0), ("the StaticGroup is deleted", 0), ("the next read fails", 0)])

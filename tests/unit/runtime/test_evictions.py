@@ -169,7 +169,7 @@ class Evictions(RuleBasedStateMachine):
 
     @rule()
     def pod_is_replaced_unseen_and_forced_away_while_the_operator_looks(self) -> None:
-        """The attack on the order: a new incarnation comes and goes between two looks of a watch that lags."""
+        """The attack on the order: a new pod comes and goes between two looks of a watch that lags."""
         self.world.pods.is_lagging = False
         self.world.pods.deliver()
         self.user_scales_down(0, ["graceful"] * ORDINALS)

@@ -12,6 +12,7 @@ from staticgroup.api.resources.members import SeatMember
 from staticgroup.core.group import GroupType
 from staticgroup.core.members.carriers import UNSEEN, digest_of
 from staticgroup.core.members.memory import PAUSE_MAX_S, SETTLE_MIN_S
+from staticgroup.kube.pods.records import PodRecords
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from support.bounds import broker_bounds
 
@@ -283,14 +284,14 @@ async def test_a_suspect_whose_object_is_there_again_is_none_any_more() -> None:
 # the member's own address ------------------------------------------------------------------------------------------------
 
 
-async def at_addresses(group_type: GroupType) -> OperatorWorld:
+async def at_addresses(group_type: GroupType, *, of_the_lost: str = "10.0.0.2") -> OperatorWorld:
     """Return a world in which web-2 was lost, and its successor joined from an address of its own."""
     world = OperatorWorld(protocol="Auto")
     world.kafka.group_type = group_type
     world.scale(3)
     await world.round()
     for ordinal in range(3):
-        world.start(ordinal, addresses=(f"10.0.0.{ordinal}",))
+        world.start(ordinal, addresses=(of_the_lost if ordinal == 2 else f"10.0.0.{ordinal}",))
     await world.settled(2)
     world.remove_object(2)
     world.start(2, "u2b", joins=False, addresses=("10.0.0.9",))
@@ -306,6 +307,11 @@ async def at_addresses(group_type: GroupType) -> OperatorWorld:
 async def test_a_member_that_speaks_from_the_address_of_one_pod_is_of_that_pod_where_it_is_fresh(group_type: GroupType, carriers: list[str]) -> None:
     world = await at_addresses(group_type)
     assert seat(world).carriers == carriers
+
+
+async def test_an_address_that_a_suspect_was_seen_with_too_tells_nothing() -> None:
+    world = await at_addresses(GroupType.CONSUMER, of_the_lost="10.0.0.9")
+    assert seat(world).carriers == ["u2", "u2b"]
 
 
 # over a hand-over --------------------------------------------------------------------------------------------------------
@@ -366,6 +372,38 @@ async def test_who_joins_once_the_watch_was_whole_for_long_enough_is_held_by_not
     world.kafka.join(world.id_of(2), "joined-late")
     await world.settled(2)
     assert seat(world).carriers == ["u2"]
+
+
+async def test_the_watch_has_to_be_whole_for_long_enough_when_the_group_is_asked_for() -> None:
+    """The answer may tell of then, however late it comes."""
+    world = await OperatorWorld().started()
+    gap(world)
+    await world.round()
+    await passes(world, SETTLE_MIN_S - 60)
+
+    def takes_long() -> None:
+        world.now_s += 90
+
+    world.kafka.before["describe"] = takes_long
+    await world.round()
+    assert not (world.status.watch or "").startswith(world.pods.watch_name)
+    await world.round()
+    assert (world.status.watch or "").startswith(world.pods.watch_name)
+
+
+async def test_nobody_is_missed_while_the_watch_is_not_whole() -> None:
+    """A process that has not listed the pods yet knows of none."""
+    world = await OperatorWorld().started()
+    name = world.pods.watch_name
+    world.restart()
+    records, world.pods.book.records = world.pods.book.records, PodRecords()
+    world.pods.watch_name = ""
+    await world.settled(2)
+    world.pods.book.records, world.pods.watch_name = records, name
+    await world.settled(2)
+    assert suspects(world) == []
+    await departs(world, "u2")
+    assert left(world) == [world.id_of(2)]
 
 
 async def test_a_connection_that_leads_elsewhere_makes_members_of_now_and_silences_of_before_worthless() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.members.memory import SETTLE_MIN_S
 from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.kube.problem import problem_of
 from support.fake_pods import FakeNodes
@@ -90,6 +89,15 @@ async def test_a_node_that_the_watch_has_lost_and_a_read_still_shows_is_there() 
     assert left(world) == []
 
 
+async def test_a_node_that_is_gone_is_not_asked_for_again() -> None:
+    world = await lost_with_its_node()
+    gone(world)
+    await world.settled(3)
+    assert left(world) == [world.id_of(2)]
+    await world.round()
+    assert "read_node" not in world.done
+
+
 async def test_a_node_that_the_watch_still_shows_is_not_read() -> None:
     world = await lost_with_its_node()
     await world.round()
@@ -119,23 +127,3 @@ async def test_a_node_that_was_never_seen_says_nothing_by_its_absence() -> None:
     await world.settled(3)
     assert left(world) == []
     assert guards(world) == ["Suspect"]
-
-
-@pytest.mark.parametrize("is_restarted", [False, True])
-async def test_a_carrier_that_was_silent_for_long_ends_with_its_node_too(is_restarted: bool) -> None:
-    """It is no suspect of members to come any more, and stays a carrier of the one that joined beside it."""
-    world = await lost_with_its_node()
-    member_id = world.kafka.members.pop(world.id_of(2))
-    await world.round()
-    for _ in range(int(SETTLE_MIN_S // 60)):
-        world.now_s += 60
-        await world.round()
-    assert world.status.suspects == []
-    world.kafka.join(world.id_of(2), member_id)
-    await world.settled(2)
-    assert guards(world) in (["Suspect"], ["Unattributed"])
-    if is_restarted:
-        world.restart()
-    gone(world)
-    await world.settled(3)
-    assert guards(world) in ([], ["Unattributed"])

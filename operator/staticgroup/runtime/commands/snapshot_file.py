@@ -42,7 +42,7 @@ def read_snapshot_file(path: Path) -> SnapshotFile:
 
     Raises
     ------
-    PictureError: the file is missing, too large, not JSON or not a snapshot file.
+    SnapshotFileError: the file is missing, too large, not JSON or not a snapshot file.
     """
     try:
         if path.stat().st_size > SNAPSHOT_FILE_BYTES_MAX:

@@ -151,7 +151,7 @@ class Journal:
         self._await_round(groups, changes)
 
     def pod_changed(self, namespace: str, pod_name: str, pods: PodStore) -> None:
-        """Tell the end of incarnations of this name whose object is gone, and forget them."""
+        """Tell the end of pods of this name whose object is gone, and forget them."""
         with self._contained(f"{namespace}/{pod_name}"):
             self._pod_changed(namespace, pod_name, pods)
 
@@ -244,14 +244,14 @@ class Journal:
 
     # beats and sinks -------------------------------------------------------------------------------------------
 
-    async def beat_forever(self, watch_epoch: Callable[[], str]) -> None:
+    async def beat_forever(self, watch: Callable[[], str]) -> None:
         """Beat now and every 30 s, while this replica holds the Lease."""
         while True:
             if self._may_write():
-                self.beat(watch_epoch())
+                self.beat(watch())
             await asyncio.sleep(api.BEAT_INTERVAL_MS / 1000)
 
-    def beat(self, watch_epoch: str) -> None:
+    def beat(self, watch: str) -> None:
         """Say what is looked at now."""
         unreachable = sorted("/".join(key) for key in self._stores.groups if key not in self._reached)
         beat = api.CoverageBeat(
@@ -259,7 +259,7 @@ class Journal:
             seq=0,
             observed_at_ms=self._now_ms(),
             static_groups=len(self._stores.groups),
-            watch_epoch=watch_epoch,
+            watch_epoch=watch,
             unreachable_groups=unreachable[: api.UNREACHABLE_MAX],
             unreachable_total=len(unreachable),
         )

@@ -34,7 +34,6 @@ RACE_PAUSES_S = (0.1, 0.25, 0.0)
 """Waits of one round after its first, second and last write that met an edit of the spec, which are usual; more of them come
 back with the next round. Written again at once, objects that are edited all the time would keep an API server busy with
 conflicts until it answers more slowly than the edits come, and then nothing but conflicts is left."""
-ATTEMPTS_MAX = len(RACE_PAUSES_S)
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ PENDING_MAX: Final = 2_000
 """Most changes of pods of one StaticGroup that wait for its next round; the oldest go first."""
 PENDING_AGE_MS: Final = 300_000
 """How long a standby keeps what pods did: longer than any change of the Lease's holder takes."""
-_SWEEP_MS: Final = 60_000
+_FORGET_MS: Final = 60_000
 _Run = tuple[str, str, int, bool]
 
 
@@ -44,7 +44,7 @@ class RecentRuns:
     now_s: Callable[[], float]
     _pending: dict[Key, deque[RunChange]] = field(default_factory=dict)
     _told: dict[_Run, int] = field(default_factory=dict)
-    _swept_ms: int = 0
+    _forgot_ms: int = 0
 
     def pod_seen(self, raw: object, version: PodVersion) -> None:
         """Take one version of a pod, in whatever order they come; a fault in here costs the pod watch nothing."""
@@ -59,7 +59,7 @@ class RecentRuns:
         groups = self.stores.groups_of_workload(version.namespace, version.name.rpartition("-")[0])
         if not groups:
             return
-        self._sweep(now_ms)
+        self._forget_old(now_ms)
         _, changes = look(None, pod_runs(raw, version), now_ms)
         news = [change for change in changes if self._told.setdefault(_run(change), now_ms) == now_ms]
         for key in groups if news else ():
@@ -69,11 +69,11 @@ class RecentRuns:
                     waiting.popleft()
             waiting.extend(news)
 
-    def _sweep(self, now_ms: int) -> None:
+    def _forget_old(self, now_ms: int) -> None:
         """Forget what no version tells any more, because it is more than an hour ago."""
-        if now_ms - self._swept_ms >= _SWEEP_MS:
-            self._swept_ms = now_ms
-            self._told = {run: at_ms for run, at_ms in self._told.items() if now_ms - at_ms <= RETOLD_MS + _SWEEP_MS}
+        if now_ms - self._forgot_ms >= _FORGET_MS:
+            self._forgot_ms = now_ms
+            self._told = {run: at_ms for run, at_ms in self._told.items() if now_ms - at_ms <= RETOLD_MS + _FORGET_MS}
 
     def of(self, key: Key) -> Sequence[RunChange]:
         """Return what pods of a StaticGroup's workload did since a round took it."""

@@ -40,7 +40,7 @@ def words(snapshot: Snapshot, memory: History | None = None, wish: StaticGroupSp
 def test_removal_is_told_with_its_evidence() -> None:
     text = words(departure())
     assert f"{id_of(2)}: Departed, held by member m2." in text
-    assert "pod web-2 uid u2: Dead for 5 s; E1: phase Succeeded" in text
+    assert "pod web-2 uid u2: Ended for 5 s; E1: phase Succeeded" in text
     assert f"Plan: {id_of(2)} is removed: pod web-2 (uid u2)" in text
 
 

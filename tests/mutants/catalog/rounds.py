@@ -1,0 +1,84 @@
+"""Who is taken for a member's pod, in whole rounds: what is read, remembered, and written for the next process."""
+
+from __future__ import annotations
+
+from .mutant import mutant
+
+GATHERER = "runtime/members.py"
+SIGHT = ("tests/unit/runtime/test_members.py",)
+MACHINES = ("tests/unit/runtime/test_node_gone.py",)
+LOST = ("tests/unit/runtime/test_lost_runs.py",)
+RESTING = ("tests/unit/runtime/test_rest.py",)
+ORDERED = ("tests/unit/runtime/test_reconciler.py",)
+PREMISES = ("tests/unit/runtime/test_premises.py",)
+CRASHES = ("tests/unit/runtime/test_crash_release.py",)
+
+SIGHTS = (
+    mutant(
+        "member attributed without a read behind its description", GATHERER, SIGHT,
+        ("bool(new) and await self.pods.reach_present(namespace)", "bool(new)"),
+    ),
+    mutant(
+        "read behind a description of members that are known", GATHERER, SIGHT,
+        ("bool(new) and await self.pods.reach_present(namespace)", "await self.pods.reach_present(namespace)"),
+    ),
+    mutant(
+        "pods taken as they were before the last read", GATHERER, ORDERED,
+        (
+            "        watch, age_s = self.pods.watch(namespace)\n        doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))\n",
+            "        watch, age_s = self.pods.watch(namespace)\n",
+        ),
+        ("        has_passed = bool(new)", "        doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))\n        has_passed = bool(new)"),
+        (
+            "reach_present(namespace)\n        doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))\n",
+            "reach_present(namespace)\n",
+        ),
+    ),
+    mutant("watch goes on where other brokers are asked", GATHERER, SIGHT, ('f"{watch}.{brokers}" if watch', "watch if watch")),
+    mutant("watch as old as the answer", GATHERER, SIGHT, ("age_s - (self.monotonic_s() - described_at_s)", "age_s")),
+    mutant("clock of the API server not looked at", GATHERER, CRASHES, ("dated_at_s + max(0.0, self.clock_ahead_s())", "dated_at_s")),
+    mutant("pods that have ended stay carriers", GATHERER, SIGHT, ("gone | frozenset(self._ended(members, doubtful))", "gone")),
+    mutant("machines that are gone end nothing", GATHERER, MACHINES, ("ended=gone | frozenset(", "ended=frozenset(")),
+    mutant("suspect whose object is there again stays one", GATHERER, SIGHT, ("back=frozenset(self._back(members))", "back=frozenset()")),
+    mutant(
+        "lost run forgotten while its pod is there", GATHERER, LOST,
+        ("present=frozenset(self._present(members, doubtful))", "present=frozenset()"),
+    ),
+    mutant("suspects are no carriers", GATHERER, SIGHT, ("frozenset((*(pod.uid for pod in live), *(s.uid for s in own)))", "frozenset(pod.uid for pod in live)")),
+    mutant("living pods are no carriers", GATHERER, SIGHT, ("frozenset((*(pod.uid for pod in live), *(s.uid for s in own)))", "frozenset(s.uid for s in own)")),
+    mutant("suspects of this very round are no carriers", GATHERER, SIGHT, ("suspects = without_ended(members, sight).suspects", "suspects = members.suspects")),
+    mutant("end since the last description not counted", GATHERER, SIGHT, ("max((pod.ended_no for pod in pods), default=0)", "0")),
+    mutant("address of a member not asked", GATHERER, SIGHT, ("            if uid is not None:\n                addressed", "            if False:\n                addressed")),
+    mutant("addresses of suspects forgotten", GATHERER, SIGHT, ("addresses=frozenset(pod.addresses)", "addresses=frozenset()")),
+    mutant("deletion of any Node believed", GATHERER, MACHINES, ("may_be_gone(suspect, self.lifecycle) and is_worth_it", "is_worth_it")),
+    mutant("watch of Nodes believed", GATHERER, MACHINES, ("node = await self.read_node(suspect.node_name)\n", "node = known\n")),
+    mutant("Node read for nothing", GATHERER, MACHINES, ("(suspect, self.lifecycle) and is_worth_it:", "(suspect, self.lifecycle):")),
+    mutant("Node that is gone asked for again and again", GATHERER, MACHINES, ("new = (s for s in doubtful if s.case not in members.taken_in)", "new = (s for s in doubtful)")),
+    mutant("Node that was never seen taken for gone", GATHERER, MACHINES, ('pod.node_name if pod.is_node_known else ""', "pod.node_name")),
+    mutant("suspects of before the ids are inherited", GATHERER, PREMISES, ("            if is_older:", "            if False:")),
+    mutant("clocks that agree to the second", GATHERER, PREMISES, ("pod.since_s + CLOCKS_APART_S", "pod.since_s")),
+    mutant("carrier that is not shown any more forgotten", GATHERER, SIGHT, ("            if uid not in known:\n                yield found", "            if uid not in known:\n                continue")),
+    mutant("carriers missed before the pods are listed", GATHERER, SIGHT, ("if self.pods.watch(namespace)[0] and self.pods", "if self.pods")),
+    mutant("what is remembered of a suspect lost over a restart", GATHERER, SIGHT, ("yield known[uid]", "yield found")),
+    mutant("certificate of a pod of which a run is lost believed", GATHERER, LOST, (" and uid not in lost:", ":")),
+    mutant("lost run outlives the boot of its node", GATHERER, LOST, ("suspect.lost_boot not in (UNKNOWN_BOOT, node.boot)", "False")),
+    mutant("lost run ends though its node did not boot", GATHERER, LOST, (" not in (UNKNOWN_BOOT, node.boot)", " != UNKNOWN_BOOT")),
+    mutant(
+        "pod of which a run is lost is no suspect because its object is there", GATHERER, LOST,
+        ("IncarnationState.LIVE and (not suspect.lost_boot or self._is_over(suspect))", "IncarnationState.LIVE"),
+    ),
+    mutant("round rests though a pod became a suspect", "runtime/observer.py", RESTING, ("memory.doubts != self.pods.doubts or ", "")),
+    mutant(
+        "stored position passes a suspect that no look has found", "runtime/memory/memories.py", RESTING,
+        ("        waiting += [m.looked_at_s for m in self._by_key.values() if m.doubts != self.pods.doubts]\n", ""),
+    ),
+    mutant(
+        "suspects not remembered while suspended", "runtime/reconciler.py", SIGHT,
+        ("replace(memory.history, members=without_ended(memory.history.members, sight))", "memory.history"),
+    ),
+    mutant(
+        "suspended StaticGroup not looked at again", "runtime/reconciler.py", RESTING,
+        ("return Result(requeue_after_s=self.group_poll_s)\n        return self._unwritten", "return Result()\n        return self._unwritten"),
+    ),
+    mutant("suspects that came into sight at rest are no news", "runtime/memory/rest.py", RESTING, (", repr(sight)))", "))")),
+)
