@@ -31,6 +31,7 @@ from .names import NAMES
 from .next_pods import EXPERIENCE, IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
+from .rounds import SIGHTS
 from .scopes import SCOPES
 from .shell import SHELL
 from .streams import ROLE_OF_STREAMS, THREADS_THAT_LEAVE
@@ -80,4 +81,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *INJECTORS,
     *WEBHOOK,
     *WORKLOADS,
+    *SIGHTS,
 )

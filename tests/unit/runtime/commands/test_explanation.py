@@ -41,7 +41,7 @@ def test_removal_is_told_with_its_evidence() -> None:
     text = words(departure())
     assert f"{id_of(2)}: Departed, held by member m2." in text
     assert "pod web-2 uid u2: Ended for 5 s; E1: phase Succeeded" in text
-    assert f"Plan: {id_of(2)} is removed: pod web-2 (uid u2)" in text
+    assert f"Plan: {id_of(2)} is removed: pod web-2 uid u2 E1: phase Succeeded" in text
 
 
 def test_held_removal_is_told_with_its_guard_and_the_carrier_that_is_left() -> None:
