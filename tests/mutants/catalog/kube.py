@@ -52,6 +52,9 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("namespace does not go on from the position of all", _POSITION, POSITION, ("self.scopes.get(scope) or self.scopes.get(\"\")", "self.scopes.get(scope)")),
     # back in time
     ("certificate survives a pod that lives again", _BOOK, RESTORES, ("state=IncarnationState.LIVE, certificate=None, resource_version=-1,", "resource_version=-1,")),
+    ("what never ran known of a pod that lives again", _BOOK, ("tests/unit/kube/pods/test_everyday_ends.py",), ("                from_birth=False, runs_known=False,\n", "")),
+    ("deletion in the version that was seen before overlooked", _BOOK, BOOK, (" and version.resource_version == before.resource_version and after.object_present:", " and False:")),
+    ("binding that was taken back believed", _BOOK, BOOK, ("            before = replace(before, lost_boot=UNKNOWN_BOOT)\n", "            pass\n")),
     ("pod that lives again begins no new watch", _STORE, RESTORES, ("        if change.is_back:\n", "        if False:\n")),
     ("object of before the restore taken for an old version", _BOOK, RESTORES, ("return is_older and before.resource_version <= listed_at", "return False")),
     ("LIST that a replay has overtaken taken for a restore", _BOOK, RESTORES, ("return is_older and before.resource_version <= listed_at", "return is_older and listed_at > 0")),

@@ -106,7 +106,11 @@ class PodBook:
         before = record.incarnation() if record else None
         is_back = not is_deleted and before is not None and _is_back(before, version, listed_at)
         if is_back and before is not None:
-            before = replace(before, state=IncarnationState.LIVE, certificate=None, resource_version=-1, ends=(), since_s=self._now_s())
+            before = replace(
+                before, state=IncarnationState.LIVE, certificate=None, resource_version=-1, ends=(), since_s=self._now_s(),
+                from_birth=False, runs_known=False,
+            )
+            self.is_resumed = False
         if before is not None and version.resource_version <= before.resource_version:
             after = self._absorb(before, version)
             # Real servers give a deletion its own, higher version; one that does not must still be believed.

@@ -8,6 +8,7 @@ import pytest
 from staticgroup.core.evidence.certificate import CertificateKind
 from staticgroup.core.evidence.chain import IncarnationState
 from staticgroup.core.evidence.pod import NodeView
+from staticgroup.kube.pods import book as books
 from unit.core.builders import pod_version
 from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import NODE, born, composed, ended, finished, pod, running
@@ -245,3 +246,32 @@ def test_a_list_leaves_alone_what_was_seen_in_a_newer_version_or_in_another_name
     assert "web-0" in book.contradiction("shop", {}, 5)
 
 
+def test_deletion_in_the_version_that_was_seen_before_is_believed() -> None:
+    """Real API servers give it a version of its own."""
+    book = make_book()
+    see(book, pod(), 5)
+    assert see(book, pod(), 5, deleted=True).state is IncarnationState.SUSPECT
+
+
+def test_versions_that_wait_for_their_nodes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(books, "AWAITING_NODE_MAX", 2)
+    nodes: dict[str, NodeView] = {}
+    book = make_book(nodes)
+    for number in range(3):
+        see(book, finished(f"web-{number}", uid=f"u{number}"), 10 + number)
+    nodes["node-a"] = NODE
+    assert [c.record.uid for c in book.take_node("node-a")] == ["u1", "u2"]
+
+
+@pytest.mark.parametrize("bound_to", ["", "node-b"], ids=["to none yet", "to another node"])
+def test_pod_whose_binding_was_taken_back_may_run_on_its_first_node_whatever_the_second_one_says(bound_to: str) -> None:
+    """A restored etcd has forgotten it."""
+    book = make_book({"node-a": NODE, "node-b": replace(NODE, name="node-b", uid="node-b")})
+    see(book, pod(), 50)
+    book.forget_versions("")
+    assert see(book, pod(node=bound_to, statuses=[]), 40, listed=True).has_lost
+    assert [i.uid for i in book.doubtful()] == ["uid-0"]
+    last = finished()
+    last["spec"]["nodeName"] = "node-b"
+    see(book, last, 51)
+    assert see(book, last, 52, deleted=True).state is IncarnationState.SUSPECT

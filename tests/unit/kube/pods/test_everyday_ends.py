@@ -226,3 +226,15 @@ def test_older_version_that_shows_a_run_is_not_forgotten() -> None:
     see(book, versions[1], 5)
     see(book, story(([running()], []), ([], []))[1], 3)
     assert see(book, versions[2], 6).state is IncarnationState.LIVE
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_pod_that_a_restored_etcd_brings_back_may_have_run_unseen(is_resumed: bool) -> None:
+    book = make_book()
+    book.is_resumed = is_resumed
+    for number, raw in enumerate(NEVER_PULLED):
+        seen = see(book, raw, 10 + number)
+    assert seen.state is IncarnationState.DEAD
+    assert see(book, NEVER_PULLED[-2], 20).state is IncarnationState.LIVE
+    see(book, NEVER_PULLED[-1], 21)
+    assert see(book, NEVER_PULLED[-1], 22, deleted=True).state is IncarnationState.SUSPECT
