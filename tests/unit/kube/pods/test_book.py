@@ -275,3 +275,14 @@ def test_pod_whose_binding_was_taken_back_may_run_on_its_first_node_whatever_the
     last["spec"]["nodeName"] = "node-b"
     see(book, last, 51)
     assert see(book, last, 52, deleted=True).state is IncarnationState.SUSPECT
+
+
+@pytest.mark.parametrize("last", [pod(), finished()], ids=["changed", "ended"])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_list_that_a_replay_has_overtaken_shows_nothing_that_is_back(last: dict[str, Any], deleted: bool) -> None:
+    """A process that goes on LISTs beside its replay, which may have seen a pod end before the page is read that shows it."""
+    for listed_at, is_back in ((85, False), (90, True)):
+        book = make_book()
+        see(book, last, 90, deleted=deleted)
+        change = book.take(at_version(pod(), 80), is_deleted=False, in_order=False, listed_at=listed_at)
+        assert change.is_back is is_back

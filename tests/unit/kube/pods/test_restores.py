@@ -227,19 +227,3 @@ async def test_read_that_is_overtaken_by_the_replay_of_a_barrier_is_no_restore(s
         may_go_on.set()
         await eventually(lambda: len(server.watch_starts) >= starts + 2)
         assert world.gaps == []
-
-
-async def test_list_that_a_replay_has_overtaken_is_no_restore(server: FakeApiServer) -> None:
-    """A process that goes on LISTs beside its replay, which may have seen a pod end before the page is read that shows it."""
-    server.put(composed(pod("web-0", uid="u0")))
-    async with following(server) as world:
-        stored = world.store.lease_position(None)
-    server.put(composed(pod("web-1", uid="u1")))
-    server.failing["list", "pods"] = [503]
-    async with following(server, resume=stored, anchored=False, seed=2) as world:
-        await eventually(lambda: world.state("u1"))
-        server.put(composed(finished("web-1", uid="u1")))
-        server.remove("shop", "web-1")
-        await eventually(lambda: world.state("u1") is IncarnationState.DEAD)
-        await eventually(world.watch)
-        assert world.gaps == []
