@@ -174,7 +174,7 @@ def _about_members(
 ) -> Plan:
     """Add to a plan what is decided about the members of the group, if that could be read."""
     group = snapshot.group
-    members = _members(spec, snapshot, base.history, naming)
+    members = members_after(spec, snapshot, base.history, naming)
     base = replace(base, history=replace(base.history, members=members))
     if isinstance(group, KafkaProblem):
         return base
@@ -213,7 +213,7 @@ def _first_members(history: History, injection: InjectionPlan) -> Members:
     return replace(history.members, watch=injection.watch) if injection.watch else history.members
 
 
-def _members(spec: StaticGroupSpec, snapshot: Snapshot, history: History, naming: Naming) -> Members:
+def members_after(spec: StaticGroupSpec, snapshot: Snapshot, history: History, naming: Naming) -> Members:
     """Return what is remembered of the members after this round."""
     sight, group = snapshot.sight, snapshot.group
     if sight is None or not isinstance(group, GroupView):
@@ -270,7 +270,7 @@ def reads_needed(
         return ()
     crashes = crashes_of(spec, snapshot, group, crashed(spec, snapshot, history, intent), intent.naming, history, now_s)
     urgent = tuple(crash.seat for crash in crashes if may_be_read(crash))[:READS_MAX]
-    members = _members(spec, snapshot, history, intent.naming)
+    members = members_after(spec, snapshot, history, intent.naming)
     seats = departed(spec, snapshot, history, now_s, intent)
     ripe = [s for s in seats if any(_has_ended(members.attribution(s.key, m.member_id)) for m in s.holders)]
     return (*urgent, *ripe[: READS_MAX - len(urgent)])

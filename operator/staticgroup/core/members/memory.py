@@ -28,8 +28,10 @@ class Members:
     attributions: durable; by the id that the member holds.
     suspects: durable.
     watch: durable; name of the pod watch whose beginning no member to come can be older than; "" for none.
-    watch_described: name of the pod watch under which the group was described before by this process; "" before the first time.
+    watch_described: name of the pod watch under which the group was described before.
     taken_in: cases of the suspects of the pod store that were taken in once, whatever became of them.
+    former: by id, the member before the present one, where a pod that nobody saw may hold it: a description may be older than the last
+        change, so it may be described again.
     described_at_s: when the last description was asked for, monotonic seconds; None before the first, and while no time is waited for.
     ends_seen: how many certificates the pod store had at the last description.
     """
@@ -39,13 +41,14 @@ class Members:
     watch: str = ""
     watch_described: str = ""
     taken_in: frozenset[str] = frozenset()
+    former: Mapping[str, Attribution] = field(default_factory=dict)
     described_at_s: float | None = None
     ends_seen: int = field(default=0, compare=False)
 
     def attribution(self, instance_id: str, member_id: str) -> Attribution | None:
         """Return what is known of the member that holds an id; None when this very member was not described yet."""
-        known = self.attributions.get(instance_id)
-        return known if known is not None and known.is_of(member_id) else None
+        known = (self.attributions.get(instance_id), self.former.get(instance_id))
+        return next((a for a in known if a is not None and a.is_of(member_id)), None)
 
     def first_seen_s(self, instance_id: str, member_id: str) -> float | None:
         """Return when the member that holds an id was first described, seconds since the Unix epoch."""
@@ -119,13 +122,15 @@ def described(
     settle_s: how long a silence lasts, seconds; see `suspects`.
     """
     members = without_ended(members, sight)
-    is_new = {i for i, m in held.items() if m is not None and members.attribution(i, m) is None}
+    known = {i: a for i, m in held.items() if m is not None and (a := members.attribution(i, m)) is not None}
+    is_new = {i for i, m in held.items() if m is not None and i not in known}
     if not sight.watch or (is_new and not sight.has_passed):
         return members  # no description: whom it shows for the first time is seen for the first time by the next one
     is_young = sight.watch != members.watch
     # An id that is described empty for once may be held by the same member again.
     kept = {i: a for i, a in members.attributions.items() if i not in is_new and (i in held or a.is_guessed)}
-    attributions = kept | {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
+    attributions = kept | known | {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
+    replaced = {i: a for i, a in members.attributions.items() if a.is_guessed and attributions[i] is not a}
     before_s = members.described_at_s
     suspects = after_description(
         members.suspects, {i: attributions.get(i) for i in held}, may_hold,
@@ -136,7 +141,7 @@ def described(
     is_over = is_young and is_second and sight.watch_age_s >= settle_s
     is_waiting = bool(suspects) or (is_young and not is_over)
     return replace(
-        members, attributions=attributions, suspects=suspects,
+        members, attributions=attributions, suspects=suspects, former={**members.former, **replaced},
         watch=sight.watch if is_over else members.watch, watch_described=sight.watch,
         described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,
     )
@@ -165,6 +170,6 @@ def _attributed(member_id: str, instance_id: str, members: Members, sight: Sight
         member_id,
         carrying=sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,),
         is_watch_young=is_watch_young and spoken_from is None,
-        has_one_ended=bool(members.watch_described) and sight.last_end.get(instance_id, 0) > members.ends_seen,
+        has_one_ended=sight.last_end.get(instance_id, 0) > members.ends_seen,
         now_s=sight.dated_at_s,
     )
