@@ -131,6 +131,20 @@ async def test_facts_asked_by_name_are_asked_again_after_a_minute(server: FakeAp
         assert gets(server) == 2
 
 
+async def test_facts_that_are_confirmed_are_told_too(server: FakeApiServer) -> None:
+    """What waits for them was refused meanwhile."""
+    server.denied.add(("list", "nodes"))
+    server.put(node(), "nodes")
+    clock_s = Clock()
+    async with following(server, clock_s) as (store, changed):
+        store.node_of("node-a")
+        await eventually(lambda: changed == ["node-a"])
+        clock_s.now_s += node_store.ASK_AGAIN_S
+        assert store.node_of("node-a") is None
+        await eventually(lambda: changed == ["node-a", "node-a"])
+        assert store.node_of("node-a") is not None
+
+
 async def test_node_asked_by_name_that_is_gone_keeps_its_last_facts(server: FakeApiServer) -> None:
     server.denied.add(("list", "nodes"))
     server.put(node(), "nodes")

@@ -114,6 +114,22 @@ async def test_a_process_ends_when_it_may_not_read_a_namespace_any_more_that_it_
     assert (told.levelname, told.__dict__["namespace"], told.__dict__["found"]) == ("WARNING", "team-b", "it is gone, or may not be read")
 
 
+async def test_a_namespace_that_is_gone_is_so_although_everything_may_be_read_in_it() -> None:
+    """Rights in the whole cluster outlive it, and what is not there is listed as nothing."""
+    everywhere = {("team-b", kind): 200 for kind in ALL}
+    server = ApiServer(existing={"team-a"}, statuses=everywhere)
+    assert await there(server, WANTED) == ("team-a",)  # type: ignore[arg-type]
+    with pytest.raises(TimeoutError):
+        await server.wait(("team-a",))
+
+
+@pytest.mark.parametrize("status", [403, 503])
+async def test_a_namespace_is_not_served_again_before_somebody_says_that_it_is_there(status: int) -> None:
+    server = ApiServer(statuses={("team-b", "namespaces"): status})
+    with pytest.raises(TimeoutError):
+        await server.wait(("team-a",))
+
+
 async def test_one_answer_alone_that_it_is_gone_is_not_believed() -> None:
     server = ApiServer(happens={3: lambda: server.existing.remove("team-b"), 4: lambda: server.existing.add("team-b")})
     with pytest.raises(TimeoutError):
