@@ -6,7 +6,7 @@ from staticgroup.core.evidence.pod import PodVersion
 from unit.core.builders import pod_version
 
 from .operator_world import OperatorWorld, guards
-from .stories import by_hand, departs, left, managed
+from .stories import LIVING, by_hand, departs, left, managed
 
 
 def same_app(ordinal: int, instance_id: str) -> PodVersion:
@@ -16,8 +16,9 @@ def same_app(ordinal: int, instance_id: str) -> PodVersion:
 
 
 async def told(world: OperatorWorld) -> str:
-    """Return what is said of web-2, which ends while the other tenant's pod lives."""
+    """Return what is said of web-2, which ends while a pod of another tenant lives that may be its member."""
     world._happens(same_app(2, world.id_of(2)))
+    world.kafka.join(world.id_of(2), LIVING)
     await world.settled(2)
     await departs(world, 4)
     assert (left(world), guards(world)) == ([], ["PodStillRunning"])
