@@ -32,7 +32,7 @@ from coordinator_model.base.messages import (
 from coordinator_model.coordinator import GroupCoordinator
 from simulator.schedules import schedule
 from staticgroup.api.ordinals import Ordinals
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.status.projection import project
@@ -151,8 +151,8 @@ def pod_ingest() -> list[Row]:
 def rounds() -> list[Row]:
     """Measure plan and projection of a group of 100 members against encoding its status."""
     half = MEMBERS // 2
-    dead = {make.id_of(n): (make.incarnation(n, f"u{n}", IncarnationState.DEAD),) for n in range(half, MEMBERS)}
-    live = tuple(make.incarnation(n, f"u{n}") for n in range(half))
+    dead = {make.id_of(n): (make.known_pod(n, f"u{n}", PodState.DEAD),) for n in range(half, MEMBERS)}
+    live = tuple(make.known_pod(n, f"u{n}") for n in range(half))
     members = [make.member(n) for n in range(MEMBERS)]
     random.Random(7).shuffle(members)
     world = make.departure(

@@ -20,7 +20,7 @@ from kubernetes.aio.client import Configuration
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.certificate import CertificateKind
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import AioKubeGateway, PodRead
@@ -145,7 +145,7 @@ async def following(
         await asyncio.gather(task, return_exceptions=True)
 
 
-def state_of(store: PodStore, uid: str) -> IncarnationState | None:
+def state_of(store: PodStore, uid: str) -> PodState | None:
     found = store.get(uid)
     return found.state if found else None
 
@@ -161,7 +161,7 @@ async def test_ends_are_told_apart_on_a_real_watch(transport: Transport, namespa
         await cluster.finish("web-0")
         await cluster.force_delete("web-0")
         await cluster.force_delete("web-1")
-        await eventually(lambda: state_of(store, forced) is IncarnationState.SUSPECT)
+        await eventually(lambda: state_of(store, forced) is PodState.SUSPECT)
         found = store.get(ended)
         assert found is not None
         assert found.certificate is not None
@@ -177,9 +177,9 @@ async def test_unbound_deletion_is_proven_and_a_label_edit_is_none(transport: Tr
         read = await AioKubeGateway(transport, instance="t", now_s=time.time).read_pod(namespace, "web-1")
         assert isinstance(read, PodRead)
         assert await store.barrier(namespace, read.resource_version), "the edit has been heard of"
-        assert (state_of(store, deleted), state_of(store, edited)) == (IncarnationState.DEAD, IncarnationState.LIVE)
+        assert (state_of(store, deleted), state_of(store, edited)) == (PodState.DEAD, PodState.LIVE)
         await cluster.force_delete("web-1")
-        await eventually(lambda: state_of(store, edited) is IncarnationState.DEAD)
+        await eventually(lambda: state_of(store, edited) is PodState.DEAD)
 
 
 async def test_barrier_reaches_a_consistent_read_that_no_pod_event_follows(
@@ -223,7 +223,7 @@ async def test_barrier_passes_with_the_main_stream_when_the_read_is_a_pod_event(
             begun_s = time.monotonic()
             assert await store.barrier(namespace, read.resource_version)
             took_ms.append(round((time.monotonic() - begun_s) * 1000, 1))
-            assert state_of(store, uid) is IncarnationState.DEAD
+            assert state_of(store, uid) is PodState.DEAD
     with capsys.disabled():
         print(f"\nbarrier with a pod event, ms: {took_ms}")
 
@@ -242,7 +242,7 @@ async def test_a_later_process_replays_what_happened_meanwhile_under_the_same_wa
     async with following(transport, namespace, resume=stored) as (store, gaps):
         assert (store.watch(namespace)[0], gaps) == (watch, [])
         found = [state_of(store, uid) for uid in (dies, vanishes, stays)]
-        assert found == [IncarnationState.DEAD, IncarnationState.SUSPECT, IncarnationState.LIVE]
+        assert found == [PodState.DEAD, PodState.SUSPECT, PodState.LIVE]
 
 
 async def test_a_position_from_the_future_is_a_restore_and_begins_a_new_watch(transport: Transport, namespace: str, cluster: Cluster) -> None:

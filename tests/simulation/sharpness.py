@@ -83,8 +83,8 @@ BROKEN: tuple[Broken, ...] = (
         (8, 9),
         "core/evidence/chain.py",
         (
-            "    gone = replace(known, state=IncarnationState.SUSPECT,",
-            "    gone = replace(known, state=IncarnationState.DEAD,",
+            "    gone = replace(known, state=PodState.SUSPECT,",
+            "    gone = replace(known, state=PodState.DEAD,",
         ),
     ),
     _broken(

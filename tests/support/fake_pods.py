@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.pods.book import PodBook
 from support.fake_gateways import Hooks
@@ -126,15 +126,15 @@ class FakePods(Hooks):
         """Count how often a pod became a suspect, or a run of one was lost."""
         return self.book.doubts
 
-    def doubtful(self) -> Iterator[Incarnation]:
+    def doubtful(self) -> Iterator[KnownPod]:
         """Return the suspects, and the pods of which a run is lost."""
         return self.book.doubtful()
 
-    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[KnownPod, ...]:
         """Return the carriers of ids that have other names, as PodStore.strays does."""
         return self.book.records.strays(namespace, workload_name, carried)
 
-    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[Incarnation, ...]:
+    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[KnownPod, ...]:
         """Return the carriers of ids of any namespace that are no seats, as PodStore.strays_anywhere does."""
         return self.book.records.strays_anywhere(namespace, workload_name, instance_ids)
 
@@ -144,7 +144,7 @@ class FakePods(Hooks):
 
     def chain(
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
-    ) -> tuple[Incarnation, ...]:
+    ) -> tuple[KnownPod, ...]:
         """Return the pods of a seat, noting that they were asked for."""
         ids = tuple(instance_ids)
         self.journal.append(("chain", *ids))
@@ -154,17 +154,17 @@ class FakePods(Hooks):
             after_chain()
         return found
 
-    def get(self, uid: str) -> Incarnation | None:
+    def get(self, uid: str) -> KnownPod | None:
         """Return what is known of a pod uid; None when it is unknown."""
         record = self.book.records.get(uid)
-        return record.incarnation() if record else None
+        return record.known_pod() if record else None
 
-    def of_workload(self, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
+    def of_workload(self, namespace: str, workload_name: str) -> tuple[KnownPod, ...]:
         """Return every pod named after a StatefulSet."""
-        found = (r.incarnation() for r in self.book.records.of_workload(namespace, workload_name))
+        found = (r.known_pod() for r in self.book.records.of_workload(namespace, workload_name))
         return tuple(sorted(found, key=lambda i: (i.resource_version, i.uid)))
 
-    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[KnownPod, ...]:
         """Return every pod of any namespace that carried an id."""
         return self.book.records.carriers(instance_ids)
 

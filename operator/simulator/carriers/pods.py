@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, NodeView, PodVersion
 from staticgroup.kube.pods.book import PodBook
 
@@ -157,19 +157,19 @@ class FakeStore:
         """Say whether it has passed a read that begins now."""
         return self._passed and bool(self._watch)
 
-    def doubtful(self) -> Iterator[Incarnation]:
+    def doubtful(self) -> Iterator[KnownPod]:
         """Iterate over the suspects."""
         return self._book.doubtful()
 
-    def get(self, uid: str) -> Incarnation | None:
+    def get(self, uid: str) -> KnownPod | None:
         """Return one pod."""
         record = self._book.records.get(uid)
-        return record.incarnation() if record else None
+        return record.known_pod() if record else None
 
-    def chain(self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()) -> tuple[Incarnation, ...]:
+    def chain(self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()) -> tuple[KnownPod, ...]:
         """Return every pod of the seat."""
         return self._book.records.chain(namespace, pod_names, instance_ids)
 
-    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[KnownPod, ...]:
         """Return every pod that carried an id."""
         return self._book.records.carriers(instance_ids)

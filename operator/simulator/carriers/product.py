@@ -12,7 +12,7 @@ from typing import Any, Final
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import NodeView
 from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.ids.naming import naming_of
@@ -197,7 +197,7 @@ class Product:
             namespace=NAMESPACE, name="web", uid="w1", metadata_generation=1, observed_generation=1, replicas=int(wanted), status_replicas=0
         )
         book = book_of(look.seen, self.are_reused)
-        chain: tuple[Incarnation, ...] = book.records.chain(NAMESPACE, (POD,), (ID,))
+        chain: tuple[KnownPod, ...] = book.records.chain(NAMESPACE, (POD,), (ID,))
         evidence = {} if fresh is None else {ID: Evidence(chain=chain, fresh=fresh)}
         return Snapshot(
             namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=workload, pods=tuple(p for p in chain if p.object_present),

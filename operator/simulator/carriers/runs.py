@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.core.evidence.chain import Incarnation, fold
+from staticgroup.core.evidence.chain import KnownPod, fold
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
 from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.members.carriers import attribute
@@ -94,7 +94,7 @@ class Runs:
 
     def __init__(self, *, steps: int, clock_off_s: float = 0.0) -> None:
         self._steps, self._clock_off_s = steps, clock_off_s
-        self._pods: list[Incarnation] = []
+        self._pods: list[KnownPod] = []
         self._numbers: dict[object, int] = {}
         self._rounds: dict[object, tuple[tuple[int, int] | None, int]] = {}
 

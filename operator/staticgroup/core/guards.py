@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from ..api import remedies
 from ..api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
-from .evidence.chain import Incarnation, IncarnationState
+from .evidence.chain import KnownPod, PodState
 from .findings import Finding, Subject
 from .group import GroupType, GroupView, MemberView
 from .ids.naming import is_scope_refused, ordinal_of_pod
@@ -232,7 +232,7 @@ def carriers_left(c: Candidate) -> Hit | None:
     left = c.attribution.carriers
     pods = {pod.uid: pod for pod in (*c.snapshot.known, *c.seat.chain)}
     for pod in (pods[uid] for uid in sorted(left) if uid in pods):
-        if pod.state is IncarnationState.LIVE and not pod.has_lost:
+        if pod.state is PodState.LIVE and not pod.has_lost:
             return _still_running(c, pod)
     if UNATTRIBUTED in left:
         return Hit(Guard.UNATTRIBUTED, "no pod explains this member", f"{_EXPIRES}; one that joins after the next restart of its pod can be removed")
@@ -251,7 +251,7 @@ def carriers_left(c: Candidate) -> Hit | None:
     return None
 
 
-def _still_running(c: Candidate, pod: Incarnation) -> Hit:
+def _still_running(c: Candidate, pod: KnownPod) -> Hit:
     """Say that a pod which may hold the member lives, and what to do where it does not end by itself."""
     sentence = f"pod {pod.namespace}/{pod.pod_name} was there when it joined, and has not ended: {pod.refusal}"
     if _is_ending(c, pod):
@@ -271,7 +271,7 @@ def returned(c: Candidate) -> Hit | None:
     return Hit(Guard.RETURNED, "it was removed and has joined again, so its process lives", "find it and stop it; it is not removed again")
 
 
-def _is_ending(c: Candidate, pod: Incarnation) -> bool:
+def _is_ending(c: Candidate, pod: KnownPod) -> bool:
     """True for a live pod that ends in the ordinary course of a scale-down, a rolling update or a deletion."""
     if pod.is_deleting:
         return True

@@ -16,7 +16,7 @@ from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import CrashRelease, StaticGroupSpec
 from .connect import ConnectLoad, load_of, work_after
-from .evidence.chain import Incarnation
+from .evidence.chain import KnownPod
 from .findings import Finding
 from .group import GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held
@@ -60,7 +60,7 @@ class Removal:
 
     entry: LeaveEntry
     ordinal: int
-    ended: tuple[Incarnation, ...] = ()
+    ended: tuple[KnownPod, ...] = ()
     attempt: int = 1
 
     @property
@@ -106,7 +106,7 @@ class Plan:
     releases: tuple[Release, ...] = ()
     locked_out: tuple[Finding, ...] = ()
     table: SeatTable | None = None
-    pods_without_id: tuple[Incarnation, ...] = ()
+    pods_without_id: tuple[KnownPod, ...] = ()
     suffix: SuffixMismatch | None = None
     load: ConnectLoad | None = None
     naming: Naming | None = None

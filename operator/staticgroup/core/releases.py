@@ -25,7 +25,7 @@ from typing import Final
 from ..api import remedies
 from ..api.resources.staticgroup import CrashRelease, Mode, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
-from .evidence.chain import Incarnation, IncarnationState
+from .evidence.chain import KnownPod, PodState
 from .evidence.run import ContainerEnd, RunEnd, holders
 from .findings import Finding, Subject
 from .group import GroupView, LeaveCall, MemberView, ReleaseEntry
@@ -76,7 +76,7 @@ class Crash(Candidate):
     """
 
     by: LeaveCall
-    pod: Incarnation
+    pod: KnownPod
     runs: tuple[ContainerEnd, ...]
     member_since_s: float
 
@@ -112,7 +112,7 @@ class Release:
     entry: ReleaseEntry
     by: LeaveCall
     ordinal: int
-    pod: Incarnation
+    pod: KnownPod
     ends: tuple[RunEnd, ...]
     evidence: str
 
@@ -126,7 +126,7 @@ def crashed_seats(
     ----------
     expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds.
     """
-    live = (pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE)
+    live = (pod for pod in snapshot.pods if pod.state is PodState.LIVE)
     pods = {pod.pod_name: pod for pod in live if any(each.end is not None for each in pod.ends)}
     if not pods or released_by(group) is None or not role.may_be_in(group):
         return ()
@@ -154,7 +154,7 @@ def _is_over(runs: tuple[ContainerEnd, ...], since_s: float) -> bool:
 
 
 def _seat(
-    naming: Naming, key: str, pod: Incarnation, members: tuple[MemberView, ...], snapshot: Snapshot, history: History
+    naming: Naming, key: str, pod: KnownPod, members: tuple[MemberView, ...], snapshot: Snapshot, history: History
 ) -> Seat:
     return Seat(
         key=key, ordinal=naming.ordinals_of(key)[0], pod_name=pod.pod_name, pod_names=naming.pod_names_of(key),
@@ -277,7 +277,7 @@ def crashes_of(
     -----
     A member whose process may live is left alone once its session would have expired since the last end: then it lives.
     """
-    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE}
+    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is PodState.LIVE}
     found, by, session_s = [], released_by(group), _session_s(snapshot, group)
     for seat in seats:
         pod, member = pods[seat.pod_name], seat.holders[0]

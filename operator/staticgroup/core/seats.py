@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .evidence.chain import Incarnation, IncarnationState
+from .evidence.chain import KnownPod, PodState
 from .group import GroupType, GroupView, MemberView
 from .ids.naming import Naming
 from .roles import CONSUMER, Role
@@ -94,7 +94,7 @@ class Seat:
         return self.evidence.fresh if self.evidence is not None else None
 
     @property
-    def chain(self) -> tuple[Incarnation, ...]:
+    def chain(self) -> tuple[KnownPod, ...]:
         """Every known pod that may hold the id, as taken this round."""
         return self.evidence.chain if self.evidence is not None else ()
 
@@ -194,13 +194,13 @@ def is_departed(naming: Naming, expected: Mapping[str, int], instance_id: str) -
 
 
 def pods_without_id(
-    naming: Naming, expected: Mapping[str, int], pods: Sequence[Incarnation]
-) -> tuple[Incarnation, ...]:
+    naming: Naming, expected: Mapping[str, int], pods: Sequence[KnownPod]
+) -> tuple[KnownPod, ...]:
     """Return the live pods of wanted ordinals that lack an id which the present scheme gives to their name."""
     wanted: dict[str, set[str]] = {}
     for key, ordinal in expected.items():
         wanted.setdefault(f"{naming.schemes[0].workload_name}-{ordinal}", set()).add(key)
-    live = (p for p in pods if p.state is IncarnationState.LIVE and not p.is_deleting)
+    live = (p for p in pods if p.state is PodState.LIVE and not p.is_deleting)
     lacking = (p for p in live if not wanted.get(p.pod_name, set()) <= p.instance_ids)
     return tuple(p for p in lacking if not wanted[p.pod_name] <= naming.expand(p).instance_ids)
 
@@ -211,7 +211,7 @@ class _Reading:
     def __init__(self, group: GroupView, snapshot: Snapshot, history: History, now_s: float) -> None:
         self.group, self.snapshot, self.history, self.now_s = group, snapshot, history, now_s
         self._member_ids = {m.member_id for m in group.members}
-        live = [pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE]
+        live = [pod for pod in snapshot.pods if pod.state is PodState.LIVE]
         self._by_name = {pod.pod_name: pod for pod in live}
         moments = (moment for pod in live for moment in (pod.created_at_s, pod.ready_since_s))
         self._news_s = max((moment for moment in moments if moment is not None), default=0.0)
@@ -263,7 +263,7 @@ class _Reading:
             return Standing.MISSING
         return Standing.OVERDUE if absent_for_s >= OVERDUE_AFTER_S else Standing.AWAY
 
-    def _ready_for_s(self, pod: Incarnation) -> float:
+    def _ready_for_s(self, pod: KnownPod) -> float:
         """Return how long a pod has been Ready without being deleted; a negative number when it is not."""
         if pod.ready_since_s is None or pod.is_deleting:
             return -1.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ..api.ordinals import Ordinals
 from .absences.causes import Cause
 from .absences.reservoir import Reservoir
-from .evidence.chain import Incarnation
+from .evidence.chain import KnownPod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision
 from .members.memory import SETTLE_MIN_S, Members, Sight
@@ -52,7 +52,7 @@ class Evidence:
     fresh: the consistent reads; a seat without them is not acted upon.
     """
 
-    chain: tuple[Incarnation, ...] = ()
+    chain: tuple[KnownPod, ...] = ()
     fresh: FreshRead | None = None
 
 
@@ -97,20 +97,20 @@ class Snapshot:
     uid: str
     metadata_generation: int
     workload: WorkloadView | None
-    pods: tuple[Incarnation, ...]
+    pods: tuple[KnownPod, ...]
     group: GroupView | KafkaProblem
     workload_problem: str = ""
     is_workload_unfit: bool = False
     bounds: BrokerBounds | None = None
     created_at_s: float = 0.0
     age_s: float = 0.0
-    known: tuple[Incarnation, ...] = ()
-    others: tuple[Incarnation, ...] = ()
+    known: tuple[KnownPod, ...] = ()
+    others: tuple[KnownPod, ...] = ()
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     described_at_s: float = 0.0
     watch: str = ""
     told_elsewhere: frozenset[str] = frozenset()
-    copies: tuple[Incarnation, ...] = ()
+    copies: tuple[KnownPod, ...] = ()
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
     same_scope: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..core.evidence.chain import UNKNOWN_BOOT, Incarnation, IncarnationState
+from ..core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState
 from ..core.evidence.pod import NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView
 from ..core.ids.naming import Naming, ordinal_of_pod
@@ -41,7 +41,7 @@ class SightGatherer:
     pods: PodStore
     nodes: NodeStore
     lifecycle: NodeLifecycle
-    may_be_of: Callable[[Incarnation], bool]
+    may_be_of: Callable[[KnownPod], bool]
     read_node: Callable[[str], Awaitable[NodeView | KubeProblem | None]]
     monotonic_s: Callable[[], float]
     clock_ahead_s: Callable[[], float]
@@ -82,7 +82,7 @@ class SightGatherer:
         for instance_id, member in new.items():
             seat = Seat(instance_id, naming, namespace)
             pods = tuple(self._pods_of(seat))
-            live = [pod for pod in pods if pod.state is IncarnationState.LIVE]
+            live = [pod for pod in pods if pod.state is PodState.LIVE]
             own = [s for s in suspects if seat.may_be_held_by(s)]
             carrying[instance_id] = frozenset((*(pod.uid for pod in live), *(s.uid for s in own)))
             last_end[instance_id] = max((pod.ended_no for pod in pods), default=0)
@@ -109,7 +109,7 @@ class SightGatherer:
                     gone.add(suspect.uid)
         return frozenset(gone)
 
-    def _pods_of(self, seat: Seat) -> Iterator[Incarnation]:
+    def _pods_of(self, seat: Seat) -> Iterator[KnownPod]:
         """Yield every known pod that may hold an id."""
         near = self.pods.chain(seat.namespace, pod_names=seat.pod_names, instance_ids=seat.carried_as)
         far = (i for i in self.pods.carriers(seat.carried_as) if i.namespace != seat.namespace and self.may_be_of(i))
@@ -145,7 +145,7 @@ class SightGatherer:
         lost = {s.uid for s in (*doubtful, *members.suspects) if s.lost_boot and not self._is_over(s)}
         for uid in {uid for a in members.attributions.values() for uid in a.carriers} | {s.uid for s in (*doubtful, *members.suspects)}:
             pod = self.pods.get(uid)
-            if pod is not None and pod.state is IncarnationState.DEAD and uid not in lost:
+            if pod is not None and pod.state is PodState.DEAD and uid not in lost:
                 yield uid
 
     def _is_over(self, suspect: Suspect) -> bool:
@@ -157,7 +157,7 @@ class SightGatherer:
         """Yield the suspects whose objects are there after all."""
         for suspect in members.suspects:
             pod = self.pods.get(suspect.uid)
-            if pod is not None and pod.state is IncarnationState.LIVE and (not suspect.lost_boot or self._is_over(suspect)):
+            if pod is not None and pod.state is PodState.LIVE and (not suspect.lost_boot or self._is_over(suspect)):
                 yield suspect.uid
 
     def _present(self, members: Members, doubtful: Iterable[Suspect]) -> Iterator[str]:
@@ -177,7 +177,7 @@ def _new_members(naming: Naming, role: Role, group: GroupView | KafkaProblem, me
     return {i: m for i, m in alone if members.attribution(i, m.member_id) is None}
 
 
-def _suspect(pod: Incarnation) -> Suspect:
+def _suspect(pod: KnownPod) -> Suspect:
     return Suspect(
         uid=pod.uid,
         namespace=pod.namespace,

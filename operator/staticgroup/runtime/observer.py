@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ..api.identifiers import Ordinal
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
 from ..api.workloads import STATEFUL_SET
-from ..core.evidence.chain import Incarnation, IncarnationState
+from ..core.evidence.chain import KnownPod, PodState
 from ..core.group import BrokerBounds, GroupView, KafkaProblem
 from ..core.ids.naming import Naming, ordinal_of_pod
 from ..core.intent import Intent, intent_of
@@ -137,10 +137,10 @@ class Observer:
             copies=self._copies(spec, seen, intent),
         )
 
-    def _others(self, is_asked: Callable[[str], bool]) -> tuple[Incarnation, ...]:
+    def _others(self, is_asked: Callable[[str], bool]) -> tuple[KnownPod, ...]:
         """Return every pod, of whatever name and namespace, that lives or may and has carried an id that is asked for."""
         carried = {i for _, i in self.pods.ids() if is_asked(i)}
-        return tuple(i for i in self.pods.carriers(carried) if i.state is not IncarnationState.DEAD)
+        return tuple(i for i in self.pods.carriers(carried) if i.state is not PodState.DEAD)
 
     async def _first_look(self, spec: StaticGroupSpec, memory: Memory, described: Described, group: StaticGroup) -> Snapshot:
         """Take what the stores and the watch tell; no pods yet."""
@@ -262,14 +262,14 @@ class Observer:
         strays = self.pods.strays(seen.namespace, spec.workload_ref.name, asked) if asked else ()
         return frozenset(i for pod in strays if pod.object_present for i in pod.instance_ids)
 
-    def _copies(self, spec: StaticGroupSpec, seen: Snapshot, intent: Intent | None) -> tuple[Incarnation, ...]:
+    def _copies(self, spec: StaticGroupSpec, seen: Snapshot, intent: Intent | None) -> tuple[KnownPod, ...]:
         """Return the living pods that are no seat of the workload and carry an id of this StaticGroup alone that it calls for, by name."""
         if intent is None or not intent.naming.issues_scoped:
             return ()
         scheme = intent.naming.schemes[0]
         asked = {scheme.base_id(Ordinal(o), suffix) for o in set(intent.expected.values()) for suffix in scheme.env_suffixes}
         found = self.pods.strays_anywhere(seen.namespace, spec.workload_ref.name, asked)
-        living = (i for i in found if i.state is IncarnationState.LIVE and not i.is_deleting)
+        living = (i for i in found if i.state is PodState.LIVE and not i.is_deleting)
         return tuple(sorted(living, key=lambda i: (i.namespace, i.pod_name)))
 
     async def _read_afresh(
@@ -339,7 +339,7 @@ class Observer:
         memory.bounds, memory.bounds_read_at_s = bounds, now_s
         return bounds
 
-    def _chain(self, naming: Naming, namespace: str, seat: Seat) -> tuple[Incarnation, ...]:
+    def _chain(self, naming: Naming, namespace: str, seat: Seat) -> tuple[KnownPod, ...]:
         """Return every known pod that may hold a seat: those of its pod name, and those that carried its id anywhere."""
         place = HeldSeat(seat.key, naming, namespace)
         near = self.pods.chain(namespace, pod_names=place.pod_names, instance_ids=place.carried_as)
@@ -352,7 +352,7 @@ class Observer:
         return intent is None or pod is None or HeldSeat(seat.key, intent.naming, namespace).may_be_held_by(pod)
 
 
-def _present(workload_name: str, naming: Naming | None, known: Sequence[Incarnation]) -> tuple[Incarnation, ...]:
+def _present(workload_name: str, naming: Naming | None, known: Sequence[KnownPod]) -> tuple[KnownPod, ...]:
     """Return the pods that exist, by name, with every id that their clients make of what they carry.
 
     Notes

@@ -20,12 +20,12 @@ CHAINS = (
             (
                 "DELETED with running containers counts as dead",
                 (
-                    "gone = replace(known, state=IncarnationState.SUSPECT, object_present=False,",
-                    "gone = replace(known, state=IncarnationState.DEAD, object_present=False,",
+                    "gone = replace(known, state=PodState.SUSPECT, object_present=False,",
+                    "gone = replace(known, state=PodState.DEAD, object_present=False,",
                 ),
             ),
             (
-                "edited annotation hides an incarnation",
+                "edited annotation hides an known_pod",
                 ("instance_ids=base.instance_ids | version.instance_ids,", "instance_ids=version.instance_ids,"),
             ),
             (

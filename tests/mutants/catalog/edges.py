@@ -49,7 +49,7 @@ EDGES = (
         "record says what was put before",
         "kube/pods/records.py",
         RECORDS,
-        ("        self._whole: Incarnation | None = None\n", '        self._whole: Incarnation | None = getattr(self, "_whole", None)\n'),
+        ("        self._whole: KnownPod | None = None\n", '        self._whole: KnownPod | None = getattr(self, "_whole", None)\n'),
     ),
     mutant(
         "run that an older version shows forgotten",

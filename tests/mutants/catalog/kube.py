@@ -23,7 +23,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("LIST ends what was seen after it", _BOOK, BOOK, ("r.object_present and r.resource_version <= resource_version and", "r.object_present and")),
     ("LIST of one namespace ends the pods of others", _BOOK, BOOK, ("r for r in self.records.in_scope(scope)\n", "r for r in self.records.in_scope(\"\")\n")),
     ("pods that exist forgotten", _BOOK, RECORDS, ("        if after.object_present:\n            self._gone.pop", "        if False:\n            self._gone.pop")),
-    ("suspects forgotten before the ended", _BOOK, RECORDS, ("for state in (IncarnationState.DEAD, IncarnationState.SUSPECT):", "for state in (IncarnationState.SUSPECT, IncarnationState.DEAD):")),
+    ("suspects forgotten before the ended", _BOOK, RECORDS, ("for state in (PodState.DEAD, PodState.SUSPECT):", "for state in (PodState.SUSPECT, PodState.DEAD):")),
     ("pods that are gone kept without bound", _BOOK, RECORDS, ("if len(self._gone) <= self._gone_max:", "if True:")),
     ("pod of which a run is lost not doubted while it is there", _BOOK, BOOK, ("        (self._lost.add if after.has_lost", "        (self._lost.discard if after.has_lost")),
     ("end that a LIST shows counted as one of the watch", _BOOK, BOOK, ("        if in_order and change.is_end and", "        if change.is_end and")),
@@ -51,7 +51,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("position of no scope believed", _POSITION, POSITION, ("if scopes and is_whole else None", "if is_whole else None")),
     ("namespace does not go on from the position of all", _POSITION, POSITION, ("self.scopes.get(scope) or self.scopes.get(\"\")", "self.scopes.get(scope)")),
     # back in time
-    ("certificate survives a pod that lives again", _BOOK, RESTORES, ("state=IncarnationState.LIVE, certificate=None, resource_version=-1,", "resource_version=-1,")),
+    ("certificate survives a pod that lives again", _BOOK, RESTORES, ("state=PodState.LIVE, certificate=None, resource_version=-1,", "resource_version=-1,")),
     ("what never ran known of a pod that lives again", _BOOK, ("tests/unit/kube/pods/test_everyday_ends.py",), ("                from_birth=False, runs_known=False,\n", "")),
     ("deletion in the version that was seen before overlooked", _BOOK, BOOK, (" and version.resource_version == before.resource_version and after.object_present:", " and False:")),
     ("binding that was taken back believed", _BOOK, BOOK, ("            before = replace(before, lost_boot=UNKNOWN_BOOT)\n", "            pass\n")),

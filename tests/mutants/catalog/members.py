@@ -44,7 +44,7 @@ HOLDING = tuple(
         ("ids that can be edited are fixed", ("pod.ids_are_fixed and ", "")),
         ("fixed id of somebody else tells that a pod holds none of ours", (" and any(self.naming.is_own(i) for i in pod.instance_ids)", "")),
         ("client of a fixed id appends nothing", (" or any(may_become(i, self.instance_id) for i in pod.instance_ids)", "")),
-        ("pod with a fixed id of ours may hold any", ("is_fixed = isinstance(pod, Incarnation) and", "is_fixed = False and")),
+        ("pod with a fixed id of ours may hold any", ("is_fixed = isinstance(pod, KnownPod) and", "is_fixed = False and")),
     )
 )
 ADDRESS = tuple(

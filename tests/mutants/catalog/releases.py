@@ -51,8 +51,8 @@ GHOSTS = tuple(
         ("read that shows two pods accepted", ("    if objects == ((c.pod.pod_name, c.pod.uid),):\n", "    if (c.pod.pod_name, c.pod.uid) in objects:\n")),
         ("release in mode Observe", (" and c.spec.mode is Mode.MANAGE:", ":")),
         ("release without being asked to", ("if c.spec.crash_release is CrashRelease.RELEASE and", "if")),
-        ("pod that is no more taken for one that crashed", ("    live = (pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE)\n", "    live = snapshot.pods\n"),
-            ("    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE}\n", "    pods = {pod.pod_name: pod for pod in snapshot.pods}\n")),
+        ("pod that is no more taken for one that crashed", ("    live = (pod for pod in snapshot.pods if pod.state is PodState.LIVE)\n", "    live = snapshot.pods\n"),
+            ("    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is PodState.LIVE}\n", "    pods = {pod.pod_name: pod for pod in snapshot.pods}\n")),
         *(
             (f"release guard {guard} dropped", (f"    {guard},\n", ""))
             for guard in (

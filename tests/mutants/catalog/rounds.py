@@ -65,7 +65,7 @@ SIGHTS = (
     mutant("lost run ends though its node did not boot", GATHERER, LOST, (" not in (UNKNOWN_BOOT, node.boot)", " != UNKNOWN_BOOT")),
     mutant(
         "pod of which a run is lost is no suspect because its object is there", GATHERER, LOST,
-        ("IncarnationState.LIVE and (not suspect.lost_boot or self._is_over(suspect))", "IncarnationState.LIVE"),
+        ("PodState.LIVE and (not suspect.lost_boot or self._is_over(suspect))", "PodState.LIVE"),
     ),
     mutant("round rests though a pod became a suspect", "runtime/observer.py", RESTING, ("memory.doubts != self.pods.doubts or ", "")),
     mutant(

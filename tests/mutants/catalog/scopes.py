@@ -33,7 +33,7 @@ SCOPES = tuple(
     mutant(name, path, FIRST_ISSUE, change)
     for path, name, change in (
         ("core/ids/first_issue.py", "ids issued that members hold elsewhere", ("    if not held:\n", "    if True:\n")),
-        ("core/ids/first_issue.py", "holder elsewhere explained by a suspect", ("if pod.state is not IncarnationState.SUSPECT)", ")")),
+        ("core/ids/first_issue.py", "holder elsewhere explained by a suspect", ("if pod.state is not PodState.SUSPECT)", ")")),
         ("core/ids/first_issue.py", "holder whose client appends something overlooked", ("scheme.appended_to(instance_id) if scope else None", "None")),
         ("core/ids/first_issue.py", "ids without a scope taken for those of a longer name", ("if scope else None", "if True else None")),
         ("core/ids/first_issue.py", "written ids issued while the group is not read", ("    if is_drawn:\n        return None\n", "    if True:\n        return None\n")),

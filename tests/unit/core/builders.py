@@ -9,7 +9,7 @@ from typing import Any
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.evidence.certificate import Certificate, CertificateKind
-from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.chain import KnownPod, PodState
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.members.carriers import Attribution, digest_of
@@ -94,9 +94,9 @@ def ended(ordinal: int = 2, uid: str = "u2", resource_version: int = 110, **chan
     )
 
 
-def incarnation(
-    ordinal: int = 2, uid: str = "u2", state: IncarnationState = IncarnationState.LIVE, **changes: Any
-) -> Incarnation:
+def known_pod(
+    ordinal: int = 2, uid: str = "u2", state: PodState = PodState.LIVE, **changes: Any
+) -> KnownPod:
     values: dict[str, Any] = {
         "namespace": "shop",
         "pod_name": f"web-{ordinal}",
@@ -108,17 +108,17 @@ def incarnation(
         "resource_version": 100 + ordinal,
         "started_containers": frozenset({"app"}),
         "session_timeouts_ms": (SESSION_TIMEOUT_MS,),
-        "runs": state is IncarnationState.LIVE,
-        "ready_since_s": NOW_S - 500 if state is IncarnationState.LIVE else None,
+        "runs": state is PodState.LIVE,
+        "ready_since_s": NOW_S - 500 if state is PodState.LIVE else None,
         "created_at_s": NOW_S - 600,
     }
-    if state is IncarnationState.DEAD:
+    if state is PodState.DEAD:
         values["certificate"] = Certificate(
             kind=CertificateKind.ENDED, resource_version=110, statement="phase Succeeded"
         )
-    if state is not IncarnationState.LIVE:
+    if state is not PodState.LIVE:
         values["object_present"] = False
-    return Incarnation(**(values | changes))
+    return KnownPod(**(values | changes))
 
 
 def workload(replicas: int = 2, **changes: Any) -> WorkloadView:
@@ -232,7 +232,7 @@ def sight(**changes: Any) -> Sight:
 
 
 def evidence(
-    chains: Mapping[str, tuple[Incarnation, ...]], reads: Mapping[str, FreshRead] | None = None
+    chains: Mapping[str, tuple[KnownPod, ...]], reads: Mapping[str, FreshRead] | None = None
 ) -> dict[str, Evidence]:
     """What was gathered of departed seats; everything was read afresh unless it is said what."""
     return {
@@ -243,20 +243,20 @@ def evidence(
 
 def departure(
     *,
-    chains: Mapping[str, tuple[Incarnation, ...]] | None = None,
+    chains: Mapping[str, tuple[KnownPod, ...]] | None = None,
     fresh: Mapping[str, FreshRead] | None = None,
     **changes: Any,
 ) -> Snapshot:
     """Web was scaled from 3 to 2; web-2 ended with a certificate and its member is still in the group."""
     if chains is None:
-        chains = {id_of(2): (incarnation(state=IncarnationState.DEAD),)}
+        chains = {id_of(2): (known_pod(state=PodState.DEAD),)}
     values: dict[str, Any] = {
         "namespace": "shop",
         "name": "orders",
         "uid": "sg-1",
         "metadata_generation": 1,
         "workload": workload(2),
-        "pods": (incarnation(0, "u0"), incarnation(1, "u1")),
+        "pods": (known_pod(0, "u0"), known_pod(1, "u1")),
         "group": group(member(0), member(1), member(2)),
         "bounds": broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000),
         "evidence": evidence(chains, fresh),

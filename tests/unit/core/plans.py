@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.guards import Guard
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
 
 from .builders import COORDINATOR, NOW_S, departure, history, id_of, spec
 
-DEAD, LIVE, SUSPECT = IncarnationState.DEAD, IncarnationState.LIVE, IncarnationState.SUSPECT
+DEAD, LIVE, SUSPECT = PodState.DEAD, PodState.LIVE, PodState.SUSPECT
 
 
 def planned(

@@ -141,7 +141,7 @@ def test_a_run_that_the_kubelet_lost_may_live_on_beside_those_that_end() -> None
     for version in again:
         known = fold(known, version, NODE, from_birth=False, now_s=NOW_S)
     assert (known.state.value, known.certificate) == ("Live", None)
-    assert PodRecord(known).incarnation() == known
+    assert PodRecord(known).known_pod() == known
 
 
 def test_other_disruptions_keep_the_kubelets_word() -> None:

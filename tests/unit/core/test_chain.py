@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from staticgroup.core.evidence.chain import Incarnation, IncarnationState, fold, vanish
+from staticgroup.core.evidence.chain import KnownPod, PodState, fold, vanish
 
-from .builders import NODE, NOW_S, ended, id_of, incarnation, pod_version, terminated
+from .builders import NODE, NOW_S, ended, id_of, known_pod, pod_version, terminated
 
-DEAD, LIVE, SUSPECT = IncarnationState.DEAD, IncarnationState.LIVE, IncarnationState.SUSPECT
+DEAD, LIVE, SUSPECT = PodState.DEAD, PodState.LIVE, PodState.SUSPECT
 
 
-def folded(*versions: object, birth: bool = True) -> Incarnation:
-    known: Incarnation | None = None
+def folded(*versions: object, birth: bool = True) -> KnownPod:
+    known: KnownPod | None = None
     for version in versions:
         known = fold(known, version, NODE, from_birth=birth, now_s=NOW_S)
     assert known is not None
@@ -46,7 +46,7 @@ def test_run_of_each_container_is_remembered_over_versions() -> None:
 
 
 def test_pod_whose_end_nobody_saw_says_so() -> None:
-    unseen = vanish(incarnation(refusal=""), now_s=NOW_S)
+    unseen = vanish(known_pod(refusal=""), now_s=NOW_S)
     assert (unseen.refusal_reason, unseen.refusal) == ("EndUnseen", "its object vanished uncertified: its end was not seen")
 
 

@@ -12,7 +12,7 @@ from staticgroup.api.names import REBALANCE_DELAY_VARIABLE
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.conditions import Condition
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.findings import Finding
 from staticgroup.core.findings.seats import findings_of_seats
 from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView, WorkerView
@@ -25,7 +25,7 @@ from staticgroup.core.status.statements import conditions_of
 from staticgroup.core.workload import ContainerBudget
 from staticgroup.runtime.commands.explanation import explained
 
-from .builders import NOW_S, departure, group, history, id_of, incarnation, member, sight, spec, workload
+from .builders import NOW_S, departure, group, history, id_of, known_pod, member, sight, spec, workload
 from .journal_observer import Observer, kinds
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
@@ -112,8 +112,8 @@ def test_a_departed_worker_is_removed_by_the_pair_of_its_ids() -> None:
 @pytest.mark.parametrize(
     "carrier",
     [
-        incarnation(),
-        incarnation(state=IncarnationState.SUSPECT, refusal="its end was not seen"),
+        known_pod(),
+        known_pod(state=PodState.SUSPECT, refusal="its end was not seen"),
     ],
     ids=["lives", "suspect"],
 )
@@ -178,13 +178,13 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
     ("missing", world(worker(0)), wish()),
     ("stock", world(stock(0), stock(1)), wish()),
     ("mixed", world(worker(0), stock(1)), wish()),
-    ("short", world(worker(0), worker(1), pods=(incarnation(0, "u0", session_timeouts_ms=(10_000,)), incarnation(1, "u1"))), wish()),
+    ("short", world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))), wish()),
     (
         "short by hand",
-        world(worker(0), worker(1), pods=(incarnation(0, "u0", session_timeouts_ms=(10_000,)), incarnation(1, "u1"))),
+        world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))),
         wish(identity={"preset": "Connect", "method": "None"}),
     ),
-    ("untold", world(worker(0), worker(1), pods=(incarnation(0, "u0", session_timeouts_ms=()), incarnation(1, "u1"))), wish()),
+    ("untold", world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))), wish()),
     (
         "untold by name",
         WELL,
@@ -192,7 +192,7 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
     ),
     ("departed", departure(group=cluster(worker(0), worker(1), worker(2))), wish()),
     ("foreign", world(worker(0), worker(1), replace(worker(7), instance_id="other-7")), wish()),
-    ("without id", world(stock(0), pods=(incarnation(0, "u0", instance_ids=frozenset()),)), wish()),
+    ("without id", world(stock(0), pods=(known_pod(0, "u0", instance_ids=frozenset()),)), wish()),
     ("not served", replace(WELL, policy_served=False), wish()),
 ]
 
@@ -237,8 +237,8 @@ def test_each_worker_without_an_id_is_told_what_it_lacks() -> None:
 @pytest.mark.parametrize(
     "pods",
     [
-        (incarnation(0, "u0"), incarnation(1, "u1", ready_since_s=NOW_S - 5)),
-        (incarnation(0, "u0"), incarnation(1, "u1", instance_ids=frozenset())),
+        (known_pod(0, "u0"), known_pod(1, "u1", ready_since_s=NOW_S - 5)),
+        (known_pod(0, "u0"), known_pod(1, "u1", instance_ids=frozenset())),
     ],
     ids=["still starting", "not yet rolled"],
 )

@@ -10,12 +10,12 @@ import pytest
 from staticgroup.api.identifiers import IdScheme
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.reasons import Reason
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.ids.first_issue import Obstacle, obstacle_to_first_ids
 from staticgroup.core.snapshot import Snapshot
 
-from .builders import SCOPE, departure, group, incarnation, member
+from .builders import SCOPE, departure, group, known_pod, member
 
 SCHEME = IdScheme(template=f"{{podName}}.{SCOPE}", workload_name="web")
 UNREAD = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
@@ -34,16 +34,16 @@ HELD = departure(pods=(), group=group(member(1)))
 CONSUMERS = tuple(MemberView(member_id=f"d{n}", instance_id=None, client_host=f"/10.0.0.{n // 2}") for n in range(4))
 
 
-@pytest.mark.parametrize("state", [IncarnationState.LIVE, IncarnationState.DEAD])
-def test_pod_that_carries_the_id_explains_its_holder_whatever_became_of_it(state: IncarnationState) -> None:
+@pytest.mark.parametrize("state", [PodState.LIVE, PodState.DEAD])
+def test_pod_that_carries_the_id_explains_its_holder_whatever_became_of_it(state: PodState) -> None:
     assert reason(HELD) is Reason.IDS_HELD_ELSEWHERE
-    assert reason(replace(HELD, known=(incarnation(1, state=state),))) is None
-    assert reason(replace(HELD, others=(incarnation(7, state=state, instance_ids=frozenset({member(1).instance_id})),))) is None
+    assert reason(replace(HELD, known=(known_pod(1, state=state),))) is None
+    assert reason(replace(HELD, others=(known_pod(7, state=state, instance_ids=frozenset({member(1).instance_id})),))) is None
 
 
 def test_suspect_and_pod_with_another_id_explain_nobody() -> None:
-    assert reason(replace(HELD, known=(incarnation(1, state=IncarnationState.SUSPECT),))) is Reason.IDS_HELD_ELSEWHERE
-    assert reason(replace(HELD, known=(incarnation(2),))) is Reason.IDS_HELD_ELSEWHERE
+    assert reason(replace(HELD, known=(known_pod(1, state=PodState.SUSPECT),))) is Reason.IDS_HELD_ELSEWHERE
+    assert reason(replace(HELD, known=(known_pod(2),))) is Reason.IDS_HELD_ELSEWHERE
 
 
 def test_ordinal_that_was_issued_before_explains_its_holder() -> None:
@@ -75,13 +75,13 @@ def test_ids_that_were_drawn_are_nobody_elses() -> None:
     ids=["two in each of two pods", "each has two ids", "no more than pods", "their pods are not known"],
 )
 def test_consumers_are_counted_against_the_ids_of_pods(pods: int, suffixes: tuple[str, ...], expected: Reason | None) -> None:
-    snapshot = departure(pods=tuple(incarnation(n, f"u{n}") for n in range(pods)), group=group(*CONSUMERS))
+    snapshot = departure(pods=tuple(known_pod(n, f"u{n}") for n in range(pods)), group=group(*CONSUMERS))
     assert reason(snapshot, replace(SCHEME, suffixes=suffixes), is_drawn=True) is expected
 
 
 def test_consumers_with_an_address_each_share_no_id_and_pods_that_have_ended_have_none() -> None:
     apart = tuple(replace(m, client_host=f"/10.0.0.{n}") for n, m in enumerate(CONSUMERS))
-    pods = tuple(incarnation(n, f"u{n}") for n in range(2))
+    pods = tuple(known_pod(n, f"u{n}") for n in range(2))
     assert reason(departure(pods=pods, group=group(*apart))) is None
-    ended = tuple(incarnation(n, f"u{n}", IncarnationState.DEAD) for n in range(4))
+    ended = tuple(known_pod(n, f"u{n}", PodState.DEAD) for n in range(4))
     assert reason(departure(pods=ended, group=group(*CONSUMERS))) is Reason.TOO_MANY_MEMBERS

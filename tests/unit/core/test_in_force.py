@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from staticgroup.api.resources.status import StaticGroupStatus
-from staticgroup.core.evidence.chain import IncarnationState, fold
+from staticgroup.core.evidence.chain import PodState, fold
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
@@ -20,7 +20,7 @@ from staticgroup.core.status.projection import project
 from staticgroup.core.workload import ContainerBudget
 from support.bounds import broker_bounds
 
-from .builders import NODE, NOW_S, departure, group, history, incarnation, injected, member, pod_version, spec, workload
+from .builders import NODE, NOW_S, departure, group, history, injected, known_pod, member, pod_version, spec, workload
 
 WIDE = broker_bounds(
     classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_min_ms=45_000, consumer_max_ms=120_000,
@@ -36,7 +36,7 @@ def world(*timeouts_ms: int | tuple[int, ...] | None, **changes: Any) -> Snapsho
     shown = [() if t is None else t if isinstance(t, tuple) else (t,) for t in timeouts_ms]
     values: dict[str, Any] = {
         "workload": workload(len(shown), containers=(START,)),
-        "pods": tuple(incarnation(n, f"u{n}", session_timeouts_ms=t) for n, t in enumerate(shown)),
+        "pods": tuple(known_pod(n, f"u{n}", session_timeouts_ms=t) for n, t in enumerate(shown)),
         "group": group(*(member(n) for n in range(len(shown)))),
         "bounds": WIDE,
         "chains": {},
@@ -86,8 +86,8 @@ def test_status_names_what_holds_and_what_the_next_pods_get(pods, expected) -> N
 
 
 def test_pod_that_has_ended_holds_nothing_and_one_that_ends_holds_its_own() -> None:
-    dead = incarnation(0, "u0", state=IncarnationState.DEAD, object_present=True, session_timeouts_ms=(60_000,))
-    ending = incarnation(1, "u1", is_deleting=True, session_timeouts_ms=(90_000,))
+    dead = known_pod(0, "u0", state=PodState.DEAD, object_present=True, session_timeouts_ms=(60_000,))
+    ending = known_pod(1, "u1", is_deleting=True, session_timeouts_ms=(90_000,))
     assert shown(world(pods=(dead, ending)))[:2] == (90_000, 90_000)
 
 
@@ -192,8 +192,8 @@ def test_classic_pod_left_in_a_consumer_group_is_judged_too() -> None:
 
 
 def test_pod_that_went_a_moment_before_the_statefulset_says_so_is_no_pod_out_of_sight() -> None:
-    gone = incarnation(1, "u1", state=IncarnationState.DEAD)
-    found = world(NEXT_MS, NEXT_MS, pods=(incarnation(0, "u0", session_timeouts_ms=(NEXT_MS,)),), known=(gone,))
+    gone = known_pod(1, "u1", state=PodState.DEAD)
+    found = world(NEXT_MS, NEXT_MS, pods=(known_pod(0, "u0", session_timeouts_ms=(NEXT_MS,)),), known=(gone,))
     assert shown(found) == (NEXT_MS, NEXT_MS, NEXT_MS, 0, "125s")
 
 
@@ -256,8 +256,8 @@ def test_annotation_that_is_edited_before_anything_ran_counts() -> None:
 
 def taken_over(*, ready_for_s: float | None, age_s: float = 20, gone_ms: tuple[int, ...] = (60_000,), is_gone: bool = True) -> Snapshot:
     """One pod that was started with 125 s in the place of one with 60 s."""
-    before = incarnation(0, "u-old", state=IncarnationState.DEAD, object_present=not is_gone, session_timeouts_ms=gone_ms, created_at_s=NOW_S - 9_000)
-    now = incarnation(
+    before = known_pod(0, "u-old", state=PodState.DEAD, object_present=not is_gone, session_timeouts_ms=gone_ms, created_at_s=NOW_S - 9_000)
+    now = known_pod(
         0, "u0", session_timeouts_ms=(NEXT_MS,), created_at_s=NOW_S - age_s, ready_since_s=None if ready_for_s is None else NOW_S - ready_for_s
     )  # fmt: skip
     found = world(NEXT_MS, pods=(now,), known=(before, now))
@@ -283,5 +283,5 @@ def test_after_the_first_heartbeat_or_the_end_of_the_session_a_pod_holds_its_own
 
 def test_shorter_one_that_a_pod_was_started_with_wants_a_restart_whoever_took_a_seat_over() -> None:
     found = taken_over(ready_for_s=0)
-    other = incarnation(1, "u1", session_timeouts_ms=(60_000,))
+    other = known_pod(1, "u1", session_timeouts_ms=(60_000,))
     assert "restart them, and they get" in judged(replace(found, pods=(*found.pods, other)))[2]

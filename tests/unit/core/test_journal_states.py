@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.run import RunEnd
 from staticgroup.core.group import LeaveCall, LeaveEntry, LeaveOutcome, ReleaseEntry, ReleaseOutcome
 from staticgroup.core.outcomes import Executed
@@ -15,13 +15,13 @@ from staticgroup.core.plan import Removal
 from staticgroup.core.releases import Release
 from staticgroup.core.snapshot import RemovalRecord, Snapshot
 
-from .builders import NOW_S, departure, group, history, id_of, incarnation, member, spec, workload
+from .builders import NOW_S, departure, group, history, id_of, known_pod, member, spec, workload
 from .journal_observer import NOW_MS, STEP_MS, UNREACHABLE, Observer, bounds, kinds, running
 
 # states ----------------------------------------------------------------------------------------------------------
 
-DEAD = incarnation(2, state=IncarnationState.DEAD)
-DEAD_BEFORE = incarnation(2, "u2-old", IncarnationState.DEAD, resource_version=50)
+DEAD = known_pod(2, state=PodState.DEAD)
+DEAD_BEFORE = known_pod(2, "u2-old", PodState.DEAD, resource_version=50)
 
 
 def leaving(outcome: LeaveOutcome, attempt: int = 1) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def releasing(outcome: ReleaseOutcome) -> dict[str, Any]:
         entry=ReleaseEntry(member_id="m0", instance_id=id_of(0)),
         by=LeaveCall.CONSUMER_HEARTBEAT,
         ordinal=0,
-        pod=incarnation(0, "u0"),
+        pod=known_pod(0, "u0"),
         ends=(RunEnd(container_id="containerd://a", finished_at_s=NOW_S - 2, received_at_s=NOW_S - 1),),
         evidence="its run ended",
     )
@@ -70,7 +70,7 @@ def test_release_that_did_nothing_is_not_told(outcome: ReleaseOutcome) -> None:
 
 def test_departed_names_the_newest_end_once_every_end_is_proven() -> None:
     observer = Observer()
-    suspect = incarnation(2, "u2-old", IncarnationState.SUSPECT, resource_version=50)
+    suspect = known_pod(2, "u2-old", PodState.SUSPECT, resource_version=50)
     for chain, expected in (
         ((suspect, DEAD), []),
         ((DEAD_BEFORE, DEAD), [f"u2/{id_of(2)}/departed"]),

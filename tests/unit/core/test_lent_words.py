@@ -5,7 +5,7 @@ from __future__ import annotations
 from staticgroup.api.identifiers import identity_scope
 from staticgroup.core.guards import Guard
 
-from .builders import attributed, departure, fresh, group, history, incarnation, injected, member, members
+from .builders import attributed, departure, fresh, group, history, injected, known_pod, member, members
 from .plans import DEAD, only_guard, planned, removed
 
 DRAWN = identity_scope(cluster_uid="cluster-1", namespace="shop", name="orders", uid="sg-1")
@@ -16,7 +16,7 @@ def issued(scope: str, **changes: object):
     """web-2 has ended, and its member holds an id with this scope."""
     held = f"web-2.{scope}"
     snapshot = departure(
-        group=group(member(2, instance_id=held)), chains={held: (incarnation(state=DEAD, instance_ids=frozenset({held})),)},
+        group=group(member(2, instance_id=held)), chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
         fresh={held: fresh()}, **changes,
     )
     memory = history(injected=injected(scope=scope, id_template=f"{{podName}}.{scope}"), members=members(attributions={held: attributed("m2", "u2")}))
@@ -45,7 +45,7 @@ def test_scope_that_was_written_counts_where_the_word_of_the_user_does() -> None
 def test_id_without_a_scope_is_told_whose_word_it_takes() -> None:
     held = "web-2"
     snapshot = departure(
-        group=group(member(2, instance_id=held)), chains={held: (incarnation(state=DEAD, instance_ids=frozenset({held})),)},
+        group=group(member(2, instance_id=held)), chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
         fresh={held: fresh()}, is_word_refused=True,
     )
     memory = history(injected=injected(id_template="{podName}"), members=members(attributions={held: attributed("m2", "u2")}))

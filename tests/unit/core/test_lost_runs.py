@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.core.evidence.certificate import STATUS_UNKNOWN
-from staticgroup.core.evidence.chain import UNKNOWN_BOOT, Incarnation, IncarnationState, fold
+from staticgroup.core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState, fold
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, NodeView, PodVersion
 from staticgroup.kube.pods.records import PodRecord
 
@@ -27,11 +27,11 @@ def first(name: str = "app") -> ContainerView:
     return runs(name, run="0")
 
 
-def folded(*seen: tuple[PodVersion, NodeView | None]) -> Incarnation:
-    known: Incarnation | None = None
+def folded(*seen: tuple[PodVersion, NodeView | None]) -> KnownPod:
+    known: KnownPod | None = None
     for number, (version, node) in enumerate(seen):
         known = fold(known, replace(version, resource_version=100 + number), node, from_birth=True, now_s=NOW_S)
-        assert PodRecord(known).incarnation() == known
+        assert PodRecord(known).known_pod() == known
     assert known is not None
     return known
 
@@ -107,10 +107,10 @@ def test_end_of_the_last_run_proves_nothing_of_one_that_was_lost_in_the_same_ver
     """As the first version that a process sees may be the last."""
     terminal = shows(crashed(run="1", restarts=1, was_lost=True), **ENDED)
     found = folded((shows(first()), FIRST), (terminal, FIRST))
-    assert (found.state, found.refusal_reason, found.lost_boot) == (IncarnationState.LIVE, "ContainerLost", "b1")
+    assert (found.state, found.refusal_reason, found.lost_boot) == (PodState.LIVE, "ContainerLost", "b1")
 
 
 def test_pod_that_ends_after_a_reboot_has_ended_whatever_was_lost_before() -> None:
     terminal = shows(crashed(run="1", restarts=1, was_lost=True), **ENDED)
-    assert folded((shows(first()), FIRST), (shows(lost()), SECOND), (terminal, SECOND)).state is IncarnationState.DEAD
-    assert folded((shows(first()), FIRST), (shows(lost()), FIRST), (terminal, SECOND)).state is IncarnationState.DEAD
+    assert folded((shows(first()), FIRST), (shows(lost()), SECOND), (terminal, SECOND)).state is PodState.DEAD
+    assert folded((shows(first()), FIRST), (shows(lost()), FIRST), (terminal, SECOND)).state is PodState.DEAD

@@ -7,7 +7,7 @@ from dataclasses import replace
 from staticgroup.api.identifiers import IdScheme
 from staticgroup.core.ids.naming import Naming
 
-from .builders import incarnation
+from .builders import known_pod
 
 
 def test_pod_whose_id_the_broker_would_refuse_gets_no_further_ids() -> None:
@@ -16,7 +16,7 @@ def test_pod_whose_id_the_broker_would_refuse_gets_no_further_ids() -> None:
         template="{podName}-" * 5 + "3fa9c1d2", workload_name="w" * 52, env_suffixes=("",), suffixes=("-1", "-2")
     )
     naming = Naming(schemes=(scheme,), scope="3fa9c1d2")
-    pod = replace(incarnation(), pod_name=f"{'w' * 52}-0")
+    pod = replace(known_pod(), pod_name=f"{'w' * 52}-0")
     assert naming.expand(pod) == pod
 
 

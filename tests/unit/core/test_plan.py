@@ -22,8 +22,8 @@ from .builders import (
     group,
     history,
     id_of,
-    incarnation,
     injected,
+    known_pod,
     member,
     members,
     sight,
@@ -47,7 +47,7 @@ def test_the_reason_given_to_the_broker_names_the_staticgroup_and_the_ordinal() 
 
 def test_status_of_the_workload_may_be_a_moment_behind_an_end_that_was_seen() -> None:
     """In a parallel scale-down one pod's end is known while the StatefulSet still counts another that is gone."""
-    gone = incarnation(state=DEAD)
+    gone = known_pod(state=DEAD)
     behind = workload(2, status_replicas=3)
     assert planned(departure(workload=behind, known=(gone,))).actions
     long_ago = replace(gone, since_s=NOW_S - 60)
@@ -93,7 +93,7 @@ def test_each_doubt_of_this_round_holds_the_removal_under_its_own_name(changes: 
     assert {h.reason for h in decided.held} == {guard}
 
 
-LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (incarnation(),)}}
+LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (known_pod(),)}}
 """Nobody has ended; web-2 is still there, and its seat is not wanted any more."""
 
 
@@ -103,8 +103,8 @@ LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (incarnation()
         (members({2: ["u2", "z"]}), {}, Guard.SUSPECT),
         (members({2: ["u2", "z"]}, suspects=(suspect("z"),)), {}, Guard.SUSPECT),
         (members(), LIVING, Guard.POD_ENDING),
-        (members(), LIVING | {"chains": {id_of(2): (incarnation(lost_boot="b1"),)}}, Guard.SUSPECT),
-        (members(), LIVING | {"chains": {id_of(2): (incarnation(state=SUSPECT),)}}, Guard.SUSPECT),
+        (members(), LIVING | {"chains": {id_of(2): (known_pod(lost_boot="b1"),)}}, Guard.SUSPECT),
+        (members(), LIVING | {"chains": {id_of(2): (known_pod(state=SUSPECT),)}}, Guard.SUSPECT),
         (members({2: [UNSEEN]}), {}, Guard.JOINED_BEFORE_WATCH),
         (members({2: [UNSEEN, "z"]}), {}, Guard.SUSPECT),
         (members({2: [UNATTRIBUTED]}), {}, Guard.UNATTRIBUTED),
@@ -147,7 +147,7 @@ def test_a_suspect_is_named_with_the_node_that_it_was_lost_on() -> None:
 
 
 def test_a_live_carrier_is_named_before_a_suspect_and_says_why_it_has_not_ended() -> None:
-    pod = incarnation(refusal="phase is Running, not Succeeded or Failed")
+    pod = known_pod(refusal="phase is Running, not Succeeded or Failed")
     decided = planned(departure(**(LIVING | {"chains": {id_of(2): (pod,)}})), history(members=members({2: ["a", "u2"]}, suspects=(suspect("a"),))))
     (found,) = decided.held
     assert found.reason == Guard.POD_ENDING
@@ -182,7 +182,7 @@ def test_certified_pod_object_that_still_exists_does_not_hold() -> None:
 
 RENAMED = {
     "workload": workload(3),
-    "pods": (incarnation(0, "u0"), incarnation(1, "u1"), incarnation(uid="n2", instance_ids=frozenset({"web-2.x.3fa9c1d2"}))),
+    "pods": (known_pod(0, "u0"), known_pod(1, "u1"), known_pod(uid="n2", instance_ids=frozenset({"web-2.x.3fa9c1d2"}))),
     "group": group(*(member(n, f"n{n}", instance_id=f"web-{n}.x.3fa9c1d2") for n in range(3)), member(2)),
 }
 """Ordinal 2 is wanted, its pod was rolled after a change of template and carries the new id."""
@@ -211,7 +211,7 @@ def test_unscoped_id_is_removed_only_on_the_users_word() -> None:
     ids = {"web-2"}
     snapshot = departure(
         group=group(MemberView(member_id="m2", instance_id="web-2")),
-        chains={"web-2": (incarnation(state=DEAD, instance_ids=frozenset(ids)),)},
+        chains={"web-2": (known_pod(state=DEAD, instance_ids=frozenset(ids)),)},
         fresh={"web-2": fresh()},
     )
     template = {"template": "{podName}"}
@@ -258,7 +258,7 @@ def test_hold_window_counts_from_the_first_round_that_saw_the_departure() -> Non
 
 
 def test_missing_workload_waits_for_its_recreation_before_anything_is_removed() -> None:
-    gone = departure(workload=None, known=(incarnation(0, "u0"), incarnation(1, "u1")))
+    gone = departure(workload=None, known=(known_pod(0, "u0"), known_pod(1, "u1")))
     first = planned(gone)
     assert only_guard_all(first) == {Guard.HOLD_WINDOW, Guard.POD_ENDING}
     later = planned(gone, first.history, NOW_S + 61)
@@ -274,7 +274,7 @@ def test_budget_lets_at_least_one_go_and_the_rest_wait_their_turn() -> None:
     ids = range(2, 6)
     snapshot = departure(
         group=group(member(0), member(1), *(member(n) for n in ids)),
-        chains={id_of(n): (incarnation(n, f"u{n}", DEAD),) for n in ids},
+        chains={id_of(n): (known_pod(n, f"u{n}", DEAD),) for n in ids},
         fresh={id_of(n): fresh() for n in ids},
     )
     memory = history(members=members({n: [] for n in ids}))
@@ -289,7 +289,7 @@ def test_batch_removes_all_departed_members_in_one_action() -> None:
         workload=workload(0, status_replicas=0),
         pods=(),
         group=group(member(0), member(1)),
-        chains={id_of(n): (incarnation(n, f"u{n}", DEAD),) for n in (0, 1)},
+        chains={id_of(n): (known_pod(n, f"u{n}", DEAD),) for n in (0, 1)},
         fresh={id_of(n): fresh() for n in (0, 1)},
     )
     (action,) = planned(snapshot, history(members=members({0: [], 1: []}))).actions
@@ -348,8 +348,8 @@ def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginni
     carried = f"web-9.{innocent.scope}"
     for lost in (
         departure(group=group(MemberView(member_id="m", instance_id=carried))),
-        departure(group=group(), known=(incarnation(9, state=DEAD, instance_ids=frozenset({carried})),)),
-        departure(group=group(), known=(incarnation(9, instance_ids=frozenset({f"{carried}-1"})),)),
+        departure(group=group(), known=(known_pod(9, state=DEAD, instance_ids=frozenset({carried})),)),
+        departure(group=group(), known=(known_pod(9, instance_ids=frozenset({f"{carried}-1"})),)),
     ):
         found = planned(lost, History()).history
         assert found.injected is not None
@@ -367,7 +367,7 @@ def test_edited_template_keeps_the_earlier_ids_as_ours() -> None:
 def test_streams_threads_of_a_departed_pod_are_removed_together() -> None:
     identity = {"suffix": "Streams", "membersPerPod": 2}
     threads = [f"{id_of(2)}-{n}" for n in (1, 2)]
-    dead = incarnation(state=DEAD, instance_ids=frozenset({id_of(2), *threads}))
+    dead = known_pod(state=DEAD, instance_ids=frozenset({id_of(2), *threads}))
     snapshot = departure(
         group=group(*(MemberView(member_id=f"m-{t}", instance_id=t) for t in threads)),
         chains=dict.fromkeys(threads, (dead,)),

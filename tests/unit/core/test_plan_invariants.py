@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from staticgroup.api.identifiers import EXPECTED_IDS_MAX
 from staticgroup.api.reasons import Reason
-from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.chain import KnownPod, PodState
 from staticgroup.core.group import LeaveEntry
 from staticgroup.core.guards import Guard
 from staticgroup.core.next_pods.advice import Advice
@@ -29,7 +29,7 @@ from .builders import (
     group,
     history,
     id_of,
-    incarnation,
+    known_pod,
     member,
     members,
     sight,
@@ -46,9 +46,9 @@ def standing(decided: Plan, ordinal: int) -> Standing:
     return seat.standing
 
 
-def scaled(states: Mapping[int, IncarnationState], replicas: int, **changes: Any) -> tuple[Snapshot, History]:
+def scaled(states: Mapping[int, PodState], replicas: int, **changes: Any) -> tuple[Snapshot, History]:
     """Six members of six pods, of which each is live, ended or suspect; so many are wanted."""
-    pods = {n: incarnation(n, f"u{n}", state) for n, state in states.items()}
+    pods = {n: known_pod(n, f"u{n}", state) for n, state in states.items()}
     world = departure(
         workload=workload(replicas, status_replicas=0),
         group=group(*(member(n) for n in range(6))),
@@ -106,7 +106,7 @@ def test_workload_that_wants_too_many_pods_is_refused_in_words_and_nothing_of_it
     world = departure(
         workload=workload(replicas, start=2**31 - 1),
         group=group(member(0), member(beyond)),
-        chains={id_of(beyond): (incarnation(beyond, state=DEAD),)},
+        chains={id_of(beyond): (known_pod(beyond, state=DEAD),)},
         fresh={id_of(beyond): fresh()},
     )
     decided = planned(world)
@@ -138,15 +138,15 @@ def test_workload_at_the_limit_is_served() -> None:
     assert len(served.table.wanted) == EXPECTED_IDS_MAX
 
 
-def after(absent_s: float, *pods: Incarnation, **changes: Any) -> Standing:
+def after(absent_s: float, *pods: KnownPod, **changes: Any) -> Standing:
     """Return how seat 1 stands whose member has been away for so long, beside these pods and web-0."""
-    world = departure(pods=(incarnation(0, "u0"), *pods), group=group(member(0)), **changes)
+    world = departure(pods=(known_pod(0, "u0"), *pods), group=group(member(0)), **changes)
     first = planned(world, now_s=NOW_S - absent_s)
     return standing(planned(world, first.history), 1)
 
 
 def test_member_that_is_away_for_minutes_is_no_longer_away_for_a_restart() -> None:
-    unready = incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 86_400)
+    unready = known_pod(1, "u1", ready_since_s=None, created_at_s=NOW_S - 86_400)
     assert after(299, unready) is Standing.AWAY
     assert after(300, unready) is Standing.OVERDUE
     assert after(300, replace(unready, ready_since_s=NOW_S - 29)) is Standing.OVERDUE
@@ -154,7 +154,7 @@ def test_member_that_is_away_for_minutes_is_no_longer_away_for_a_restart() -> No
 
 
 def test_old_pod_that_has_only_just_become_ready_or_unready_is_restarting() -> None:
-    old = incarnation(1, "u1", created_at_s=NOW_S - 86_400)
+    old = known_pod(1, "u1", created_at_s=NOW_S - 86_400)
     assert after(5, replace(old, ready_since_s=NOW_S - 5)) is Standing.AWAY
     assert after(1, replace(old, ready_since_s=None)) is Standing.AWAY
 
@@ -162,13 +162,13 @@ def test_old_pod_that_has_only_just_become_ready_or_unready_is_restarting() -> N
 def test_seat_whose_pod_is_not_made_is_without_pod_after_minutes_in_which_no_other_pod_made_progress() -> None:
     assert after(299) is Standing.AWAY
     assert after(300) is Standing.WITHOUT_POD
-    begun = departure(pods=(incarnation(0, "u0", ready_since_s=NOW_S - 299),), group=group(member(0)))
+    begun = departure(pods=(known_pod(0, "u0", ready_since_s=NOW_S - 299),), group=group(member(0)))
     assert standing(planned(begun, planned(begun, now_s=NOW_S - 3600).history), 1) is Standing.AWAY
 
 
 def test_seat_is_unissued_where_its_pod_lacks_its_id_whatever_else_it_carries() -> None:
-    other = incarnation(1, "u1", instance_ids=frozenset({id_of(0)}))
+    other = known_pod(1, "u1", instance_ids=frozenset({id_of(0)}))
     assert after(0, other) is Standing.UNISSUED
-    decided = planned(departure(pods=(incarnation(0, "u0"), other), group=group(member(0))))
+    decided = planned(departure(pods=(known_pod(0, "u0"), other), group=group(member(0))))
     assert [p.pod_name for p in decided.pods_without_id] == ["web-1"]
     assert after(0, replace(other, is_deleting=True)) is Standing.AWAY

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.findings.seats import findings_of_seats
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import Guard
@@ -24,7 +24,7 @@ from .builders import (
     group,
     history,
     id_of,
-    incarnation,
+    known_pod,
     member,
     members,
     sight,
@@ -168,14 +168,14 @@ def test_record_is_dropped_when_its_id_is_wanted_again() -> None:
 
 def test_sightings_are_noted_only_for_pods_that_were_ready_for_long() -> None:
     world = departure(
-        workload=workload(3), pods=(incarnation(2, "u2", ready_since_s=NOW_S - 59),), group=group(member(2))
+        workload=workload(3), pods=(known_pod(2, "u2", ready_since_s=NOW_S - 59),), group=group(member(2))
     )
     assert id_of(2) not in planned(world).history.seats
-    settled = replace(world, pods=(incarnation(2, "u2", ready_since_s=NOW_S - 61),))
+    settled = replace(world, pods=(known_pod(2, "u2", ready_since_s=NOW_S - 61),))
     assert planned(settled).history.seats[id_of(2)] == SeatMemory(sightings=(("m2", "u2", NOW_S),))
 
 
-READY = incarnation(2, "u2", ready_since_s=NOW_S - 300)
+READY = known_pod(2, "u2", ready_since_s=NOW_S - 300)
 BESIDE = history(sightings={id_of(2): (("m2", "u2", NOW_S - 200),)})
 TAKEN = departure(workload=workload(3), pods=(READY,), group=group(member(2, member_id="m2-elsewhere")))
 
@@ -206,7 +206,7 @@ def test_member_that_takes_the_place_beside_a_ready_pod_is_told_for_a_while_and_
         pytest.param(replace(READY, uid="u3"), id="is another one"),
     ],
 )
-def test_the_member_of_a_new_process_replaces_nobody(pod: Incarnation) -> None:
+def test_the_member_of_a_new_process_replaces_nobody(pod: KnownPod) -> None:
     assert replaced(planned(replace(TAKEN, pods=(pod,)), BESIDE)) == []
 
 

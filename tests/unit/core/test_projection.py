@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticgroup.api.resources.status import EXCEPTIONS_MAX, StaticGroupStatus
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome, MemberView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, Snapshot
 from staticgroup.core.status.projection import project
 
-from .builders import NOW_S, departure, fresh, group, history, id_of, incarnation, member, members, sight, spec, suspect
+from .builders import NOW_S, departure, fresh, group, history, id_of, known_pod, member, members, sight, spec, suspect
 
-SUSPECT = IncarnationState.SUSPECT
+SUSPECT = PodState.SUSPECT
 
 
 def projected(
@@ -36,7 +36,7 @@ def projected(
     return project(wish, snapshot, decided, executed or Executed(), before, now)
 
 
-HELD = departure(chains={id_of(2): (incarnation(state=SUSPECT),)}, sight=sight(ended=frozenset(), suspects=(suspect("u2"),)))
+HELD = departure(chains={id_of(2): (known_pod(state=SUSPECT),)}, sight=sight(ended=frozenset(), suspects=(suspect("u2"),)))
 
 
 def test_equal_world_makes_an_equal_status_however_much_time_has_passed() -> None:

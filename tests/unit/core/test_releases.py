@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.status import ExceptionKind
-from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.chain import KnownPod, PodState
 from staticgroup.core.evidence.run import ContainerEnd, RunEnd
 from staticgroup.core.findings.seats import findings_of_seats
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
@@ -30,8 +30,8 @@ from unit.core.builders import (
     group,
     history,
     id_of,
-    incarnation,
     injected,
+    known_pod,
     member,
     members,
     sight,
@@ -41,7 +41,7 @@ from unit.core.builders import (
 ENDED_S = NOW_S - 3
 HEARD_S = NOW_S - 2
 GHOST = ("m0", id_of(0))
-DEAD, LIVE, SUSPECT = IncarnationState.DEAD, IncarnationState.LIVE, IncarnationState.SUSPECT
+DEAD, LIVE, SUSPECT = PodState.DEAD, PodState.LIVE, PodState.SUSPECT
 
 
 def end(**changes: Any) -> RunEnd:
@@ -53,8 +53,8 @@ def run(container: str = "app", **changes: Any) -> ContainerEnd:
     return ContainerEnd(container=container, **({"end": end()} | changes))
 
 
-def crashed_pod(*runs: ContainerEnd, **changes: Any) -> Incarnation:
-    return incarnation(0, "u0", **({"ends": runs or (run(),)} | changes))
+def crashed_pod(*runs: ContainerEnd, **changes: Any) -> KnownPod:
+    return known_pod(0, "u0", **({"ends": runs or (run(),)} | changes))
 
 
 def read(**changes: Any) -> FreshRead:
@@ -62,12 +62,12 @@ def read(**changes: Any) -> FreshRead:
 
 
 def crash(
-    pod: Incarnation | None = None, *others: Incarnation, reads: FreshRead | None = None, **changes: Any
+    pod: KnownPod | None = None, *others: KnownPod, reads: FreshRead | None = None, **changes: Any
 ) -> Snapshot:
     """A process of web-0 has crashed and is started again; its member m0 is still in the group."""
     pod = pod or crashed_pod()
     values: dict[str, Any] = {
-        "pods": (pod, incarnation(1, "u1")),
+        "pods": (pod, known_pod(1, "u1")),
         "group": consumers(),
         "evidence": evidence({id_of(0): (pod, *others)}, {id_of(0): reads or read()}),
         "sight": sight(ended=frozenset()),
@@ -257,7 +257,7 @@ def test_what_may_live_is_told_only_until_its_session_would_be_over() -> None:
 
 
 def test_pod_of_which_no_run_was_seen_is_left_alone() -> None:
-    assert is_silent(planned(crash(incarnation(0, "u0"))))
+    assert is_silent(planned(crash(known_pod(0, "u0"))))
 
 
 def test_pod_that_is_gone_or_proven_dead_is_a_matter_of_certificates() -> None:
@@ -292,7 +292,7 @@ def test_another_member_is_not_older_because_its_predecessor_was() -> None:
 
 
 def test_member_is_remembered_since_it_was_described_first() -> None:
-    before = crash(incarnation(0, "u0"), sight=sight(ended=frozenset(), dated_at_s=NOW_S - 50, carrying={id_of(0): frozenset({"u0"})}))
+    before = crash(known_pod(0, "u0"), sight=sight(ended=frozenset(), dated_at_s=NOW_S - 50, carrying={id_of(0): frozenset({"u0"})}))
     unknown = history(members=members(attributions={}))
     first = plan(spec(protocol="Auto"), before, unknown, NOW_S - 50).history
     assert first.members.first_seen_s(id_of(0), "m0") == NOW_S - 50

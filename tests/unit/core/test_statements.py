@@ -11,7 +11,7 @@ import pytest
 from staticgroup.api.reasons import MEANINGS, ConditionStatus, Reason
 from staticgroup.api.resources.conditions import Condition
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.findings.kafka import CONNECTION_REASONS
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import TRANSIENT_GUARDS, Guard
@@ -32,7 +32,7 @@ from .builders import (
     group,
     history,
     id_of,
-    incarnation,
+    known_pod,
     member,
     members,
     sight,
@@ -41,7 +41,7 @@ from .builders import (
 )
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
-DEAD, SUSPECT = IncarnationState.DEAD, IncarnationState.SUSPECT
+DEAD, SUSPECT = PodState.DEAD, PodState.SUSPECT
 WELL = departure(group=group(member(0), member(1)))
 
 
@@ -221,7 +221,7 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ),
     (
         "pods from before the injection",
-        replace(WELL, pods=(incarnation(0, "u0"), incarnation(1, "u1", instance_ids=frozenset()))),
+        replace(WELL, pods=(known_pod(0, "u0"), known_pod(1, "u1", instance_ids=frozenset()))),
         "Injected",
         "PodsWithoutId",
         "rollout restart statefulset/web",
@@ -235,7 +235,7 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ),
     (
         "a force-deleted pod",
-        departure(chains={id_of(2): (incarnation(state=SUSPECT),)}, sight=sight(ended=frozenset())),
+        departure(chains={id_of(2): (known_pod(state=SUSPECT),)}, sight=sight(ended=frozenset())),
         "RemovalSettled",
         "EndNotSeen",
         "was there when it joined, and its end was not seen; the member leaves when its session expires",
@@ -293,7 +293,7 @@ def test_unscoped_template_names_the_two_ways_out() -> None:
     )
     world = departure(
         group=group(replace(member(2), instance_id="web-2")),
-        chains={"web-2": (incarnation(state=DEAD, instance_ids=frozenset({"web-2"})),)},
+        chains={"web-2": (known_pod(state=DEAD, instance_ids=frozenset({"web-2"})),)},
     )
     memory = replace(memory, members=members(attributions={"web-2": attributed("m2", "u2")}))
     found = told(world, memory, wish=spec(identity={"template": "{podName}"}))["RemovalSettled"]
@@ -335,10 +335,10 @@ def test_timeout_outside_the_brokers_bounds_names_the_setting_and_the_value(
 
 AWAY = departure(
     workload=workload(2),
-    pods=(incarnation(0, "u0"), incarnation(1, "u1", ready_since_s=None, created_at_s=NOW_S - 20)),
+    pods=(known_pod(0, "u0"), known_pod(1, "u1", ready_since_s=None, created_at_s=NOW_S - 20)),
     group=group(member(0)),
 )
-ENDING = departure(chains={id_of(2): (incarnation(is_deleting=True),)}, sight=sight(ended=frozenset()))
+ENDING = departure(chains={id_of(2): (known_pod(is_deleting=True),)}, sight=sight(ended=frozenset()))
 
 
 @pytest.mark.parametrize(
@@ -398,8 +398,8 @@ def test_one_suspect_among_ending_pods_is_what_the_user_reads() -> None:
     world = departure(
         group=group(member(0), member(1), member(2), member(3)),
         chains={
-            id_of(2): (incarnation(is_deleting=True),),
-            id_of(3): (incarnation(3, "u3", SUSPECT),),
+            id_of(2): (known_pod(is_deleting=True),),
+            id_of(3): (known_pod(3, "u3", SUSPECT),),
         },
         sight=sight(ended=frozenset()),
     )
@@ -413,7 +413,7 @@ def test_one_suspect_among_ending_pods_is_what_the_user_reads() -> None:
 def test_missing_member_is_not_hidden_by_others_that_are_away() -> None:
     world = departure(
         workload=workload(3),
-        pods=(incarnation(0, "u0"), incarnation(1, "u1"), incarnation(2, "u2", ready_since_s=None)),
+        pods=(known_pod(0, "u0"), known_pod(1, "u1"), known_pod(2, "u2", ready_since_s=None)),
         group=group(member(0)),
     )
     conditions = told(world)

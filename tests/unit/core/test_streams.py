@@ -32,8 +32,8 @@ from .builders import (
     group,
     history,
     id_of,
-    incarnation,
     injected,
+    known_pod,
     members,
     sight,
     spec,
@@ -69,7 +69,7 @@ def threads(pods: int = 3, each: int = 3) -> list[MemberView]:
 
 def scaled_down(*, each: int = 3, state: Any = DEAD, **changes: Any) -> Snapshot:
     """The application was scaled from 3 pods to 2; web-2 ended, and the members of its threads are still in the group."""
-    pod = incarnation(state=state)
+    pod = known_pod(state=state)
     chains = {f"{id_of(2)}-{number}": (pod,) for number in range(1, each + 1)}
     values: dict[str, Any] = {"group": application(*threads(each=each)), "evidence": evidence(chains)}
     return departure(**(values | changes))
@@ -214,9 +214,9 @@ def test_fewer_threads_asked_for_while_pods_run_more_removes_nobody_of_a_living_
 
 def test_member_of_an_extra_thread_stays_while_its_pod_lives() -> None:
     """Whatever its client appends, the pod carries the base of the id."""
-    pod = incarnation(2, "u2", LIVE)
+    pod = known_pod(2, "u2", LIVE)
     chains = {f"{id_of(2)}-{n}": (pod,) for n in (1, 2, 3)}
-    snapshot = scaled_down(sight=sight(ended=frozenset()), evidence=evidence(chains), pods=(incarnation(0, "u0"), incarnation(1, "u1"), pod))
+    snapshot = scaled_down(sight=sight(ended=frozenset()), evidence=evidence(chains), pods=(known_pod(0, "u0"), known_pod(1, "u1"), pod))
     decided = decide(streams(3), snapshot)
     assert removed(decided) == set()
     assert {h.reason for h in decided.held} == {Guard.POD_ENDING.value}
@@ -319,7 +319,7 @@ def test_nobody_is_removed_from_a_group_in_which_pods_of_this_role_cannot_be(rol
 
 
 def test_single_member_of_a_share_group_stays() -> None:
-    snapshot = departure(group=group(thread(2, 1), group_type=GroupType.SHARE), evidence=evidence({f"{id_of(2)}-1": (incarnation(state=DEAD),)}))
+    snapshot = departure(group=group(thread(2, 1), group_type=GroupType.SHARE), evidence=evidence({f"{id_of(2)}-1": (known_pod(state=DEAD),)}))
     assert only_guard(decide(streams(1), snapshot)) is Guard.UNSUPPORTED_GROUP
 
 

@@ -19,7 +19,7 @@ from staticgroup.core.status.memory import history_from
 from staticgroup.core.status.projection import project
 from staticgroup.runtime.commands.explanation import explained
 
-from .builders import NOW_S, SCOPE, departure, group, history, id_of, incarnation, injected, spec, workload
+from .builders import NOW_S, SCOPE, departure, group, history, id_of, injected, known_pod, spec, workload
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 SPRING = {"preset": "SpringBoot"}
@@ -32,7 +32,7 @@ def members(*texts: str) -> tuple[MemberView, ...]:
 
 def seen(*texts: str, **changes: Any) -> Snapshot:
     """Two pods that have been Ready for long with the ids of two consumers, and these members."""
-    pods = tuple(incarnation(n, f"u{n}", instance_ids=frozenset({id_of(n), f"{id_of(n)}-a"})) for n in range(2))
+    pods = tuple(known_pod(n, f"u{n}", instance_ids=frozenset({id_of(n), f"{id_of(n)}-a"})) for n in range(2))
     changes = {"pods": pods} | changes
     return departure(group=group(*members(*texts)), chains={}, fresh={}, **changes)
 
@@ -185,7 +185,7 @@ def test_memory_that_is_lost_beside_a_pod_that_carries_an_id_is_no_innocence_wha
 ) -> None:
     """A pod carries the id before its client appends to it, also where ids have no scope."""
     wish = spec(identity=SPRING | {"suffix": suffix, "template": "{podName}", "exclusive": True})
-    carrier = incarnation(0, "u0", instance_ids=frozenset({"web-0"}))
+    carrier = known_pod(0, "u0", instance_ids=frozenset({"web-0"}))
     after = decide(wish, seen(known=(carrier,), created_at_s=NOW_S - 9000), History())
     assert after.history.injected is not None
     assert after.history.members.watch == ""
@@ -352,7 +352,7 @@ def test_without_a_scope_only_a_seat_that_is_missing_can_be_nearly_matched(
     wish = spec(identity={"template": "{podName}", "exclusive": True})
     memory = history(injected=injected(id_template="{podName}"))
     pods = tuple(
-        incarnation(n, f"u{n}", instance_ids=frozenset({f"web-{n}"}), ready_since_s=NOW_S - ready_s) for n in range(2)
+        known_pod(n, f"u{n}", instance_ids=frozenset({f"web-{n}"}), ready_since_s=NOW_S - ready_s) for n in range(2)
     )
     reason = told(wish, seen(*held, "web-1-0", pods=pods), memory)["MembershipComplete"][1]
     assert (reason == "SuffixMismatch") is is_near
@@ -361,7 +361,7 @@ def test_without_a_scope_only_a_seat_that_is_missing_can_be_nearly_matched(
 def test_debug_copy_of_a_pod_is_no_near_match_where_the_pods_name_ends_the_id() -> None:
     wish = spec(identity={"template": "{scope}-{podName}"})
     memory = history(injected=injected(id_template=f"{SCOPE}-{{podName}}"))
-    pods = tuple(incarnation(n, f"u{n}", instance_ids=frozenset({f"{SCOPE}-web-{n}"})) for n in range(2))
+    pods = tuple(known_pod(n, f"u{n}", instance_ids=frozenset({f"{SCOPE}-web-{n}"})) for n in range(2))
     held = (f"{SCOPE}-web-0", f"{SCOPE}-web-1", f"{SCOPE}-web-1-debug")
     assert told(wish, seen(*held, pods=pods), memory)["MembershipComplete"][0] == "True"
     assert told(wish, seen(*held[::2], pods=pods), memory)["MembershipComplete"][1] == "SuffixMismatch"

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from staticgroup import cli
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.runtime.commands.snapshot_file import SnapshotFile, write_snapshot_file
-from unit.core.builders import NOW_S, departure, history, id_of, incarnation, members, spec
+from unit.core.builders import NOW_S, departure, history, id_of, known_pod, members, spec
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_plan_tells_what_would_be_done_and_writes_nothing(snapshot_file: Path, c
 
 
 def test_plan_names_the_guard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    held = departure(chains={id_of(2): (incarnation(state=IncarnationState.SUSPECT),)})
+    held = departure(chains={id_of(2): (known_pod(state=PodState.SUSPECT),)})
     write_snapshot_file(SnapshotFile(spec=spec(), snapshot=held, history=history(members=members({2: ("u9",)})), now_s=NOW_S), tmp_path / "p.json")
     assert cli.main(["plan", "-f", str(tmp_path / "p.json")]) == 0
     assert "(Suspect)" in capsys.readouterr().out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.ids.naming import naming_of
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.members.memory import Members, described
@@ -19,7 +19,7 @@ from unit.core.builders import (
     group,
     history,
     id_of,
-    incarnation,
+    known_pod,
     member,
     members,
     spec,
@@ -34,7 +34,7 @@ class Pods:
 
     ends = 0
 
-    def __init__(self, *known: Incarnation) -> None:
+    def __init__(self, *known: KnownPod) -> None:
         self.known = {pod.uid: pod for pod in known}
         self.name = WATCH
 
@@ -44,16 +44,16 @@ class Pods:
     def watch(self, namespace: str) -> tuple[str, float]:
         return self.name, 10_000.0
 
-    def get(self, uid: str) -> Incarnation | None:
+    def get(self, uid: str) -> KnownPod | None:
         return self.known.get(uid)
 
-    def doubtful(self) -> Iterator[Incarnation]:
+    def doubtful(self) -> Iterator[KnownPod]:
         return iter(())
 
-    def chain(self, namespace: str, **of: Any) -> tuple[Incarnation, ...]:
+    def chain(self, namespace: str, **of: Any) -> tuple[KnownPod, ...]:
         return tuple(self.known.values())
 
-    def carriers(self, instance_ids: frozenset[str]) -> tuple[Incarnation, ...]:
+    def carriers(self, instance_ids: frozenset[str]) -> tuple[KnownPod, ...]:
         return ()
 
 
@@ -97,7 +97,7 @@ async def test_a_carrier_of_which_nothing_is_known_is_a_suspect_of_the_ids_that_
 
 
 async def test_a_carrier_that_is_known_or_whose_watch_is_not_whole_is_none() -> None:
-    world = Group(Pods(incarnation(uid="there")), members(attributions={id_of(2): attributed("m2", "there")}))
+    world = Group(Pods(known_pod(uid="there")), members(attributions={id_of(2): attributed("m2", "there")}))
     assert await world.look(2) == []
     pods = Pods()
     pods.name = ""
@@ -107,7 +107,7 @@ async def test_a_carrier_that_is_known_or_whose_watch_is_not_whole_is_none() -> 
 async def test_it_is_taken_in_once_and_dropped_for_members_to_come_for_good_while_no_member_is_its_own() -> None:
     """It is a carrier of the member of a seat that is wanted no more; the seat that it may hold as well is another one's."""
     held = {id_of(2): attributed("m2", "gone"), id_of(1): attributed("m1", "u1")}
-    world = Group(Pods(incarnation(1, "u1")), members(attributions=held))
+    world = Group(Pods(known_pod(1, "u1")), members(attributions=held))
     seen = [await world.look(1, 2) for _ in range(3)]
     assert seen == [["gone"]] * 3, "a member that it may hold is there"
     since_s = {s.since_s for s in world.members.suspects}

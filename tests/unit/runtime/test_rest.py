@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from staticgroup.api import names
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.group import GroupType, GroupView
 from staticgroup.core.journal.look import Remembered, RememberedGroup
 from staticgroup.core.members.memory import SETTLE_MIN_S
@@ -211,7 +211,7 @@ def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:
         yield kind
 
 
-@pytest.mark.parametrize("kind", [GroupView, Incarnation, Evidence])
+@pytest.mark.parametrize("kind", [GroupView, KnownPod, Evidence])
 def test_whatever_a_look_is_compared_by_can_be_hashed(kind: type) -> None:
     """Of every protocol and role, also of what a member of a Connect cluster tells; or a round of one would fail each time."""
     assert list(unhashable_parts(kind, set())) == []

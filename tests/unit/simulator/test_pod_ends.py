@@ -9,7 +9,7 @@ import pytest
 
 from simulator.kubernetes.objects import NODES, Json, condition, is_terminating, is_true, uid_of
 from staticgroup.core.evidence.certificate import Certificate, CertificateKind, Refusal
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.pods.book import PodBook
 from staticgroup.kube.translate import node_view, pod_version
@@ -18,7 +18,7 @@ from .plain_world import PlainWorld
 from .pod_versions import in_world, is_up, judged, versions_of
 
 
-def known_from_birth(world: PlainWorld, found: list[tuple[str, Json]], pod_name: str) -> Incarnation:
+def known_from_birth(world: PlainWorld, found: list[tuple[str, Json]], pod_name: str) -> KnownPod:
     """Fold every version of a pod as the product does that has watched it from the beginning."""
 
     def node_of(name: str) -> NodeView | None:
@@ -31,7 +31,7 @@ def known_from_birth(world: PlainWorld, found: list[tuple[str, Json]], pod_name:
         assert isinstance(version, PodVersion)
         book.take(version, is_deleted=kind == "DELETED", in_order=True)
     (record,) = book.records.named("shop", pod_name)
-    return record.incarnation()
+    return record.known_pod()
 
 
 def ends(raw: Json) -> list[str]:

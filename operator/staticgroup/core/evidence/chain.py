@@ -17,7 +17,7 @@ from .run import ContainerEnd, followed
 UNKNOWN_BOOT: Final = "unknown"
 
 
-class IncarnationState(StrEnum):
+class PodState(StrEnum):
     """What is known of one pod UID."""
 
     LIVE = "Live"
@@ -26,7 +26,7 @@ class IncarnationState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incarnation:
+class KnownPod:
     """One pod UID as far as the watch has shown it.
 
     Parameters
@@ -61,7 +61,7 @@ class Incarnation:
     uid: str
     instance_ids: frozenset[str]
     node_name: str
-    state: IncarnationState
+    state: PodState
     since_s: float
     resource_version: int
     certificate: Certificate | None = None
@@ -97,9 +97,9 @@ class Incarnation:
 
 
 def fold(
-    known: Incarnation | None, version: PodVersion, node: NodeView | None, *, from_birth: bool, runs_known: bool = False,
+    known: KnownPod | None, version: PodVersion, node: NodeView | None, *, from_birth: bool, runs_known: bool = False,
     now_s: float,
-) -> Incarnation:
+) -> KnownPod:
     """Fold one object version into what is known of its pod.
 
     Parameters
@@ -148,13 +148,13 @@ def fold(
     verdict = certify(version, node, started=seen.started_containers, runs_known=seen.runs_known, has_lost=seen.has_lost)
     if isinstance(verdict, Certificate):
         return died(replace(seen, since_s=now_s), verdict)
-    since_s = seen.since_s if seen.state is IncarnationState.LIVE else now_s
+    since_s = seen.since_s if seen.state is PodState.LIVE else now_s
     return replace(
-        seen, state=IncarnationState.LIVE, refusal=verdict.clause, refusal_reason=verdict.reason.value, since_s=since_s
+        seen, state=PodState.LIVE, refusal=verdict.clause, refusal_reason=verdict.reason.value, since_s=since_s
     )
 
 
-def _lost_boot(base: Incarnation, lost: frozenset[str], boot: str) -> str:
+def _lost_boot(base: KnownPod, lost: frozenset[str], boot: str) -> str:
     """Return during which boot of its node a run of the pod was lost; "" once the node runs under another one, which ended all of them.
 
     Parameters
@@ -173,15 +173,15 @@ def _lost_boot(base: Incarnation, lost: frozenset[str], boot: str) -> str:
     return "" if is_over else lost_boot
 
 
-def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> Incarnation:
+def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> KnownPod:
     """Return what is known of a new UID before its first version is folded."""
-    return Incarnation(
+    return KnownPod(
         namespace=version.namespace,
         pod_name=version.name,
         uid=version.uid,
         instance_ids=frozenset(),
         node_name="",
-        state=IncarnationState.LIVE,
+        state=PodState.LIVE,
         since_s=now_s,
         resource_version=version.resource_version,
         from_birth=from_birth,
@@ -190,12 +190,12 @@ def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> Incarnatio
     )
 
 
-def died(known: Incarnation, proof: Certificate) -> Incarnation:
+def died(known: KnownPod, proof: Certificate) -> KnownPod:
     """Return the pod with the proof of its end, in place of what stood against one."""
-    return replace(known, state=IncarnationState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False)
+    return replace(known, state=PodState.DEAD, certificate=proof, refusal="", refusal_reason="", runs=False)
 
 
-def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) -> Incarnation:
+def vanish(known: KnownPod, *, last: PodVersion | None = None, now_s: float) -> KnownPod:
     """Record that the object is gone; without a certificate the pod becomes a suspect.
 
     Parameters
@@ -203,11 +203,11 @@ def vanish(known: Incarnation, *, last: PodVersion | None = None, now_s: float) 
     last: the version in the watch's DELETED event, after which there is none; None when only the absence is known
         (a LIST does not show the object), so that what happened before it went was not seen.
     """
-    if known.state is IncarnationState.DEAD:
+    if known.state is PodState.DEAD:
         return replace(known, object_present=False)
-    if known.state is IncarnationState.SUSPECT:
+    if known.state is PodState.SUSPECT:
         return known
-    gone = replace(known, state=IncarnationState.SUSPECT, object_present=False, from_birth=False, runs_known=False, since_s=now_s)
+    gone = replace(known, state=PodState.SUSPECT, object_present=False, from_birth=False, runs_known=False, since_s=now_s)
     if last is not None:
         verdict = certify_unbound(last, ever_bound=bool(known.node_name))
         if isinstance(verdict, Certificate):

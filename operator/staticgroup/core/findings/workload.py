@@ -11,7 +11,7 @@ from ...api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.workloads import NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind, kind_named
-from ..evidence.chain import IncarnationState
+from ..evidence.chain import PodState
 from ..ids.collisions import Collision
 from ..ids.naming import ordinal_of_pod
 from ..ids.suffixes import unheeded_suffix
@@ -106,7 +106,7 @@ def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
 
 def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
     """Say how many pods carry the ids that were issued to them, where none that is wanted lacks one."""
-    live = [(ordinal_of_pod(spec.workload_ref.name, p.pod_name), p) for p in snapshot.pods if p.state is IncarnationState.LIVE]
+    live = [(ordinal_of_pod(spec.workload_ref.name, p.pod_name), p) for p in snapshot.pods if p.state is PodState.LIVE]
     if snapshot.workload is not None:
         wants = snapshot.workload.wants
         by = _BY.get(plan.injection.injected.method, "") if plan.injection is not None and plan.injection.injected is not None else ""

@@ -13,7 +13,7 @@ from typing import Final
 from ...api.identifiers import IdScheme
 from ...api.ordinals import Ordinals
 from ...api.reasons import Reason
-from ..evidence.chain import IncarnationState
+from ..evidence.chain import PodState
 from ..group import GroupView, MemberView
 from ..snapshot import Snapshot
 from .naming import Naming
@@ -61,7 +61,7 @@ def _held_elsewhere(scheme: IdScheme, scope: str, snapshot: Snapshot, group: Gro
     Whatever a client appends to an id with the scope is of that id. Without a scope web-1-0 may be a pod of another workload. A
     suspect explains nothing: it may be known from a status alone, which was another cluster's.
     """
-    seen = (pod for pod in (*snapshot.known, *snapshot.others) if pod.state is not IncarnationState.SUSPECT)
+    seen = (pod for pod in (*snapshot.known, *snapshot.others) if pod.state is not PodState.SUSPECT)
     carried = {i for pod in seen for i in pod.instance_ids}
     naming = Naming(schemes=(scheme,))
 
@@ -92,7 +92,7 @@ def _too_many_members(scheme: IdScheme, snapshot: Snapshot, group: GroupView) ->
     A dynamic member is described with the address from which it joined. So a pod has too many where all of them are more than the ids
     of all pods, and those of one address more than the ids of one; members of other workloads in the group have other addresses.
     """
-    pods = sum(p.state is IncarnationState.LIVE for p in snapshot.pods)
+    pods = sum(p.state is PodState.LIVE for p in snapshot.pods)
     ids = len(scheme.env_suffixes) * len(scheme.suffixes)
     dynamic = [m for m in group.members if m.instance_id is None]
     counted = Counter(_address(m) for m in dynamic).most_common(1)

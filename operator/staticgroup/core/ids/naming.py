@@ -10,7 +10,7 @@ from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ord
 from ...api.injection import env_suffixes, identity_of, suffix_in_force
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX
-from ..evidence.chain import Incarnation
+from ..evidence.chain import KnownPod
 from ..snapshot import History, Snapshot
 
 ORDINAL_DIGITS_MAX = 10
@@ -58,7 +58,7 @@ class Naming:
         made_by = [s for s in self.schemes if s.ordinal_of(instance_id) is not None]
         return bool(self.scope and made_by) and all(self.scope in s.template for s in made_by)
 
-    def expand(self, pod: Incarnation) -> Incarnation:
+    def expand(self, pod: KnownPod) -> KnownPod:
         """Add the ids that the client makes by suffixing the ids the pod carries (Streams `-1`, Spring `-0`)."""
         made: set[str] = set()
         for scheme in self.schemes:
@@ -69,13 +69,13 @@ class Naming:
                 made.update(base + added for added in scheme.suffixes)
         return replace(pod, instance_ids=pod.instance_ids | made) if made - pod.instance_ids else pod
 
-    def gives(self, pod: Incarnation) -> bool:
+    def gives(self, pod: KnownPod) -> bool:
         """True when a pod carries the ids that the present scheme gives to its name, whatever else it carries."""
         scheme = self.schemes[0] if self.schemes else None
         ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
         return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
 
-    def own_ids(self, pod: Incarnation) -> frozenset[str]:
+    def own_ids(self, pod: KnownPod) -> frozenset[str]:
         """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
         return frozenset(i for i in pod.instance_ids if self.is_own(i))
 

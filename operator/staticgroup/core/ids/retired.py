@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from ...api.identifiers import IdScheme
-from ..evidence.chain import IncarnationState
+from ..evidence.chain import PodState
 from ..group import GroupView
 from ..snapshot import History, Snapshot
 from .naming import Naming
@@ -31,7 +31,7 @@ def without_retired(history: History, naming: Naming, snapshot: Snapshot, group:
     if _is_all_in_sight(history, naming, snapshot, group):
         held = {m.instance_id for m in group.members if m.instance_id is not None}
         held |= {r.instance_id for r in history.removals if r.settled_at_s is None}
-        living = [p for p in (*snapshot.known, *snapshot.others) if p.state is not IncarnationState.DEAD]
+        living = [p for p in (*snapshot.known, *snapshot.others) if p.state is not PodState.DEAD]
         carried = {i for p in living for i in p.instance_ids}
         # Where it came from an annotation, a copy of the pod keeps it, also where the present template makes the same.
         copied = {i for p in living if not p.ids_are_fixed for i in p.instance_ids}
@@ -52,7 +52,7 @@ def _is_all_in_sight(history: History, naming: Naming, snapshot: Snapshot, group
         and bool(snapshot.watch)
         and history.members.watch == snapshot.watch
         and not history.members.suspects
-        and all(naming.gives(p) for p in snapshot.known if p.state is not IncarnationState.DEAD)
+        and all(naming.gives(p) for p in snapshot.known if p.state is not PodState.DEAD)
     )
 
 

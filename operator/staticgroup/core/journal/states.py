@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...api import journal as api
-from ..evidence.chain import IncarnationState
+from ..evidence.chain import PodState
 from ..group import GroupView, LeaveOutcome, ReleaseOutcome
 from ..plan import Removal
 from ..snapshot import RemovalRecord
@@ -62,7 +62,7 @@ def _departed(collector: Collector) -> Iterator[_State]:
     for seat in table.departed if table is not None else ():
         i = seat.key
         carriers = [p for p in seat.chain if i in p.instance_ids]
-        if not carriers or any(p.state is not IncarnationState.DEAD for p in seat.chain):
+        if not carriers or any(p.state is not PodState.DEAD for p in seat.chain):
             continue
         newest = max(carriers, key=lambda p: (p.resource_version, p.uid))
         if newest.certificate is not None:

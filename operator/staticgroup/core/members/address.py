@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..evidence.chain import Incarnation
+from ..evidence.chain import KnownPod
 from ..group import MemberView
 from .suspects import Suspect
 
 
 def pod_of(
-    member: MemberView, live: Iterable[Incarnation], suspects: Iterable[Suspect], *, described_at_s: float
+    member: MemberView, live: Iterable[KnownPod], suspects: Iterable[Suspect], *, described_at_s: float
 ) -> str | None:
     """Return the uid of the one live pod that a member speaks from; None where its address does not tell.
 

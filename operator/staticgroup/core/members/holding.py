@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...api.identifiers import may_become
-from ..evidence.chain import Incarnation
+from ..evidence.chain import KnownPod
 from ..ids.naming import Naming
 from .suspects import Suspect
 
@@ -34,7 +34,7 @@ class Seat:
         """Names of the pods that the id is made for."""
         return self.naming.pod_names_of(self.instance_id)
 
-    def may_be_held_by(self, pod: Incarnation | Suspect) -> bool:
+    def may_be_held_by(self, pod: KnownPod | Suspect) -> bool:
         """True unless it is known that no process of a pod can hold the id.
 
         Notes
@@ -46,5 +46,5 @@ class Seat:
             return True
         if pod.namespace != self.namespace or pod.pod_name not in self.pod_names:
             return False
-        is_fixed = isinstance(pod, Incarnation) and pod.ids_are_fixed and any(self.naming.is_own(i) for i in pod.instance_ids)
+        is_fixed = isinstance(pod, KnownPod) and pod.ids_are_fixed and any(self.naming.is_own(i) for i in pod.instance_ids)
         return not is_fixed or any(may_become(i, self.instance_id) for i in pod.instance_ids)

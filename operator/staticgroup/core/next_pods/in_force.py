@@ -16,7 +16,7 @@ from ...api.injection import env_entries, identity_of
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import TIMEOUT_MS_MAX
-from ..evidence.chain import IncarnationState
+from ..evidence.chain import PodState
 from ..ids.naming import ordinal_of_pod
 from ..protocols import CLASSIC, Protocol
 from ..roles import role_of
@@ -55,7 +55,7 @@ def judged(
 def _in_force(
     spec: StaticGroupSpec, snapshot: Snapshot, timeout: TimeoutPlan, protocol: Protocol | None
 ) -> InForce:
-    live = [pod for pod in snapshot.pods if pod.state is IncarnationState.LIVE and snapshot.watch]
+    live = [pod for pod in snapshot.pods if pod.state is PodState.LIVE and snapshot.watch]
     unseen = _unseen(snapshot)
     shown = {t for pod in live for t in pod.session_timeouts_ms}
     if _is_of_the_group(protocol):
@@ -79,7 +79,7 @@ def _in_force(
 def _slow_ms(snapshot: Snapshot) -> int | None:
     """Return what a seat still runs with and no pod that lives was started with, where it is shorter; None when there is none."""
     before_ms = min(_of_before(snapshot), default=None)
-    own = [ms for pod in snapshot.pods if pod.state is IncarnationState.LIVE for ms in pod.session_timeouts_ms]
+    own = [ms for pod in snapshot.pods if pod.state is PodState.LIVE for ms in pod.session_timeouts_ms]
     return before_ms if before_ms is not None and before_ms < min(own, default=before_ms + 1) else None
 
 
@@ -93,7 +93,7 @@ def _of_before(snapshot: Snapshot) -> set[int]:
     found: set[int] = set()
     for pod in snapshot.pods:
         has_beaten = pod.ready_since_s is not None and snapshot.described_at_s - pod.ready_since_s >= CLASSIC.heartbeat_interval_s
-        if pod.state is not IncarnationState.LIVE or has_beaten:
+        if pod.state is not PodState.LIVE or has_beaten:
             continue
         gone = [i for i in snapshot.known if i.pod_name == pod.pod_name and i.uid != pod.uid and i.created_at_s <= pod.created_at_s]
         before = max(gone, key=lambda i: (i.created_at_s, i.resource_version), default=None)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...core.evidence.chain import UNKNOWN_BOOT, Incarnation, IncarnationState, died, fold, vanish
+from ...core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState, died, fold, vanish
 from ...core.evidence.pod import NodeView, PodVersion
 from .records import PodRecord, PodRecords
 
@@ -44,13 +44,13 @@ class Change:
     is_back: bool = False
 
 
-def _visible(i: Incarnation) -> tuple[object, ...]:
+def _visible(i: KnownPod) -> tuple[object, ...]:
     """Select the facts whose change is worth a look; a new resourceVersion alone is not."""
     of_ids = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms)
     return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), of_ids, i.has_lost, i.addresses)
 
 
-def _ends(pod: Incarnation | None) -> tuple[object, ...]:
+def _ends(pod: KnownPod | None) -> tuple[object, ...]:
     """Return the ends of containers that were seen: a member that crashed is released before its process is back, or not at all."""
     return tuple(each.end for each in pod.ends if each.end is not None) if pod is not None else ()
 
@@ -103,11 +103,11 @@ class PodBook:
         known from birth, however that version arrived. What was skipped (a LIST ahead of the watch) ends that knowledge.
         """
         record = self.records.get(version.uid)
-        before = record.incarnation() if record else None
+        before = record.known_pod() if record else None
         is_back = not is_deleted and before is not None and _is_back(before, version, listed_at)
         if is_back and before is not None:
             before = replace(
-                before, state=IncarnationState.LIVE, certificate=None, resource_version=-1, ends=(), since_s=self._now_s(),
+                before, state=PodState.LIVE, certificate=None, resource_version=-1, ends=(), since_s=self._now_s(),
                 from_birth=False, runs_known=False,
             )
             self.is_resumed = False
@@ -119,14 +119,14 @@ class PodBook:
         else:
             after = self._advance(before, version, is_deleted=is_deleted, in_order=in_order)
         change = replace(self._store(before, after, owner_name=version.owner_name), is_back=is_back)
-        if in_order and change.is_end and change.record.state is IncarnationState.DEAD:
+        if in_order and change.is_end and change.record.state is PodState.DEAD:
             self.ends += 1
             change.record.ended_as(self.ends)
         return change
 
     def _advance(
-        self, before: Incarnation | None, version: PodVersion, *, is_deleted: bool, in_order: bool
-    ) -> Incarnation:
+        self, before: KnownPod | None, version: PodVersion, *, is_deleted: bool, in_order: bool
+    ) -> KnownPod:
         if before is not None and not in_order:
             before = replace(before, from_birth=False, runs_known=False)
         if before is not None and before.node_name not in ("", version.node_name):
@@ -140,7 +140,7 @@ class PodBook:
         self._await_node(after, version)
         return vanish(after, last=version, now_s=self._now_s()) if is_deleted else after
 
-    def _absorb(self, known: Incarnation, version: PodVersion) -> Incarnation:
+    def _absorb(self, known: KnownPod, version: PodVersion) -> KnownPod:
         """Take from an older version what stays true: ids and whether they were fixed, a binding, a container, a certificate."""
         node = self._node_of(version.node_name)
         folded = fold(
@@ -153,7 +153,7 @@ class PodBook:
             lost_boot=folded.lost_boot, lost_runs=folded.lost_runs, runs_known=folded.runs_known, grace_s=folded.grace_s,
             is_node_known=folded.is_node_known, provider=folded.provider,
         )
-        if folded.certificate is None or known.state is IncarnationState.DEAD:
+        if folded.certificate is None or known.state is PodState.DEAD:
             return kept
         return died(replace(kept, since_s=folded.since_s), folded.certificate)
 
@@ -166,16 +166,16 @@ class PodBook:
         """
         return self.is_resumed and version.tells_every_run
 
-    def _await_node(self, pod: Incarnation, version: PodVersion) -> None:
+    def _await_node(self, pod: KnownPod, version: PodVersion) -> None:
         """Keep a terminal version that only lacks the facts of its node."""
-        if pod.state is IncarnationState.DEAD:
+        if pod.state is PodState.DEAD:
             self._awaiting_node.pop(version.uid, None)
         elif version.is_terminal and version.node_name and self._node_of(version.node_name) is None:
             self._awaiting_node[version.uid] = version
             if len(self._awaiting_node) > AWAITING_NODE_MAX:
                 del self._awaiting_node[next(iter(self._awaiting_node))]
 
-    def _store(self, before: Incarnation | None, after: Incarnation, *, owner_name: str) -> Change:
+    def _store(self, before: KnownPod | None, after: KnownPod, *, owner_name: str) -> Change:
         record = self.records.put(after, owner_name)
         (self._lost.add if after.has_lost else self._lost.discard)(after.uid)
         if after.object_present:
@@ -183,20 +183,20 @@ class PodBook:
         else:
             self._gone[after.uid] = None
         has_new_state = before is None or before.state is not after.state
-        is_new_suspect = has_new_state and after.state is IncarnationState.SUSPECT
+        is_new_suspect = has_new_state and after.state is PodState.SUSPECT
         self.doubts += is_new_suspect or (after.has_lost and (before is None or before.lost_boot != after.lost_boot))
         return Change(
             record=record, is_visible=before is None or _visible(before) != _visible(after),
-            is_end=(has_new_state and after.state is not IncarnationState.LIVE) or _ends(before) != _ends(after),
+            is_end=(has_new_state and after.state is not PodState.LIVE) or _ends(before) != _ends(after),
             refusal_reason=after.refusal_reason if is_new_suspect and self._is_managed(after.namespace, after.pod_name) else "",
         )
 
-    def doubtful(self) -> Iterator[Incarnation]:
+    def doubtful(self) -> Iterator[KnownPod]:
         """Iterate over the suspects, and over the pods of which a run is lost."""
         for uid in (*self._gone, *(uid for uid in self._lost if uid not in self._gone)):
             record = self.records.get(uid)
-            if record is not None and (record.state is IncarnationState.SUSPECT or uid in self._lost):
-                yield record.incarnation()
+            if record is not None and (record.state is PodState.SUSPECT or uid in self._lost):
+                yield record.known_pod()
 
     def forget_versions(self, scope: str = "") -> None:
         """Start comparing versions of a scope again, because the API server went back in time."""
@@ -212,7 +212,7 @@ class PodBook:
         listed: uid to resourceVersion, everything the LIST showed.
         resource_version: of the LIST; what was seen in a newer version is left alone.
         """
-        gone = [r.incarnation() for r in self._absent(scope, listed, resource_version)]
+        gone = [r.known_pod() for r in self._absent(scope, listed, resource_version)]
         return [self._store(pod, vanish(pod, now_s=self._now_s()), owner_name="") for pod in gone]
 
     def _absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[PodRecord]:
@@ -255,7 +255,7 @@ class PodBook:
         if len(self._gone) <= self._gone_max:
             return
         target = self._gone_max * 9 // 10
-        for state in (IncarnationState.DEAD, IncarnationState.SUSPECT):
+        for state in (PodState.DEAD, PodState.SUSPECT):
             for uid in list(self._gone):
                 if len(self._gone) <= target:
                     return
@@ -267,7 +267,7 @@ class PodBook:
                     self._awaiting_node.pop(uid, None)
 
 
-def _is_back(before: Incarnation, version: PodVersion, listed_at: int) -> bool:
+def _is_back(before: KnownPod, version: PodVersion, listed_at: int) -> bool:
     """True for a version that only an API server shows which went back in time.
 
     Notes

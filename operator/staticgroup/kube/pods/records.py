@@ -1,6 +1,6 @@
 """Hold what is known of a hundred thousand pods in little memory, found by uid, by pod name and by instance id.
 
-`core.evidence.chain.Incarnation` is what decisions read; as it stands it costs about a kilobyte (a frozenset alone is 216
+`core.evidence.chain.KnownPod` is what decisions read; as it stands it costs about a kilobyte (a frozenset alone is 216
 bytes). A record keeps the same facts packed: flags in one integer, a single id as a bare string, names and refusals
 interned. Both indexes point at the record itself, not at its uid.
 """
@@ -13,10 +13,10 @@ from sys import intern
 from typing import Final
 
 from ...core.evidence.certificate import Certificate
-from ...core.evidence.chain import Incarnation, IncarnationState
+from ...core.evidence.chain import KnownPod, PodState
 from ...core.ids.naming import ordinal_of_pod
 
-_STATES: Final = (IncarnationState.LIVE, IncarnationState.DEAD, IncarnationState.SUSPECT)
+_STATES: Final = (PodState.LIVE, PodState.DEAD, PodState.SUSPECT)
 _STATE_BITS: Final = 3
 _PRESENT, _FROM_BIRTH, _RUNS, _DELETING, _FIXED, _RUNS_KNOWN, _NODE = 4, 8, 16, 32, 64, 128, 256
 
@@ -47,7 +47,7 @@ def _unpacked(packed: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 class PodRecord:
-    """One pod, packed; see `core.evidence.chain.Incarnation` for the meaning of its facts."""
+    """One pod, packed; see `core.evidence.chain.KnownPod` for the meaning of its facts."""
 
     __slots__ = (
         "_flags", "_ids", "_started", "_whole", "addresses", "boot", "certificate", "created_at_s", "ended_no", "ends", "grace_s", "lost_boot",
@@ -55,48 +55,48 @@ class PodRecord:
         "restarts", "session_timeouts_ms", "shown_at_s", "since_s", "uid",
     )
 
-    def __init__(self, incarnation: Incarnation, owner_name: str = "") -> None:
-        self.namespace = intern(incarnation.namespace)
-        self.pod_name = incarnation.pod_name
-        self.uid = incarnation.uid
+    def __init__(self, known_pod: KnownPod, owner_name: str = "") -> None:
+        self.namespace = intern(known_pod.namespace)
+        self.pod_name = known_pod.pod_name
+        self.uid = known_pod.uid
         self.owner_name = intern(owner_name)
-        self.put(incarnation)
+        self.put(known_pod)
 
-    def put(self, incarnation: Incarnation) -> None:
+    def put(self, known_pod: KnownPod) -> None:
         """Replace the facts; namespace, name and uid of a pod never change."""
-        self._whole: Incarnation | None = None
-        self._ids = _packed(incarnation.instance_ids)
-        started = _packed(incarnation.started_containers)
+        self._whole: KnownPod | None = None
+        self._ids = _packed(known_pod.instance_ids)
+        started = _packed(known_pod.started_containers)
         self._started = started if isinstance(started, str) else _shared(started)
-        self.node_name = intern(incarnation.node_name)
-        self.refusal = intern(incarnation.refusal)
-        self.refusal_reason = intern(incarnation.refusal_reason)
-        self.certificate: Certificate | None = incarnation.certificate
-        self.resource_version = incarnation.resource_version
-        self.since_s = incarnation.since_s
-        self.ready_since_s = incarnation.ready_since_s
-        self.created_at_s = incarnation.created_at_s
-        self.restarts = incarnation.restarts
-        self.session_timeouts_ms = _shared_numbers(incarnation.session_timeouts_ms)
-        self.ends = incarnation.ends
-        self.grace_s = incarnation.grace_s
-        self.boot = intern(incarnation.boot)
-        self.lost_boot = intern(incarnation.lost_boot)
-        self.lost_runs = incarnation.lost_runs
-        self.placed_at_s = incarnation.placed_at_s
-        self.provider = intern(incarnation.provider)
-        self.addresses = incarnation.addresses
-        self.shown_at_s = incarnation.shown_at_s
-        self.ended_no = incarnation.ended_no
+        self.node_name = intern(known_pod.node_name)
+        self.refusal = intern(known_pod.refusal)
+        self.refusal_reason = intern(known_pod.refusal_reason)
+        self.certificate: Certificate | None = known_pod.certificate
+        self.resource_version = known_pod.resource_version
+        self.since_s = known_pod.since_s
+        self.ready_since_s = known_pod.ready_since_s
+        self.created_at_s = known_pod.created_at_s
+        self.restarts = known_pod.restarts
+        self.session_timeouts_ms = _shared_numbers(known_pod.session_timeouts_ms)
+        self.ends = known_pod.ends
+        self.grace_s = known_pod.grace_s
+        self.boot = intern(known_pod.boot)
+        self.lost_boot = intern(known_pod.lost_boot)
+        self.lost_runs = known_pod.lost_runs
+        self.placed_at_s = known_pod.placed_at_s
+        self.provider = intern(known_pod.provider)
+        self.addresses = known_pod.addresses
+        self.shown_at_s = known_pod.shown_at_s
+        self.ended_no = known_pod.ended_no
         self._flags = (
-            _STATES.index(incarnation.state)
-            | (_PRESENT if incarnation.object_present else 0)
-            | (_FROM_BIRTH if incarnation.from_birth else 0)
-            | (_RUNS if incarnation.runs else 0)
-            | (_DELETING if incarnation.is_deleting else 0)
-            | (_FIXED if incarnation.ids_are_fixed else 0)
-            | (_RUNS_KNOWN if incarnation.runs_known else 0)
-            | (_NODE if incarnation.is_node_known else 0)
+            _STATES.index(known_pod.state)
+            | (_PRESENT if known_pod.object_present else 0)
+            | (_FROM_BIRTH if known_pod.from_birth else 0)
+            | (_RUNS if known_pod.runs else 0)
+            | (_DELETING if known_pod.is_deleting else 0)
+            | (_FIXED if known_pod.ids_are_fixed else 0)
+            | (_RUNS_KNOWN if known_pod.runs_known else 0)
+            | (_NODE if known_pod.is_node_known else 0)
         )
 
     @property
@@ -105,7 +105,7 @@ class PodRecord:
         return _unpacked(self._ids)
 
     @property
-    def state(self) -> IncarnationState:
+    def state(self) -> PodState:
         """Return what is known of the pod."""
         return _STATES[self._flags & _STATE_BITS]
 
@@ -135,7 +135,7 @@ class PodRecord:
         """Give up the unpacked value, which is made again when it is asked for."""
         self._whole = None
 
-    def incarnation(self) -> Incarnation:
+    def known_pod(self) -> KnownPod:
         """Return the value that decisions read."""
         if (whole := self._whole) is None:
             if len(_unpacked_last) == UNPACKED_MAX:
@@ -144,9 +144,9 @@ class PodRecord:
             _unpacked_last.append(self)
         return whole
 
-    def _unpack(self) -> Incarnation:
+    def _unpack(self) -> KnownPod:
         flags = self._flags
-        return Incarnation(
+        return KnownPod(
             namespace=self.namespace, pod_name=self.pod_name, uid=self.uid, instance_ids=frozenset(self.instance_ids),
             node_name=self.node_name, state=_STATES[flags & _STATE_BITS], since_s=self.since_s,
             resource_version=self.resource_version, certificate=self.certificate, refusal=self.refusal,
@@ -218,9 +218,9 @@ def _workload_key(record: PodRecord) -> tuple[str, str]:
     return record.namespace, record.pod_name.rpartition("-")[0]
 
 
-def oldest_first(records: Iterable[PodRecord]) -> tuple[Incarnation, ...]:
+def oldest_first(records: Iterable[PodRecord]) -> tuple[KnownPod, ...]:
     """Unpack records in the order of their versions."""
-    return tuple(sorted((r.incarnation() for r in records), key=lambda i: (i.resource_version, i.uid)))
+    return tuple(sorted((r.known_pod() for r in records), key=lambda i: (i.resource_version, i.uid)))
 
 
 class PodRecords:
@@ -241,18 +241,18 @@ class PodRecords:
         """Return the record of this uid; None when the uid was never seen or was forgotten."""
         return self._by_uid.get(uid)
 
-    def put(self, incarnation: Incarnation, owner_name: str = "") -> PodRecord:
+    def put(self, known_pod: KnownPod, owner_name: str = "") -> PodRecord:
         """Insert or replace what is known of a pod, and keep both indexes in step."""
-        record = self._by_uid.get(incarnation.uid)
+        record = self._by_uid.get(known_pod.uid)
         if record is None:
-            record = PodRecord(incarnation, owner_name)
+            record = PodRecord(known_pod, owner_name)
             self._by_uid[record.uid] = record
             self._by_name.add(record.pod_name, record)
             self._by_workload.setdefault(_workload_key(record), {})[record.uid] = record
             added: frozenset[str] = frozenset(record.instance_ids)
         else:
-            added = incarnation.instance_ids.difference(record.instance_ids)
-            record.put(incarnation)
+            added = known_pod.instance_ids.difference(record.instance_ids)
+            record.put(known_pod)
             if owner_name:
                 record.owner_name = intern(owner_name)
         for instance_id in added:
@@ -294,12 +294,12 @@ class PodRecords:
         """Iterate over a namespace's records, or all of them for ""."""
         return self._by_name.all_of(namespace) if namespace else iter(self._by_uid.values())
 
-    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[KnownPod, ...]:
         """Return every pod of any namespace that ever carried one of the ids, each once."""
         found = {r.uid: r for i in instance_ids for r in self.carrying_anywhere(i)}
         return oldest_first(found.values())
 
-    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[KnownPod, ...]:
         """Return every pod that ever carried an id in a namespace and is no seat of the StatefulSet, each once."""
         found = {
             r.uid: r
@@ -309,7 +309,7 @@ class PodRecords:
         }
         return oldest_first(found.values())
 
-    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[Incarnation, ...]:
+    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[KnownPod, ...]:
         """Return every pod of any namespace that ever carried one of the ids and is no seat of the StatefulSet, each once.
 
         Notes
@@ -323,7 +323,7 @@ class PodRecords:
         }
         return oldest_first(found.values())
 
-    def chain(self, namespace: str, pod_names: Iterable[str], instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+    def chain(self, namespace: str, pod_names: Iterable[str], instance_ids: Iterable[str]) -> tuple[KnownPod, ...]:
         """Return every pod that has one of the names or ever carried one of the ids, each once."""
         found = {r.uid: r for name in pod_names for r in self.named(namespace, name)}
         found.update((r.uid, r) for i in instance_ids for r in self.carrying(namespace, i))

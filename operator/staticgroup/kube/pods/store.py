@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from random import Random
 from typing import Any, Final
 
-from ...core.evidence.chain import Incarnation
+from ...core.evidence.chain import KnownPod
 from ...core.evidence.pod import PodVersion
 from ..problem import KubeProblem
 from ..translate import MalformedObject, pod_version
@@ -259,19 +259,19 @@ class PodStore:
 
     def chain(
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
-    ) -> tuple[Incarnation, ...]:
+    ) -> tuple[KnownPod, ...]:
         """Return every known pod with one of the names or one of the ids, oldest version first."""
         return self._book.records.chain(namespace, pod_names, instance_ids)
 
-    def carriers(self, instance_ids: Iterable[str]) -> tuple[Incarnation, ...]:
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[KnownPod, ...]:
         """Return every known pod of any namespace that ever carried one of the ids, oldest version first."""
         return self._book.records.carriers(instance_ids)
 
-    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[Incarnation, ...]:
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[KnownPod, ...]:
         """Return every pod that is no seat of a StatefulSet and ever carried an id in a namespace."""
         return self._book.records.strays(namespace, workload_name, carried)
 
-    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[Incarnation, ...]:
+    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[KnownPod, ...]:
         """Return every pod of any namespace that is no seat of a StatefulSet and ever carried one of the ids."""
         return self._book.records.strays_anywhere(namespace, workload_name, instance_ids)
 
@@ -279,19 +279,19 @@ class PodStore:
         """Iterate over every id that any pod ever carried, each with its namespace."""
         return self._book.records.ids()
 
-    def of_workload(self, namespace: str, workload_name: str) -> tuple[Incarnation, ...]:
+    def of_workload(self, namespace: str, workload_name: str) -> tuple[KnownPod, ...]:
         """Return every known pod named after a StatefulSet, present or gone, oldest version first."""
         return oldest_first(self._book.records.of_workload(namespace, workload_name))
 
-    def get(self, uid: str) -> Incarnation | None:
+    def get(self, uid: str) -> KnownPod | None:
         """Return one pod; None when the uid is unknown."""
         record = self._book.records.get(uid)
-        return record.incarnation() if record else None
+        return record.known_pod() if record else None
 
     def __len__(self) -> int:
         return len(self._book.records)
 
-    def doubtful(self) -> Iterator[Incarnation]:
+    def doubtful(self) -> Iterator[KnownPod]:
         """Iterate over the suspects, and over the pods of which a run is lost."""
         return self._book.doubtful()
 

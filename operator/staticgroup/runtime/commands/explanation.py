@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...api.ordinals import Ordinals
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
-from ...core.evidence.chain import Incarnation
+from ...core.evidence.chain import KnownPod
 from ...core.findings import ended
 from ...core.findings.seats import findings_of_seats
 from ...core.group import GroupView, KafkaProblem
@@ -113,7 +113,7 @@ def _carriers(decided: Plan, seat: Seat, member_id: str) -> Iterator[str]:
         yield f"      left of those that were there when it joined: {left}"
 
 
-def _pod(i: Incarnation, now_s: float) -> str:
+def _pod(i: KnownPod, now_s: float) -> str:
     evidence = f"{i.certificate.kind.value}: {i.certificate.statement}" if i.certificate else i.refusal
     return f"pod {i.pod_name} uid {i.uid}: {i.state.value} for {max(0, int(now_s - i.since_s))} s; {evidence}"
 

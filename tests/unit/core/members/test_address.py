@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.members.address import pod_of
 from staticgroup.core.members.suspects import Suspect
-from unit.core.builders import NOW_S, incarnation, member, suspect
+from unit.core.builders import NOW_S, known_pod, member, suspect
 
 ADDRESS = "10.0.0.7"
 
 
-def pod(uid: str = "u2", address: str = ADDRESS, shown_at_s: float = NOW_S - 60) -> Incarnation:
-    return incarnation(uid=uid, addresses=(address,), shown_at_s=shown_at_s)
+def pod(uid: str = "u2", address: str = ADDRESS, shown_at_s: float = NOW_S - 60) -> KnownPod:
+    return known_pod(uid=uid, addresses=(address,), shown_at_s=shown_at_s)
 
 
-def spoken(*live: Incarnation, suspects: tuple[Suspect, ...] = (), **changes: Any) -> str | None:
+def spoken(*live: KnownPod, suspects: tuple[Suspect, ...] = (), **changes: Any) -> str | None:
     values: dict[str, Any] = {"client_host": f"/{ADDRESS}", "is_host_current": True}
     return pod_of(member(2, **(values | changes)), live, suspects, described_at_s=NOW_S)
 
@@ -38,7 +38,7 @@ def test_address_that_is_not_told_or_nobodys_tells_nothing(host: str) -> None:
 
 
 def test_pod_in_its_nodes_network_has_no_address_of_its_own() -> None:
-    assert spoken(incarnation(addresses=(), shown_at_s=NOW_S - 60)) is None
+    assert spoken(known_pod(addresses=(), shown_at_s=NOW_S - 60)) is None
 
 
 def test_two_pods_with_one_address_tell_nothing() -> None:
@@ -58,6 +58,6 @@ def test_pod_that_had_not_shown_its_address_when_the_group_was_asked_for_is_not_
 
 
 def test_address_of_several_families_is_one_of_them() -> None:
-    both = incarnation(addresses=("fd00::7", ADDRESS), shown_at_s=NOW_S - 60)
+    both = known_pod(addresses=("fd00::7", ADDRESS), shown_at_s=NOW_S - 60)
     assert spoken(both) == "u2"
     assert spoken(both, client_host="/fd00::7") == "u2"

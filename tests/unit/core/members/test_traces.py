@@ -23,7 +23,7 @@ from unit.core.builders import (
     group,
     history,
     id_of,
-    incarnation,
+    known_pod,
     member,
     sight,
     suspect,
@@ -54,7 +54,7 @@ class Story:
         members = (member(0), member(1)) if holder is None else (member(0), member(1), member(2, holder))
         snapshot = departure(
             group=group(*members), sight=sight(**(values | seen)), workload=workload(3 if wanted else 2, status_replicas=2),
-            pods=(incarnation(0, "u0"), incarnation(1, "u1")),
+            pods=(known_pod(0, "u0"), known_pod(1, "u1")),
         )
         decided = planned(snapshot, self.memory, NOW_S + self.at_s)
         self.memory = decided.history

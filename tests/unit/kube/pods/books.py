@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from staticgroup.core.evidence.chain import Incarnation
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.pods.book import PodBook
 from staticgroup.kube.translate import pod_version
@@ -20,6 +20,6 @@ def make_book(nodes: dict[str, NodeView] | None = None, **rest: Any) -> PodBook:
     return PodBook(node_of=known.get, now_s=lambda: 50.0, is_managed=rest.pop("is_managed", lambda ns, n: True), **rest)
 
 
-def see(book: PodBook, raw: dict[str, Any], resource_version: int, *, deleted: bool = False, listed: bool = False) -> Incarnation:
+def see(book: PodBook, raw: dict[str, Any], resource_version: int, *, deleted: bool = False, listed: bool = False) -> KnownPod:
     change = book.take(at_version(raw, resource_version), is_deleted=deleted, in_order=not listed)
-    return change.record.incarnation()
+    return change.record.known_pod()

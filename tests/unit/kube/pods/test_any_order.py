@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.pods.book import PodBook
 from support.fake_apiserver import FakeApiServer
@@ -28,7 +28,7 @@ def test_older_version_does_not_overwrite_but_its_ids_stay() -> None:
 def test_listed_version_older_than_the_deletion_does_not_revive() -> None:
     book = make_book()
     see(book, pod(), 9, deleted=True)
-    assert see(book, pod(), 4, listed=True).state is IncarnationState.SUSPECT
+    assert see(book, pod(), 4, listed=True).state is PodState.SUSPECT
 
 
 def test_deletion_older_than_the_version_that_came_back_is_ignored() -> None:
@@ -36,16 +36,16 @@ def test_deletion_older_than_the_version_that_came_back_is_ignored() -> None:
     see(book, pod(), 2)
     see(book, pod(), 6)
     seen = see(book, pod(), 4, deleted=True)
-    assert (seen.state, seen.object_present) == (IncarnationState.LIVE, True)
+    assert (seen.state, seen.object_present) == (PodState.LIVE, True)
 
 
 def test_pod_seen_again_after_a_list_did_not_show_it_is_live_but_not_known_from_birth() -> None:
     book = make_book()
     see(book, born(), 1)
     (change,) = book.take_absent("", {}, 2)
-    assert change.record.state is IncarnationState.SUSPECT
+    assert change.record.state is PodState.SUSPECT
     seen = see(book, pod(statuses=[]), 3)
-    assert (seen.state, seen.from_birth) == (IncarnationState.LIVE, False)
+    assert (seen.state, seen.from_birth) == (PodState.LIVE, False)
 
 
 _STEPS = st.sampled_from(["bind", "run", "end", "relabel", "vanish", "force", "new-id"])
@@ -79,7 +79,7 @@ def _history(steps: list[tuple[int, str]]) -> list[tuple[PodVersion, bool]]:
 
 
 def _facts(book: PodBook) -> dict[str, Any]:
-    return {r.uid: replace(r.incarnation(), since_s=0.0, refusal="") for r in book.records.in_scope("")}
+    return {r.uid: replace(r.known_pod(), since_s=0.0, refusal="") for r in book.records.in_scope("")}
 
 
 @settings(max_examples=300)
@@ -126,8 +126,8 @@ def test_list_at_any_point_of_a_replay_never_revives_and_never_certifies_more(
         seen = found[uid]
         assert seen.object_present == expected[uid].object_present
         assert seen.instance_ids == expected[uid].instance_ids
-        if seen.state is IncarnationState.DEAD:
-            assert expected[uid].state is IncarnationState.DEAD
+        if seen.state is PodState.DEAD:
+            assert expected[uid].state is PodState.DEAD
 
 
 @settings(max_examples=by_length(short=12, long=25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -150,7 +150,7 @@ async def test_any_split_of_a_history_into_resumed_watches_shows_every_pod_as_on
                 assert (world.gaps, straight.gaps, world.watch()) == ([], [], straight.watch())
 
 
-def _states(world: WatchedStore) -> dict[str, tuple[IncarnationState, bool]]:
+def _states(world: WatchedStore) -> dict[str, tuple[PodState, bool]]:
     return {i.uid: (i.state, i.object_present) for i in world.store.chain("shop", pod_names=[f"web-{n}" for n in range(3)])}
 
 

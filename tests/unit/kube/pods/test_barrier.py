@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import UID, following
@@ -27,7 +27,7 @@ async def test_barrier_replays_what_a_stalled_stream_missed(server: FakeApiServe
         server.remove("shop", "web-0")
         server.tick()
         assert await world.store.barrier("shop", server.resource_version)
-        assert world.state() is IncarnationState.DEAD
+        assert world.state() is PodState.DEAD
         assert world.store.position("shop") == server.resource_version
         before = world.store.get(UID)
         server.set_stalled(False)
@@ -111,7 +111,7 @@ async def test_barrier_brings_up_every_namespace_because_a_copy_of_a_pod_holds_i
         server.put(pod(uid="copy", namespace="team"))
         server.tick()
         assert await world.store.barrier("shop", server.resource_version)
-        assert world.state("copy") is IncarnationState.LIVE
+        assert world.state("copy") is PodState.LIVE
         assert min(world.store.position(scope) for scope in ("shop", "team")) == server.resource_version
 
 
@@ -123,7 +123,7 @@ async def test_the_present_is_reached_by_a_read_that_begins_now(server: FakeApiS
         server.put(finished())
         server.tick()
         assert await world.store.reach_present("shop")
-        assert world.state() is IncarnationState.DEAD
+        assert world.state() is PodState.DEAD
         server.failing["list", "pods"] = [503]
         assert not await world.store.reach_present("shop"), "no answer is no read"
         assert world.gaps == []
@@ -174,4 +174,4 @@ async def test_namespace_that_is_only_not_answered_for_is_waited_for(server: Fak
         assert not await world.store.barrier("shop", server.resource_version)
         server.failing_paths.clear()
         assert await world.store.barrier("shop", server.resource_version)
-        assert world.state("copy") is IncarnationState.LIVE
+        assert world.state("copy") is PodState.LIVE

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from staticgroup.core.evidence.certificate import CertificateKind
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.pods import book as books
 from unit.core.builders import pod_version
@@ -19,7 +19,7 @@ def test_graceful_end_is_certified_ended() -> None:
     see(book, pod(), 1)
     see(book, finished(), 2)
     last = see(book, finished(), 3, deleted=True)
-    assert (last.state, last.object_present) == (IncarnationState.DEAD, False)
+    assert (last.state, last.object_present) == (PodState.DEAD, False)
     assert last.certificate is not None
     assert (last.certificate.kind, last.certificate.resource_version) == (CertificateKind.ENDED, 2)
 
@@ -27,7 +27,7 @@ def test_graceful_end_is_certified_ended() -> None:
 def test_force_deleted_running_pod_is_a_suspect() -> None:
     book = make_book()
     see(book, pod(), 1)
-    assert see(book, pod(), 2, deleted=True).state is IncarnationState.SUSPECT
+    assert see(book, pod(), 2, deleted=True).state is PodState.SUSPECT
 
 
 def test_vanish_without_a_certificate_tells_its_reason_once() -> None:
@@ -51,8 +51,8 @@ def test_stale_terminated_status_of_a_crash_loop_is_no_certificate() -> None:
     """lab-kubernetes 11: deletionTimestamp, phase Running and a stale terminated state come first."""
     book = make_book()
     stale = pod(phase="Running", statuses=[ended(reason="Error")], deletionTimestamp="2026-01-01T00:00:30Z")
-    assert see(book, stale, 1).state is IncarnationState.LIVE
-    assert see(book, stale, 2, deleted=True).state is IncarnationState.SUSPECT
+    assert see(book, stale, 1).state is PodState.LIVE
+    assert see(book, stale, 2, deleted=True).state is PodState.SUSPECT
 
 
 def test_image_never_pulled_is_certified_only_when_known_from_birth() -> None:
@@ -62,7 +62,7 @@ def test_image_never_pulled_is_certified_only_when_known_from_birth() -> None:
     seen = see(book, unpulled, 2)
     assert seen.certificate is not None
     assert seen.certificate.kind is CertificateKind.NEVER_RAN
-    assert see(make_book(), unpulled, 2).state is IncarnationState.LIVE
+    assert see(make_book(), unpulled, 2).state is PodState.LIVE
 
 
 def test_what_ran_in_the_pods_of_a_workload_is_remembered_once_for_all_of_them() -> None:
@@ -81,7 +81,7 @@ def test_list_ahead_of_the_watch_ends_the_knowledge_from_birth() -> None:
     unpulled = pod(phase="Failed", statuses=[ended(reason="ContainerStatusUnknown", container_id=False)])
     book = make_book()
     see(book, born(), 1)
-    assert see(book, unpulled, 5, listed=True).state is IncarnationState.LIVE
+    assert see(book, unpulled, 5, listed=True).state is PodState.LIVE
     assert see(book, pod(), 3).started_containers == {"app"}
 
 
@@ -89,9 +89,9 @@ def test_sidecar_still_running_withholds_the_certificate() -> None:
     raw = finished()
     raw["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
     raw["status"]["initContainerStatuses"] = [running("proxy")]
-    assert see(make_book(), raw, 1).state is IncarnationState.LIVE
+    assert see(make_book(), raw, 1).state is PodState.LIVE
     raw["status"]["initContainerStatuses"] = [ended("proxy")]
-    assert see(make_book(), raw, 1).state is IncarnationState.DEAD
+    assert see(make_book(), raw, 1).state is PodState.DEAD
 
 
 BY_ANNOTATION = "metadata.annotations['staticgroup.io/instance-id']"
@@ -119,26 +119,26 @@ def test_terminal_version_waits_for_the_facts_of_its_node() -> None:
     nodes: dict[str, NodeView] = {}
     book = make_book(nodes)
     see(book, finished(), 2)
-    assert see(book, finished(), 3, deleted=True).state is IncarnationState.SUSPECT
+    assert see(book, finished(), 3, deleted=True).state is PodState.SUSPECT
     nodes["node-a"] = NODE
     changes = book.take_node("node-a")
-    assert [(c.record.state, c.record.object_present) for c in changes] == [(IncarnationState.DEAD, False)]
+    assert [(c.record.state, c.record.object_present) for c in changes] == [(PodState.DEAD, False)]
     assert book.take_node("node-a") == []
 
 
 def test_old_kubelet_never_certifies() -> None:
     book = make_book({"node-a": replace(NODE, kubelet_minor=26, kubelet_version="v1.26.0")})
-    assert see(book, finished(), 2).state is IncarnationState.LIVE
+    assert see(book, finished(), 2).state is PodState.LIVE
     assert book.take_node("node-a") == []
 
 
 def test_unbound_pod_is_certified_when_its_deletion_was_delivered_and_not_when_a_list_lacks_it() -> None:
     book = make_book()
     see(book, born(), 1)
-    assert see(book, born(), 2, deleted=True).state is IncarnationState.DEAD
+    assert see(book, born(), 2, deleted=True).state is PodState.DEAD
     other = make_book()
     see(other, born(), 1)
-    assert [c.record.state for c in other.take_absent("", {}, 2)] == [IncarnationState.SUSPECT]
+    assert [c.record.state for c in other.take_absent("", {}, 2)] == [PodState.SUSPECT]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_pod_of_which_a_run_was_lost_is_doubtful_although_it_is_there(versions: 
     book = make_book()
     see(book, pod(), versions[0])
     assert list(book.doubtful()) == []
-    assert see(book, lost(), versions[1]).state is IncarnationState.LIVE
+    assert see(book, lost(), versions[1]).state is PodState.LIVE
     assert [i.uid for i in book.doubtful()] == ["uid-0"]
     see(book, pod(), 3, deleted=True)
     assert [i.uid for i in book.doubtful()] == ["uid-0"], "once"
@@ -212,9 +212,9 @@ def test_pod_that_lives_again_has_no_certificate_any_more_and_tells_that_it_is_b
     book = make_book()
     see(book, finished(), 90, deleted=was_deleted)
     change = book.take(at_version(pod(), 91), is_deleted=False, in_order=True)
-    seen = change.record.incarnation()
-    assert (change.is_back, seen.state, seen.certificate, seen.object_present, seen.since_s) == (True, IncarnationState.LIVE, None, True, 50.0)
-    assert see(book, pod(), 92, deleted=True).state is IncarnationState.SUSPECT
+    seen = change.record.known_pod()
+    assert (change.is_back, seen.state, seen.certificate, seen.object_present, seen.since_s) == (True, PodState.LIVE, None, True, 50.0)
+    assert see(book, pod(), 92, deleted=True).state is PodState.SUSPECT
 
 
 @pytest.mark.parametrize(("raw", "version", "deleted"), [(pod(), 89, False), (pod(), 89, True), (finished(), 91, False), (pod(), 91, True)])
@@ -222,7 +222,7 @@ def test_what_everyday_watches_and_lists_repeat_of_an_ended_pod_is_nothing_that_
     book = make_book()
     see(book, finished(), 90)
     change = book.take(at_version(raw, version), is_deleted=deleted, in_order=True)
-    assert (change.is_back, change.record.state) == (False, IncarnationState.DEAD)
+    assert (change.is_back, change.record.state) == (False, PodState.DEAD)
 
 
 def test_after_the_api_server_went_back_in_time_an_old_number_is_not_taken_for_an_old_version() -> None:
@@ -231,9 +231,9 @@ def test_after_the_api_server_went_back_in_time_an_old_number_is_not_taken_for_a
     see(book, finished("pay-0", uid="p0", namespace="bill"), 91, deleted=True)
     book.forget_versions("shop")
     back = book.take(at_version(pod("web-0", uid="u0"), 40), is_deleted=False, in_order=False)
-    assert (back.is_back, back.record.state, back.record.resource_version) == (True, IncarnationState.LIVE, 40)
+    assert (back.is_back, back.record.state, back.record.resource_version) == (True, PodState.LIVE, 40)
     other = book.take(at_version(pod("pay-0", uid="p0", namespace="bill"), 40), is_deleted=False, in_order=False)
-    assert (other.is_back, other.record.state) == (False, IncarnationState.DEAD)
+    assert (other.is_back, other.record.state) == (False, PodState.DEAD)
 
 
 def test_a_list_leaves_alone_what_was_seen_in_a_newer_version_or_in_another_namespace() -> None:
@@ -250,7 +250,7 @@ def test_deletion_in_the_version_that_was_seen_before_is_believed() -> None:
     """Real API servers give it a version of its own."""
     book = make_book()
     see(book, pod(), 5)
-    assert see(book, pod(), 5, deleted=True).state is IncarnationState.SUSPECT
+    assert see(book, pod(), 5, deleted=True).state is PodState.SUSPECT
 
 
 def test_versions_that_wait_for_their_nodes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +274,7 @@ def test_pod_whose_binding_was_taken_back_may_run_on_its_first_node_whatever_the
     last = finished()
     last["spec"]["nodeName"] = "node-b"
     see(book, last, 51)
-    assert see(book, last, 52, deleted=True).state is IncarnationState.SUSPECT
+    assert see(book, last, 52, deleted=True).state is PodState.SUSPECT
 
 
 @pytest.mark.parametrize("last", [pod(), finished()], ids=["changed", "ended"])

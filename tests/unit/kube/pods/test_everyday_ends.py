@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from staticgroup.core.evidence.certificate import CertificateKind
-from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.chain import KnownPod, PodState
 from staticgroup.kube.pods.book import PodBook
 from unit.kube.pods.books import make_book, see
 from unit.kube.raw_objects import born, ended, pod, running, unknown, waiting, wrote
@@ -31,7 +31,7 @@ def story(
     return made
 
 
-def told(versions: list[dict[str, Any]], *, listed_at: int | None = None) -> Incarnation:
+def told(versions: list[dict[str, Any]], *, listed_at: int | None = None) -> KnownPod:
     """Fold the versions of a story and the deletion of its pod; the operator may begin again and LIST one of them first."""
     book = make_book()
     for number, raw in enumerate(versions):
@@ -97,7 +97,7 @@ def test_end_of_a_pod_of_which_a_container_never_started_is_certified(
 ) -> None:
     seen = told(versions)
     assert seen.certificate is not None, seen.refusal
-    assert (seen.state, seen.certificate.kind) == (IncarnationState.DEAD, kind)
+    assert (seen.state, seen.certificate.kind) == (PodState.DEAD, kind)
 
 
 STORIES = {
@@ -111,7 +111,7 @@ each_story = pytest.mark.parametrize("versions", STORIES.values(), ids=STORIES)
 @pytest.mark.parametrize("listed_at", [1, -2, -1])
 def test_container_that_was_not_followed_from_birth_may_have_run(versions: list[dict[str, Any]], listed_at: int) -> None:
     """What was written before the LIST is not known: an end without a container id leaves a suspect."""
-    assert told(versions, listed_at=listed_at % len(versions)).state is IncarnationState.SUSPECT
+    assert told(versions, listed_at=listed_at % len(versions)).state is PodState.SUSPECT
 
 
 @each_story
@@ -123,7 +123,7 @@ def test_operator_that_goes_on_where_another_one_ended_knows_what_never_ran(
     book = resumed()
     see(book, versions[-2], 20, listed=first == "LIST")
     see(book, versions[-1], 21)
-    assert see(book, versions[-1], 22, deleted=True).state is IncarnationState.DEAD
+    assert see(book, versions[-1], 22, deleted=True).state is PodState.DEAD
 
 
 @each_story
@@ -133,7 +133,7 @@ def test_end_that_a_resuming_operator_lists_first_is_proven_by_the_replay(versio
     see(book, versions[-1], 21, listed=True)
     for number in (-2, -1):
         see(book, versions[number], 22 + number)
-    assert see(book, versions[-1], 22, deleted=True).state is IncarnationState.DEAD
+    assert see(book, versions[-1], 22, deleted=True).state is PodState.DEAD
 
 
 @each_story
@@ -141,7 +141,7 @@ def test_end_of_which_a_resuming_operator_sees_nothing_but_the_last_word_is_not_
     """In its last word a kubelet may drop the id of what it lost, so that alone tells no run."""
     book = resumed()
     see(book, versions[-1], 21, listed=True)
-    assert see(book, versions[-1], 22, deleted=True).state is IncarnationState.SUSPECT
+    assert see(book, versions[-1], 22, deleted=True).state is PodState.SUSPECT
 
 
 def test_container_without_an_entry_may_have_run_before_the_operator_resumed() -> None:
@@ -151,7 +151,7 @@ def test_container_without_an_entry_may_have_run_before_the_operator_resumed() -
         book = resumed()
         see(book, versions[1], 20, listed=True)
         see(book, versions[2], 21)
-        assert see(book, versions[2], 22, deleted=True).state is IncarnationState.SUSPECT
+        assert see(book, versions[2], 22, deleted=True).state is PodState.SUSPECT
 
 
 def with_a_run(entry: dict[str, Any], **shown: Any) -> dict[str, Any]:
@@ -179,17 +179,17 @@ def test_container_that_showed_a_run_in_any_version_is_lost_when_its_end_has_no_
     """The kubelet takes the id away when it cannot find a running container any more (convertToAPIContainerStatuses)."""
     before = ([running(), with_a_run(waiting("side", "CrashLoopBackOff"), **shown)], [])
     versions = story(before, ([running(), waiting("side")], []), ([ended(), final], []), containers=APP + SIDE)
-    assert told(versions).state is IncarnationState.SUSPECT
+    assert told(versions).state is PodState.SUSPECT
     book = resumed()
     for number, raw in enumerate(versions[1:]):
         see(book, raw, 20 + number, listed=not number)
-    assert see(book, versions[-1], 30, deleted=True).state is IncarnationState.SUSPECT
+    assert see(book, versions[-1], 30, deleted=True).state is PodState.SUSPECT
 
 
 @pytest.mark.parametrize("shown", [OF_AN_EARLIER_RUN, WITHOUT_ITS_ID, {"restartCount": 1}], ids=["id", "lost", "count"])
 def test_run_that_only_the_last_version_shows_counts(shown: dict[str, Any]) -> None:
     versions = story(([running(), waiting("side")], []), ([ended(), unknown("side", **shown)], []), containers=APP + SIDE)
-    assert told(versions).state is IncarnationState.SUSPECT
+    assert told(versions).state is PodState.SUSPECT
 
 
 def test_init_container_must_have_ended_where_the_app_never_started() -> None:
@@ -197,26 +197,26 @@ def test_init_container_must_have_ended_where_the_app_never_started() -> None:
     lost = unknown("init", containerID="containerd://init")
     for final in ([lost], [running("init")], []):
         versions = story(([waiting()], [running("init")]), ([unknown()], final), initContainers=INIT)
-        assert told(versions).state is IncarnationState.SUSPECT
+        assert told(versions).state is PodState.SUSPECT
     ran = story(([running()], [ended("init")]), ([ended()], [lost]), initContainers=INIT)
-    assert told(ran).state is IncarnationState.DEAD
+    assert told(ran).state is PodState.DEAD
 
 
 def test_container_without_an_entry_is_alive_also_when_it_never_showed_a_run() -> None:
     """A kubelet that rejects a pod writes Failed without entries, whether the pod ran under the one before or not."""
     for final in ([ended()], []):
         versions = story(([running(), waiting("side")], []), (final, []), containers=APP + SIDE)
-        assert told(versions).state is IncarnationState.SUSPECT
+        assert told(versions).state is PodState.SUSPECT
     rejected = story(([], []))
     rejected[-1]["metadata"]["managedFields"] = [wrote("kubelet", "f:phase")]
-    assert told(rejected).state is IncarnationState.SUSPECT
+    assert told(rejected).state is PodState.SUSPECT
 
 
 def test_phase_of_another_writer_over_a_container_that_never_started_is_no_end() -> None:
     for manager, fields in (("kube-controller-manager", ("f:phase",)), ("kueue", ("f:phase",))):
         versions = story(([PULLING], []), ([PULLING], []))
         versions[-1]["metadata"]["managedFields"] = [wrote("kubelet", "f:containerStatuses"), wrote(manager, *fields)]
-        assert told(versions).state is IncarnationState.SUSPECT
+        assert told(versions).state is PodState.SUSPECT
 
 
 def test_older_version_that_shows_a_run_is_not_forgotten() -> None:
@@ -225,7 +225,7 @@ def test_older_version_that_shows_a_run_is_not_forgotten() -> None:
     see(book, versions[0], 1)
     see(book, versions[1], 5)
     see(book, story(([running()], []), ([], []))[1], 3)
-    assert see(book, versions[2], 6).state is IncarnationState.LIVE
+    assert see(book, versions[2], 6).state is PodState.LIVE
 
 
 @pytest.mark.parametrize("is_resumed", [False, True])
@@ -234,7 +234,7 @@ def test_pod_that_a_restored_etcd_brings_back_may_have_run_unseen(is_resumed: bo
     book.is_resumed = is_resumed
     for number, raw in enumerate(NEVER_PULLED):
         seen = see(book, raw, 10 + number)
-    assert seen.state is IncarnationState.DEAD
-    assert see(book, NEVER_PULLED[-2], 20).state is IncarnationState.LIVE
+    assert seen.state is PodState.DEAD
+    assert see(book, NEVER_PULLED[-2], 20).state is PodState.LIVE
     see(book, NEVER_PULLED[-1], 21)
-    assert see(book, NEVER_PULLED[-1], 22, deleted=True).state is IncarnationState.SUSPECT
+    assert see(book, NEVER_PULLED[-1], 22, deleted=True).state is PodState.SUSPECT

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.outage import RETRY_MAX_S
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.watch.sink import Gap
@@ -38,7 +38,7 @@ async def test_history_that_is_gone_begins_a_new_watch_and_what_is_known_stays(s
         assert "410" in world.gaps[0]
         assert world.watch() != before
         states = {uid: world.state(uid) for uid in (UID, "uid-1", "stays")}
-        assert states == {UID: IncarnationState.SUSPECT, "uid-1": IncarnationState.LIVE, "stays": IncarnationState.LIVE}
+        assert states == {UID: PodState.SUSPECT, "uid-1": PodState.LIVE, "stays": PodState.LIVE}
         assert world.uncertified == ["NotTerminal"], "a known uid that a LIST does not show is a suspect"
         found = world.store.get(UID)
         assert found is not None
@@ -120,7 +120,7 @@ async def test_relist_that_contradicts_is_a_gap(server: FakeApiServer, what: str
         await eventually(lambda: world.gaps and world.watch())
         assert world.watch() != before
         if what == "deleted":
-            assert world.state() is IncarnationState.SUSPECT
+            assert world.state() is PodState.SUSPECT
         else:
             assert {"created": "never delivered", "changed": "stopped at"}[what] in world.gaps[0]
 
@@ -141,7 +141,7 @@ async def test_api_server_that_is_away_is_no_gap_and_age_grows(server: FakeApiSe
         assert world.store.age_s() > 0
         server.failing_status = 0
         server.put(pod())
-        await eventually(lambda: world.state() is IncarnationState.LIVE)
+        await eventually(lambda: world.state() is PodState.LIVE)
         assert (world.watch(), world.gaps) == (before, [])
 
 
@@ -187,8 +187,8 @@ async def test_what_never_ran_is_known_of_a_pod_that_was_there_before_unless_som
         last["status"]["containerStatuses"].append(unknown("side"))
         server.put(last)
         server.remove("shop", "web-0")
-        await eventually(lambda: world.state() in (IncarnationState.DEAD, IncarnationState.SUSPECT))
-        assert world.state() is (IncarnationState.SUSPECT if is_gap else IncarnationState.DEAD)
+        await eventually(lambda: world.state() in (PodState.DEAD, PodState.SUSPECT))
+        assert world.state() is (PodState.SUSPECT if is_gap else PodState.DEAD)
 
 
 async def test_watches_that_are_refused_as_too_old_one_after_the_other_are_asked_for_at_a_pace(server: FakeApiServer) -> None:

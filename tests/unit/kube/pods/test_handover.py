@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.store import REPLAYED_S, SAMPLES_APART_S, SAMPLES_MAX
 from staticgroup.kube.pods.watch.sink import Gap
@@ -111,8 +111,8 @@ async def test_process_that_goes_on_keeps_the_name_and_certifies_what_ended_mean
         assert world.watch() == stored.scopes[""].watch
         assert world.gaps == []
         assert {uid: world.state(uid) for uid in ("dies", "stays", "forced", "new", "came-and-went")} == {
-            "dies": IncarnationState.DEAD, "stays": IncarnationState.LIVE, "forced": IncarnationState.SUSPECT,
-            "new": IncarnationState.LIVE, "came-and-went": IncarnationState.SUSPECT}
+            "dies": PodState.DEAD, "stays": PodState.LIVE, "forced": PodState.SUSPECT,
+            "new": PodState.LIVE, "came-and-went": PodState.SUSPECT}
         assert world.stored() == stored.scopes[""], "what it replayed is in no status of its own yet"
 
 
@@ -121,7 +121,7 @@ async def test_end_of_before_the_stored_position_is_not_known_to_the_next_proces
     server.put(pod())
     async with following(server) as world:
         server.remove("shop", "web-0")
-        await eventually(lambda: world.state() is IncarnationState.SUSPECT)
+        await eventually(lambda: world.state() is PodState.SUSPECT)
         position = world.store.position("")
     async with following(server, resume=at(position)) as world:
         assert (world.watch(), world.state()) == (NAME, None)
@@ -135,7 +135,7 @@ async def test_position_that_is_gone_begins_a_new_watch(server: FakeApiServer) -
         await eventually(world.watch)
         assert world.watch() != NAME
         assert len(world.gaps) == 1
-        assert world.state() is IncarnationState.LIVE
+        assert world.state() is PodState.LIVE
 
 
 async def test_more_namespaces_than_were_stored_begin_new_watches_and_the_others_go_on(server: FakeApiServer) -> None:
@@ -218,7 +218,7 @@ async def test_holder_that_began_from_what_is_stored_goes_on_from_there(server: 
     server.put(pod())
     server.remove("shop", "web-0")
     async with following(server, resume=stored, seed=2) as world:
-        await eventually(lambda: world.state() is IncarnationState.SUSPECT)
+        await eventually(lambda: world.state() is PodState.SUSPECT)
         world.store.adopt(stored)
         assert world.store.lease_position(None) == stored
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import WatchedStore, following
@@ -43,7 +43,7 @@ async def test_annotation_that_is_taken_off_makes_no_gap_and_no_suspect(server: 
         before = await taken_off(server, world)
         await world.store.relist()
         await anchored_again(world)
-        assert (world.gaps, world.watch(), world.state("c1")) == ([], before, IncarnationState.LIVE)
+        assert (world.gaps, world.watch(), world.state("c1")) == ([], before, PodState.LIVE)
         found = world.store.get("c1")
         assert found is not None
         assert found.instance_ids == {ID}, "its process may hold the id for as long as it lives"
@@ -53,7 +53,7 @@ async def test_end_of_a_pod_whose_annotation_was_taken_off_is_seen(server: FakeA
     async with following(server) as world:
         await taken_off(server, world)
         server.remove("shop", "canary")
-        await eventually(lambda: world.state("c1") is IncarnationState.SUSPECT)
+        await eventually(lambda: world.state("c1") is PodState.SUSPECT)
 
 
 async def test_list_that_is_ahead_of_the_watch_hides_no_pod_that_carried_an_id_meanwhile(server: FakeApiServer) -> None:
@@ -66,7 +66,7 @@ async def test_list_that_is_ahead_of_the_watch_hides_no_pod_that_carried_an_id_m
         server.put(copy_of_a_pod(None))
         await world.store.relist()
         await anchored_again(world)
-        assert (world.gaps, world.watch(), world.state("c1")) == ([], before, IncarnationState.LIVE)
+        assert (world.gaps, world.watch(), world.state("c1")) == ([], before, PodState.LIVE)
         server.set_stalled(False)
 
 
@@ -77,7 +77,7 @@ async def test_resumed_watch_keeps_a_pod_that_carried_an_id_in_the_replay(server
     server.put(copy_of_a_pod(ID))
     server.put(copy_of_a_pod(None))
     async with following(server, resume=stored) as world:
-        assert (world.gaps, world.watch(), world.state("c1")) == ([], name, IncarnationState.LIVE)
+        assert (world.gaps, world.watch(), world.state("c1")) == ([], name, PodState.LIVE)
 
 
 async def test_pod_with_an_id_written_by_hand_is_followed_whatever_its_name(server: FakeApiServer) -> None:

@@ -2,44 +2,44 @@
 
 from dataclasses import replace
 
-from staticgroup.core.evidence.chain import Incarnation, IncarnationState
+from staticgroup.core.evidence.chain import KnownPod, PodState
 from staticgroup.kube.pods.records import UNPACKED_MAX, PodRecords
 from unit.kube.pods.books import make_book, see
 from unit.kube.raw_objects import finished, pod
 
 
-def incarnation(number: int) -> Incarnation:
-    return Incarnation(
+def known_pod(number: int) -> KnownPod:
+    return KnownPod(
         namespace="shop", pod_name=f"web-{number}", uid=f"uid-{number}", instance_ids=frozenset({f"web-{number}"}), node_name="n1",
-        state=IncarnationState.LIVE, since_s=1.0, resource_version=number + 1,
+        state=PodState.LIVE, since_s=1.0, resource_version=number + 1,
     )  # fmt: skip
 
 
 def test_each_of_more_records_than_are_kept_unpacked_says_what_was_put() -> None:
     records, count = PodRecords(), UNPACKED_MAX + 50
     for number in range(count):
-        records.put(incarnation(number))
+        records.put(known_pod(number))
     for _ in range(3):
         for number in range(count):
             record = records.get(f"uid-{number}")
             assert record is not None
-            assert record.incarnation() == incarnation(number)
+            assert record.known_pod() == known_pod(number)
 
 
 def test_record_that_is_put_again_and_again_says_the_last() -> None:
     """Each put gives up what was unpacked, so one record may be what is kept of the newest and the oldest."""
     records = PodRecords()
     for version in range(1, 2 * UNPACKED_MAX + 3):
-        record = records.put(replace(incarnation(0), resource_version=version))
-        assert record.incarnation().resource_version == version
-        assert record.incarnation() is record.incarnation()
+        record = records.put(replace(known_pod(0), resource_version=version))
+        assert record.known_pod().resource_version == version
+        assert record.known_pod() is record.known_pod()
 
 
 def test_version_that_is_forgotten_is_not_told_any_more() -> None:
-    record = PodRecords().put(incarnation(0))
-    assert record.incarnation().resource_version == 1
+    record = PodRecords().put(known_pod(0))
+    assert record.known_pod().resource_version == 1
     record.forget_version()
-    assert record.incarnation().resource_version == 0
+    assert record.known_pod().resource_version == 0
 
 
 def test_of_pods_that_are_gone_the_ended_are_forgotten_first_and_then_the_oldest_suspects() -> None:
@@ -83,4 +83,4 @@ def test_pod_whose_object_is_there_again_is_not_counted_among_the_gone() -> None
     see(book, pod(uid="back"), 2)
     see(book, pod("web-1", uid="gone"), 3, deleted=True)
     book.purge()
-    assert {r.uid: r.state for r in book.records.in_scope("")} == {"back": IncarnationState.LIVE, "gone": IncarnationState.SUSPECT}
+    assert {r.uid: r.state for r in book.records.in_scope("")} == {"back": PodState.LIVE, "gone": PodState.SUSPECT}

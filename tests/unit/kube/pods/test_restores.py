@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.watch.sink import Gap
 from support.fake_apiserver import FakeApiServer
@@ -28,14 +28,14 @@ async def test_restored_etcd_is_a_gap_and_a_pod_that_lives_again_loses_its_certi
     async with following(server) as world:
         server.put(finished())
         server.remove("shop", "web-0")
-        await eventually(lambda: world.state() is IncarnationState.DEAD)
+        await eventually(lambda: world.state() is PodState.DEAD)
         before = world.watch()
         server.restore(backup)
         await eventually(is_whole_again(world, before))
         assert "restored" in world.gaps[0]
-        assert world.state() is IncarnationState.LIVE
+        assert world.state() is PodState.LIVE
         server.remove("shop", "web-0")
-        await eventually(lambda: world.state() is IncarnationState.SUSPECT)
+        await eventually(lambda: world.state() is PodState.SUSPECT)
 
 
 async def test_restore_that_only_the_list_after_a_gap_shows_is_one(server: FakeApiServer) -> None:
@@ -54,7 +54,7 @@ async def test_restore_that_only_the_list_after_a_gap_shows_is_one(server: FakeA
         server.restore(backup)
         await eventually(is_whole_again(world, before, gaps=2))
         assert any("restored" in gap for gap in world.gaps)
-        await eventually(lambda: world.state("u0") is IncarnationState.LIVE and world.state("u1") is IncarnationState.SUSPECT)
+        await eventually(lambda: world.state("u0") is PodState.LIVE and world.state("u1") is PodState.SUSPECT)
 
 
 @pytest.mark.parametrize("turns", [3, 4])
@@ -138,7 +138,7 @@ async def test_pod_that_lives_again_shows_an_api_server_that_went_back(server: F
         server.put(composed(pod("web-1", uid="u1")))
         await eventually(is_whole_again(world, before))
         assert "is back" in world.gaps[0]
-        assert world.state("u1") is IncarnationState.LIVE
+        assert world.state("u1") is PodState.LIVE
 
 
 def raise_revision(server: FakeApiServer, backup: object) -> None:
@@ -164,7 +164,7 @@ async def test_restore_with_a_raised_counter_is_seen_by_an_object_older_than_it_
         raise_revision(server, backup)
         await eventually(is_whole_again(world, before, gaps=2))
         assert any("uid u1) is back (etcd restored?)" in gap for gap in world.gaps)
-        assert world.state("u1") is IncarnationState.LIVE
+        assert world.state("u1") is PodState.LIVE
         gaps = len(world.gaps)
         await world.store.relist()
         await asyncio.sleep(0)
@@ -178,12 +178,12 @@ async def test_raised_counter_that_no_watch_was_broken_by_is_seen_by_the_compari
         await eventually(lambda: server.watches)
         before = world.watch()
         server.put(composed(finished("web-0", uid="u0")))
-        await eventually(lambda: world.state("u0") is IncarnationState.DEAD)
+        await eventually(lambda: world.state("u0") is PodState.DEAD)
         server.model.restore(backup)
         server.resource_version += RAISED
         await world.store.relist()
         await eventually(is_whole_again(world, before, gaps=2))
-        assert world.state("u0") is IncarnationState.LIVE
+        assert world.state("u0") is PodState.LIVE
 
 
 async def test_standby_that_saw_a_restore_adopts_no_name_of_before(server: FakeApiServer) -> None:

@@ -30,7 +30,7 @@ def end(run: str = "a") -> Json:
 def known_end(book: PodBook) -> RunEnd | None:
     record = book.records.get("uid-0")
     assert record is not None
-    (container,) = record.incarnation().ends
+    (container,) = record.known_pod().ends
     return container.end
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from staticgroup.core.evidence.certificate import CertificateKind
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube import transport as transport_module
 from staticgroup.kube.pods.position import began_s
 from support.fake_apiserver import FakeApiServer
@@ -27,10 +27,10 @@ async def test_pods_named_like_those_of_a_statefulset_are_followed_whatever_thei
     server.put(pod(labels={}))
     async with following(server) as world:
         server.put(pod("web-1", uid="by-hand", labels={}, ownerReferences=[]))
-        await eventually(lambda: world.state("by-hand") is IncarnationState.LIVE)
+        await eventually(lambda: world.state("by-hand") is PodState.LIVE)
         server.remove("shop", "web-1")
-        await eventually(lambda: world.state("by-hand") is IncarnationState.SUSPECT)
-        assert world.state() is IncarnationState.LIVE
+        await eventually(lambda: world.state("by-hand") is PodState.SUSPECT)
+        assert world.state() is PodState.LIVE
 
 
 @pytest.mark.parametrize("name", ["web", "web-7d9fc", "web-7d4b9c6b5d-x2x9z", "web-01"])
@@ -47,7 +47,7 @@ async def test_pods_that_no_statefulset_names_are_dropped_and_move_the_position(
 async def test_pod_of_any_name_that_carries_an_id_annotation_is_followed(server: FakeApiServer) -> None:
     async with following(server) as world:
         server.put(pod("copy-of-web", uid="copy", instance_id="web-0.1a2b3c4d"))
-        await eventually(lambda: world.state("copy") is IncarnationState.LIVE)
+        await eventually(lambda: world.state("copy") is PodState.LIVE)
         assert [i.uid for i in world.store.chain("shop", instance_ids=("web-0.1a2b3c4d",))] == ["copy"]
 
 
@@ -58,13 +58,13 @@ async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: F
         server.put(finished("web-0", uid="graceful"))
         server.remove("shop", "web-0")
         server.remove("shop", "web-1")
-        await eventually(lambda: world.state("forced") is IncarnationState.SUSPECT)
+        await eventually(lambda: world.state("forced") is PodState.SUSPECT)
         assert world.ends == [("shop", "web", "web-0"), ("shop", "web", "web-1")], "each once, and not again when its object goes"
         assert world.uncertified == ["NotTerminal"]
         found = world.store.get("graceful")
         assert found is not None
         assert found.certificate is not None
-        assert (found.state, found.certificate.kind) == (IncarnationState.DEAD, CertificateKind.ENDED)
+        assert (found.state, found.certificate.kind) == (PodState.DEAD, CertificateKind.ENDED)
         assert not found.object_present
 
 
@@ -77,7 +77,7 @@ async def test_interrupted_stream_resumes_from_its_position_without_a_gap(server
         server.end_watches() if how == "end" else server.break_watches()
         server.put(finished())
         server.remove("shop", "web-0")
-        await eventually(lambda: world.state() is IncarnationState.DEAD)
+        await eventually(lambda: world.state() is PodState.DEAD)
         assert (world.watch(), world.gaps) == (watch, [])
         assert ("pods", position, "") in server.watch_starts
 
@@ -91,7 +91,7 @@ async def test_label_edit_hides_nothing(server: FakeApiServer) -> None:
         server.put(raw)
         server.put(pod(labels={}))
         server.remove("shop", "web-0")
-        await eventually(lambda: world.state() is IncarnationState.SUSPECT)
+        await eventually(lambda: world.state() is PodState.SUSPECT)
 
 
 async def test_pod_deleted_before_it_was_bound_is_certified_never_ran(server: FakeApiServer) -> None:
@@ -99,7 +99,7 @@ async def test_pod_deleted_before_it_was_bound_is_certified_never_ran(server: Fa
     async with following(server) as world:
         await eventually(lambda: server.watches)
         server.remove("shop", "web-0")
-        await eventually(lambda: world.state() is IncarnationState.DEAD)
+        await eventually(lambda: world.state() is PodState.DEAD)
         found = world.store.get(UID)
         assert found is not None
         assert found.certificate is not None
@@ -112,10 +112,10 @@ async def test_node_facts_that_arrive_late_certify_the_end(server: FakeApiServer
         world.nodes.clear()
         server.put(finished())
         server.remove("shop", "web-0")
-        await eventually(lambda: world.state() is IncarnationState.SUSPECT)
+        await eventually(lambda: world.state() is PodState.SUSPECT)
         world.nodes["node-a"] = NODE
         world.store.node_changed("node-a")
-        assert world.state() is IncarnationState.DEAD
+        assert world.state() is PodState.DEAD
 
 
 async def test_largest_pod_that_anybody_can_write_is_followed_like_any_other(server: FakeApiServer) -> None:
@@ -123,7 +123,7 @@ async def test_largest_pod_that_anybody_can_write_is_followed_like_any_other(ser
     server.put(pod())
     async with following(server) as world:
         server.put(pod("web-1", uid="large", annotations={"large": "x" * 9 * 1024 * 1024}))
-        await eventually(lambda: world.state("large") is IncarnationState.LIVE)
+        await eventually(lambda: world.state("large") is PodState.LIVE)
         assert not world.gaps
 
 
@@ -137,5 +137,5 @@ async def test_event_that_is_too_large_to_be_taken_ends_the_connection_and_not_t
         await eventually(lambda: len(server.watch_starts) >= 3)
         assert world.state("large") is None
         server.compact()
-        await eventually(lambda: world.state("large") is IncarnationState.LIVE)
+        await eventually(lambda: world.state("large") is PodState.LIVE)
         assert len(world.gaps) == 1

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
@@ -29,7 +29,7 @@ class WatchedStore:
         self.gaps: list[str] = []
         self.uncertified: list[str] = []
 
-    def state(self, uid: str = UID) -> IncarnationState | None:
+    def state(self, uid: str = UID) -> PodState | None:
         found = self.store.get(uid)
         return found.state if found else None
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory, Snapshot
@@ -22,14 +22,14 @@ from unit.core.builders import (
     group,
     history,
     id_of,
-    incarnation,
+    known_pod,
     member,
     members,
     sight,
     spec,
 )
 
-DEAD, SUSPECT = IncarnationState.DEAD, IncarnationState.SUSPECT
+DEAD, SUSPECT = PodState.DEAD, PodState.SUSPECT
 
 
 def words(snapshot: Snapshot, memory: History | None = None, wish: StaticGroupSpec | None = None) -> str:
@@ -47,7 +47,7 @@ def test_removal_is_told_with_its_evidence() -> None:
 def test_held_removal_is_told_with_its_guard_and_the_carrier_that_is_left() -> None:
     world = departure(
         chains={
-            id_of(2): (incarnation(state=DEAD), incarnation(uid="u9", state=SUSPECT, refusal="its object vanished"))
+            id_of(2): (known_pod(state=DEAD), known_pod(uid="u9", state=SUSPECT, refusal="its object vanished"))
         }
     )
     text = words(world, history(members=members({2: ("u2", "u9")})))
@@ -58,7 +58,7 @@ def test_held_removal_is_told_with_its_guard_and_the_carrier_that_is_left() -> N
 
 
 def test_pod_that_still_runs_is_told_apart_from_a_death_that_is_not_proven() -> None:
-    living = (incarnation(refusal="phase is Running, not Succeeded or Failed"),)
+    living = (known_pod(refusal="phase is Running, not Succeeded or Failed"),)
     text = words(departure(chains={id_of(2): living}, sight=sight(ended=frozenset())))
     assert f"Held: {id_of(2)} (PodStillRunning)" in text
 
@@ -88,7 +88,7 @@ def test_watch_is_told_by_what_may_have_come_and_gone_unseen(watch: str, remembe
 
 def test_missing_away_foreign_and_dynamic_members_are_each_told() -> None:
     others = (MemberView(member_id="x", instance_id="other-0"), MemberView(member_id="y", instance_id=None))
-    world = departure(pods=(incarnation(0, "u0"), incarnation(1, "u1", ready_since_s=None)), group=group(*others))
+    world = departure(pods=(known_pod(0, "u0"), known_pod(1, "u1", ready_since_s=None)), group=group(*others))
     text = words(world, history(seats={id_of(1): SeatMemory(absent_since_s=NOW_S - 300)}))
     assert f"{id_of(0)}: Missing." in text
     assert f"{id_of(1)}: Overdue." in text

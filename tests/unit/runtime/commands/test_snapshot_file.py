@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from staticgroup.core.evidence.chain import IncarnationState
+from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import RemovalRecord, Snapshot
@@ -18,7 +18,7 @@ from staticgroup.runtime.commands.snapshot_file import (
     read_snapshot_file,
     write_snapshot_file,
 )
-from unit.core.builders import COORDINATOR, NOW_S, departure, group, history, id_of, incarnation, member, spec
+from unit.core.builders import COORDINATOR, NOW_S, departure, group, history, id_of, known_pod, member, spec
 
 from ..operator_world import CANARY, KEY, OperatorWorld
 
@@ -36,7 +36,7 @@ RECORD = RemovalRecord(
         departure(),
         departure(workload=None, bounds=None, overlaps=("shop/twin",)),
         departure(group=KafkaProblem(kind=KafkaProblemKind.NOT_AUTHORIZED, message="m", missing_acl="READ")),
-        departure(chains={id_of(2): (incarnation(state=IncarnationState.SUSPECT), incarnation(uid="u9"))}),
+        departure(chains={id_of(2): (known_pod(state=PodState.SUSPECT), known_pod(uid="u9"))}),
         departure(group=group(member(0, member_epoch=-2), group_epoch=4, assignment_epoch=3)),
     ],
     ids=["departure", "workload gone", "unreadable group", "suspect", "KIP-848"],
