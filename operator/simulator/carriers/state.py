@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .pods import Seen, after
 
@@ -146,7 +146,8 @@ class State(NamedTuple):
 
 def without_history(s: State, c: Scenario, product: Product) -> State:
     """Take out what can make no difference any more."""
-    left, changes = s.left, {}
+    left = s.left
+    changes: dict[str, Any] = {}
     if not (left.hand or left.restore or left.unseen_restore or left.backup) and s.status >= 0:
         changes |= {"status": -1, "status_known": 0, "position": NOWHERE, "standby": None}
     if s.backup is not None and not (left.restore or left.unseen_restore or left.status):

@@ -25,7 +25,7 @@ CHAINS = (
                 ),
             ),
             (
-                "edited annotation hides an known_pod",
+                "edited annotation hides a pod",
                 ("instance_ids=base.instance_ids | version.instance_ids,", "instance_ids=version.instance_ids,"),
             ),
             (
