@@ -122,7 +122,7 @@ class World:
             self.bounds = altered(self.bounds, decided.group_config.values)
             after = replace(after, group_config=asked(decided.group_config, None, self.now_s))
         self.histories[n] = after
-        status = project(spec, snapshot, decided, Executed(), (), self.stores.groups[key].status, datetime.fromtimestamp(self.now_s, tz=UTC))
+        status = project(spec, snapshot, decided, Executed(), self.stores.groups[key].status, datetime.fromtimestamp(self.now_s, tz=UTC))
         self.stores.put_group(key, self.body(n, status.to_wire()))
         self.values_ms.append(self.value_ms)
         self.now_s += ROUND_S
