@@ -1,8 +1,4 @@
-"""Products with one rule broken, and the schedule in which an oracle of the simulation is known to notice it.
-
-The oracles are only worth what they catch. After a change that makes schedules run otherwise, find new seeds with
-`python -m simulation.sharpness` (from the repository, with `operator` and `tests` on the path).
-"""
+"""Products with one rule broken, and the scene in which an oracle of the simulation notices it: the oracles are only worth what they catch."""
 
 from __future__ import annotations
 
@@ -11,36 +7,28 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mutants.catalog import Mutant
-from simulator.schedules.drawing import ChangeKind
-from simulator.schedules.repository import APPLIED_AGAIN
-from simulator.schedules.schedule import changes, kinds, run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-OPERATOR = REPOSITORY / "operator"
-SEARCHED = range(600)
-SEEDS_MAX = 3
+OPERATOR, TESTS = REPOSITORY / "operator", REPOSITORY / "tests"
 JUDGE = """
 import os
 import sys
 import staticgroup
-from simulator.schedules.drawing import ChangeKind
-from simulator.schedules.schedule import run
+from simulation.scenes import SCENES
 from simulator.world.world import World
 assert staticgroup.__file__.startswith(sys.argv[1]), staticgroup.__file__
 def told(world, violation):
     if violation.oracle == sys.argv[2]:
-        print(seed, violation, sep="\\n", flush=True)
+        print(violation, flush=True)
         os._exit(0)
 World._violated = told
-for seed in map(int, sys.argv[3:]):
-    run(seed)
+SCENES[sys.argv[3]].run()
 """
-"""Ends at the first violation: what a broken product makes of the rest of a schedule can take minutes and tells nothing."""
+"""Ends at the first violation: what a broken product makes of the rest of a scene tells nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,99 +37,116 @@ class Broken:
 
     Parameters
     ----------
-    oracle: which must notice, in the schedule of one of these seeds.
-    needs: the kind of fault, or of change, in which the rule matters.
+    oracle: which must notice. scene: in which the rule matters.
     """
 
     mutant: Mutant
     oracle: str
-    needs: str
-    seeds: tuple[int, ...]
+    scene: str
 
 
-def _broken(name: str, oracle: str, needs: str, seeds: tuple[int, ...], path: str, *changes: tuple[str, str]) -> Broken:
-    mutant = Mutant(name=name, path=path, changes=changes, tests=())
-    return Broken(mutant=mutant, oracle=oracle, needs=needs, seeds=seeds)
+def _broken(name: str, oracle: str, scene: str, path: str, *changes: tuple[str, str]) -> Broken:
+    return Broken(mutant=Mutant(name=name, path=path, changes=changes, tests=()), oracle=oracle, scene=scene)
 
 
 BROKEN: tuple[Broken, ...] = (
     _broken(
-        "every chain is proven",
+        "time takes pods out of the carriers of a member",
         "S1",
-        "zombie_of_a_lost_node",
-        (8, 9),
-        "core/evidence/chain.py",
-        (
-            "    if not continuous:\n",
-            '    if chain:\n        return verdict(ChainClause.PROVEN, "")\n    if not continuous:\n',
-        ),
+        "lost and unwanted",
+        "core/members/carriers.py",
+        ("        left = self.carriers.difference(ended)\n", "        left = frozenset()\n"),
     ),
     _broken(
         "a pod that vanished is dead",
         "S1",
-        "zombie_of_a_lost_node",
-        (8, 9),
+        "lost and unwanted",
         "core/evidence/chain.py",
-        (
-            "    gone = replace(known, state=PodState.SUSPECT,",
-            "    gone = replace(known, state=PodState.DEAD,",
-        ),
+        ("    gone = replace(known, state=IncarnationState.SUSPECT,", "    gone = replace(known, state=IncarnationState.DEAD,"),
     ),
     _broken(
-        "a gap of the watch is ignored",
-        "S2",
-        "zombie_is_born_in_a_gap",
-        (39, 59, 84),
-        "core/evidence/continuity.py",
-        ("        return not self.spans_of(ordinal)\n", "        return True\n"),
+        "suspects are carriers of nobody",
+        "S1",
+        "lost beside its heir",
+        "runtime/members.py",
+        ("(*(pod.uid for pod in live), *(s.uid for s in own))", "(pod.uid for pod in live)"),
+    ),
+    _broken(
+        "whoever carries an id now held it before",
+        "S1",
+        "lost beside its heir",
+        "core/members/memory.py",
+        ("        carrying=sight.carrying.get(instance_id, frozenset()) if", "        carrying=frozenset(sorted(sight.carrying.get(instance_id, frozenset()))[-1:]) if"),
+    ),
+    _broken(
+        "a watch that begins has seen all",
+        "S1",
+        "lost while nobody looked",
+        "core/members/memory.py",
+        ("    is_young = sight.watch != members.watch\n", "    is_young = False\n"),
+    ),
+    _broken(
+        "ids that outlived their StaticGroup are taken for new",
+        "S1",
+        "lost before it was applied again",
+        "core/next_pods/injection.py",
+        ("    return snapshot.watch if is_new else \"\"\n", "    return snapshot.watch\n"),
+    ),
+    _broken(
+        "members are attributed without a barrier",
+        "S1",
+        "lost behind a slow watch",
+        "runtime/members.py",
+        ("has_passed = bool(new) and await self.pods.reach_present(namespace)", "has_passed = bool(new)"),
+    ),
+    _broken(
+        "a member that no pod explains is dead",
+        "S1",
+        "copied out of the cluster",
+        "core/guards.py",
+        ("    unscoped,\n", ""),
     ),
     _broken(
         # Each of the two rules refuses alone what a kubelet or a controller writes over containers that run.
         "neither the containers nor their writer are asked",
-        "S2",
-        "kubelet_rejects_running_pods",
-        (9, 10),
+        "S1",
+        "failed by a kubelet that runs it",
         "core/evidence/certificate.py",
         ("        or _container_refusal(version, ever if runs_known else None)\n", ""),
         ("    if not version.phase_has_statuses:\n", "    if False:\n"),
     ),
     _broken(
-        "the barrier is dropped",
-        "S2",
-        "zombie_is_born_behind_a_slow_watch",
-        (54, 59, 200),
-        "core/guards.py",
-        ("    no_barrier,\n", ""),
-    ),
-    _broken(
-        "intent and pod are not read afresh",
-        "S1",
-        "zombie_is_born_behind_a_slow_watch",
-        (54, 59, 200),
-        "core/guards.py",
-        ("    not_read_afresh,\n    expected_again,\n    pod_present,\n    no_barrier,\n", ""),
-    ),
-    _broken(
         "the deletion of a Node counts whatever its lifecycle",
         "S1",
-        "node_is_deleted_after_its_pod",
-        (401,),
-        "core/evidence/nodes.py",
-        ("        return self.lifecycle is not NodeLifecycle.UNTRUSTED\n", "        return True\n"),
+        "node deleted by anybody",
+        "core/members/node_gone.py",
+        ("    if not suspect.node_name or lifecycle is NodeLifecycle.UNTRUSTED:\n", "    if not suspect.node_name:\n"),
+    ),
+    _broken(
+        "a Node that is missing was deleted",
+        "S1",
+        "node forgotten by a restored etcd",
+        "runtime/members.py",
+        ("            is_forgotten = suspect.since_s < watched_since_s\n", "            is_forgotten = False\n"),
+    ),
+    _broken(
+        "a pod has one node",
+        "S1",
+        "bound twice by a restored etcd",
+        "kube/pods/book.py",
+        ('        if before is not None and before.node_name not in ("", version.node_name):\n', "        if before is not None and False:\n"),
     ),
     _broken(
         "members leave by instance id alone",
         "S5",
-        "zombie_of_a_lost_node",
-        (0,),
+        "removed",
         "kafka/calls/leaving.py",
         ("member_id=e.member_id,", 'member_id="",'),
     ),
     _broken(
         "the Lease is not asked",
         "S14",
-        "operator_freezes_while_it_reads",
-        (106,),
+        "holder that stood still",
         "kube/lease.py",
         ("return self._renewed_s is not None and self._clock_s() - self._renewed_s <", "return True or 0 <"),
         ("if held and self._holding is None and", "if False and"),
@@ -149,8 +154,7 @@ BROKEN: tuple[Broken, ...] = (
     _broken(
         "suspension is ignored",
         "S14",
-        "group_is_suspended",
-        (16,),
+        "suspended",
         "runtime/reconciler.py",
         ("if group.spec.suspend:", "if False:"),
         (
@@ -161,86 +165,28 @@ BROKEN: tuple[Broken, ...] = (
     _broken(
         "mode Observe acts",
         "S14",
-        "mode_is_observe",
-        (112, 260),
+        "observed",
         "runtime/executor.py",
         ("if spec.mode is Mode.OBSERVE:", "if False:"),
-    ),
-    _broken(
-        "ids that somebody else may have are removed",
-        "S1",
-        ChangeKind.OUTSIDER.value,
-        (40, 186, 203),
-        "core/guards.py",
-        ("    unscoped,\n", ""),
-    ),
-    *(
-        _broken(
-            f"ids that outlived their StaticGroup are taken for new ({oracle})",
-            oracle,
-            APPLIED_AGAIN,
-            seeds,
-            "core/plan.py",
-            ("if history.injected is None and spec.identity.scope is not None:", "if False:"),
-            ("if history.injected is None and injection.injected.watch_epoch == EPOCH_UNKNOWN:", "if False:"),
-        )
-        for oracle, seeds in (("S1", (338, 471)), ("S2", (217, 226)))
     ),
 )
 
 
-def judged(broken: Broken, seeds: Sequence[int]) -> tuple[int, str] | None:
-    """Run a broken product through schedules until the oracle notices.
+def judged(broken: Broken) -> str:
+    """Play the scene of a broken product until the oracle notices.
 
     Returns
     -------
-    (seed, the first violation); None when it did not notice.
+    The first violation; "" when it did not notice.
 
     Raises
     ------
     MutantNotApplicable: the source has moved on.
-    subprocess.CalledProcessError: a schedule ended with an exception.
+    subprocess.CalledProcessError: the scene ended with an exception.
     """
     with tempfile.TemporaryDirectory(prefix="sharpness-") as room:
         shutil.copytree(OPERATOR / "staticgroup", Path(room) / "staticgroup")
         broken.mutant.apply(Path(room))
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join((room, str(OPERATOR)))}
-        command = [sys.executable, "-c", JUDGE, room, broken.oracle, *map(str, seeds)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=1800)
-    if not done.stdout:
-        return None
-    seed, violation = done.stdout.splitlines()
-    return int(seed), violation
-
-
-def is_broken_anyway(oracle: str, seed: int) -> bool:
-    """Tell whether the whole product breaks the same promise in a schedule, which then says nothing about a mutant."""
-    return any(violation.oracle == oracle for violation in run(seed).violations)
-
-
-def candidates(broken: Broken) -> list[int]:
-    """Return the seeds whose schedules have the fault or the change in which the rule matters."""
-    return [seed for seed in SEARCHED if broken.needs in kinds(seed) | changes(seed)]
-
-
-def main(names: Sequence[str]) -> int:
-    """Print for each broken product the first schedules in which the oracle notices it; 1 when one is never noticed."""
-    missed = 0
-    for broken in BROKEN:
-        if names and broken.mutant.name not in names:
-            continue
-        seeds: list[int] = []
-        left = candidates(broken)
-        while len(seeds) < SEEDS_MAX and (found := judged(broken, left)) is not None:
-            left = left[left.index(found[0]) + 1 :]
-            if is_broken_anyway(broken.oracle, found[0]):
-                continue
-            seeds.append(found[0])
-            print(f"{broken.mutant.name:40} {found[0]:>4}  {found[1]}", flush=True)
-        missed += not seeds
-        print(f"{broken.mutant.name:40} {tuple(seeds) or 'NEVER NOTICED'}", flush=True)
-    return 1 if missed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join((room, str(OPERATOR), str(TESTS)))}
+        command = [sys.executable, "-c", JUDGE, room, broken.oracle, broken.scene]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=1800).stdout.strip()

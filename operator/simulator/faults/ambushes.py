@@ -11,12 +11,12 @@ from random import Random
 from typing import Any
 
 from ..kubernetes.node.kubelet import Kubelet
-from ..kubernetes.objects import PODS
+from ..kubernetes.objects import PODS, STATEFULSETS
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, RunningOperator, World
 from .registry import USUAL_LATENCY_S, Heal, attempt, draw_operator, each, fault
 
-READS_A_POD = ("get", PODS)
-"""The operator reads single pods only after it has found a member that it may remove."""
+READS_INTENT = ("get", STATEFULSETS)
+"""The operator reads a single workload only after it has found a member that it may remove."""
 
 
 def _at_next_leave(world: World, act: Callable[[RunningOperator], None]) -> Heal:
@@ -90,7 +90,7 @@ def operator_freezes_while_it_reads(world: World, rng: Random) -> Heal | None:
     link, process = operator.transport.link, operator.process
 
     def hook(verb: str, label: str) -> None:
-        if (verb, label) == READS_A_POD:
+        if (verb, label) == READS_INTENT:
             heal()
             process.freeze()
             world.loop.world_call_later(frozen_s, process.thaw)
