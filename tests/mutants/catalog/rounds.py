@@ -5,7 +5,7 @@ from __future__ import annotations
 from .mutant import mutant
 
 GATHERER = "runtime/members.py"
-SIGHT = ("tests/unit/runtime/test_members.py",)
+SIGHT = ("tests/unit/runtime/test_members.py", "tests/unit/runtime/test_members_over_gaps.py")
 MACHINES = ("tests/unit/runtime/test_node_gone.py",)
 LOST = ("tests/unit/runtime/test_lost_runs.py",)
 RESTING = ("tests/unit/runtime/test_rest.py",)

@@ -1,0 +1,119 @@
+"""What is remembered of members over hand-overs and gaps of the watch, and who may be of a pod that nobody saw."""
+
+from __future__ import annotations
+
+from staticgroup.core.members.carriers import UNSEEN, digest_of
+from staticgroup.core.members.memory import SETTLE_MIN_S
+from staticgroup.kube.pods.records import PodRecords
+
+from .operator_world import OperatorWorld, guards, kafka_connection
+from .stories import LIVING, gap, left
+from .test_members import departs, lose, passes, seat, suspects
+
+
+async def test_what_is_remembered_is_written_and_read_back() -> None:
+    world = await OperatorWorld().started()
+    lose(world)
+    await world.settled(2)
+    before = world.status
+    assert (seat(world).id, seat(world).member) == (world.id_of(2), digest_of(world.kafka.members[world.id_of(2)]))
+    (suspect,) = before.suspects
+    assert (suspect.uid, suspect.pod, suspect.ids, suspect.node) == ("u2", "web-2", [world.id_of(2)], "n1")
+    assert (before.watch or "").startswith(world.pods.watch_name)
+    world.restart()
+    await world.settled(2)
+    assert (world.status.seats, world.status.suspects, world.status.watch) == (before.seats, before.suspects, before.watch)
+    world.kafka.join(world.id_of(1), "joined-after-the-hand-over")
+    await world.settled(1)
+    assert seat(world, 1).carriers == ["u1"]
+    await departs(world)
+    assert left(world) == []
+
+
+async def test_a_carrier_that_is_not_shown_any_more_is_a_suspect_since_one_moment() -> None:
+    world = await OperatorWorld().started()
+    world._happens(world.kube.pods["shop", "web-2"], is_deleted=True)
+    world.restart(watch_name="2-00000002")
+    await world.settled(2)
+    assert suspects(world) == ["u2"]
+    first = world.status.suspects
+    world.now_s += 30
+    world.restart()
+    await world.settled(3)
+    assert world.status.suspects == first
+
+
+async def test_members_of_before_a_gap_keep_their_carriers_and_who_joins_then_may_be_of_a_pod_that_nobody_saw() -> None:
+    world = await OperatorWorld().started()
+    gap(world)
+    world.kafka.join(world.id_of(1), "after-the-gap")
+    await world.settled(2)
+    assert seat(world, 1).carriers == ["u1", UNSEEN]
+    world.scale(1)
+    world.end(2)
+    world.end(1)
+    await world.settled(4)
+    assert left(world) == [world.id_of(2)]
+    assert guards(world) == ["JoinedBeforeWatch"]
+
+
+async def test_who_joins_once_the_watch_was_whole_for_long_enough_is_held_by_nothing_unseen() -> None:
+    world = await OperatorWorld().started()
+    gap(world)
+    await world.round()
+    await passes(world, SETTLE_MIN_S + 60)
+    assert (world.status.watch or "").startswith(world.pods.watch_name)
+    world.kafka.join(world.id_of(2), "joined-late")
+    await world.settled(2)
+    assert seat(world).carriers == ["u2"]
+
+
+async def test_the_watch_has_to_be_whole_for_long_enough_when_the_group_is_asked_for() -> None:
+    """The answer may tell of then, however late it comes."""
+    world = await OperatorWorld().started()
+    gap(world)
+    await world.round()
+    await passes(world, SETTLE_MIN_S - 60)
+
+    def takes_long() -> None:
+        world.now_s += 90
+
+    world.kafka.before["describe"] = takes_long
+    await world.round()
+    assert not (world.status.watch or "").startswith(world.pods.watch_name)
+    await world.round()
+    assert (world.status.watch or "").startswith(world.pods.watch_name)
+
+
+async def test_nobody_is_missed_while_the_watch_is_not_whole() -> None:
+    """A process that has not listed the pods yet knows of none."""
+    world = await OperatorWorld().started()
+    name = world.pods.watch_name
+    world.restart()
+    records, world.pods.book.records = world.pods.book.records, PodRecords()
+    world.pods.watch_name = ""
+    await world.settled(2)
+    world.pods.book.records, world.pods.watch_name = records, name
+    await world.settled(2)
+    assert suspects(world) == []
+    await departs(world, "u2")
+    assert left(world) == [world.id_of(2)]
+
+
+async def test_a_connection_that_leads_elsewhere_makes_members_of_now_and_silences_of_before_worthless() -> None:
+    """What was not described there may have been there for long."""
+    world = await OperatorWorld().started()
+    before = world.status.watch
+    world.stores.put_connection(("shop", "kafka"), kafka_connection(bootstrapServers=["other.example.com:9092"]))
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.settled(2)
+    assert world.status.watch == before
+    assert seat(world).carriers == ["u2", UNSEEN]
+    await departs(world, "u2")
+    assert guards(world) == ["JoinedBeforeWatch"]
+
+
+async def test_a_new_staticgroup_with_a_drawn_scope_waits_for_nothing_unseen() -> None:
+    """Nobody can have had its ids before."""
+    world = await OperatorWorld().started(2)
+    assert [s.carriers for s in world.status.seats] == [["u0"], ["u1"]]
