@@ -62,7 +62,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "lost and unwanted",
         "core/evidence/chain.py",
-        ("    gone = replace(known, state=IncarnationState.SUSPECT,", "    gone = replace(known, state=IncarnationState.DEAD,"),
+        ("    gone = replace(known, state=PodState.SUSPECT,", "    gone = replace(known, state=PodState.DEAD,"),
     ),
     _broken(
         "suspects are carriers of nobody",

@@ -19,6 +19,7 @@ from ..core.members.suspects import Suspect
 from ..core.roles import Role
 from ..core.seats import holders_of
 from ..kube.nodes.store import NodeStore
+from ..kube.pods.position import began_s
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem
 
@@ -65,7 +66,7 @@ class SightGatherer:
         new = _new_members(naming, role, group, members)
         has_passed = bool(new) and await self.pods.reach_present(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
-        gone = await self._gone_with_their_nodes(members, doubtful)
+        gone = await self._gone_with_their_nodes(members, doubtful, began_s(self.pods.watch(namespace)[0]))
         # No await from here on: all of it is one moment of the watch.
         watch, age_s = self.pods.watch(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
@@ -91,11 +92,16 @@ class SightGatherer:
                 addressed[instance_id] = uid
         return replace(sight, carrying=carrying, addressed=addressed, last_end=last_end)
 
-    async def _gone_with_their_nodes(self, members: Members, doubtful: Iterable[Suspect]) -> frozenset[str]:
+    async def _gone_with_their_nodes(self, members: Members, doubtful: Iterable[Suspect], watched_since_s: float) -> frozenset[str]:
         """Return the suspects whose machines are gone, each by a consistent read of its Node.
+
+        Parameters
+        ----------
+        watched_since_s: since when the pod watch has been whole, seconds since the Unix epoch.
 
         Notes
         -----
+        A pod that was gone before the watch began may have been forgotten, together with its Node, by an etcd that was set back.
         The store only says where a read is worth it: its watch may be behind that of pods.
         """
         gone = set()
@@ -103,7 +109,8 @@ class SightGatherer:
         for suspect in {s.uid: s for s in (*members.suspects, *new)}.values():
             known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
             is_worth_it = known is None or not self.nodes.is_present(suspect.node_name) or is_node_gone(suspect, known)
-            if may_be_gone(suspect, self.lifecycle) and is_worth_it:
+            is_forgotten = suspect.since_s < watched_since_s
+            if not is_forgotten and may_be_gone(suspect, self.lifecycle) and is_worth_it:
                 node = await self.read_node(suspect.node_name)
                 if not isinstance(node, KubeProblem) and is_node_gone(suspect, node):
                     gone.add(suspect.uid)

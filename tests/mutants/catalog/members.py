@@ -84,6 +84,7 @@ MEMORY_OF_MEMBERS = tuple(
         ("pause between descriptions is silence", ("not 0 <= sight.described_at_s - before_s <= PAUSE_MAX_S", "False")),
         ("clock that went back is no pause", ("not 0 <= sight.described_at_s - before_s", "not sight.described_at_s - before_s")),
         ("end of long ago explains a new member", ("sight.last_end.get(instance_id, 0) > members.ends_seen", "sight.last_end.get(instance_id, 0) > 0")),
+        ("end that a standby saw long ago explains a new member", ("has_one_ended=bool(members.watch_described) and sight", "has_one_ended=sight")),
         ("address not asked", ("sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,)", "sight.carrying.get(instance_id, frozenset())")),
         ("address does not tell who was unseen", ("is_watch_young=is_watch_young and spoken_from is None,", "is_watch_young=is_watch_young,")),
         ("suspect that was dropped taken in again", ("if s.case not in members.taken_in}", "}")),

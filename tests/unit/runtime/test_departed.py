@@ -78,8 +78,8 @@ async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_r
     assert world.left == []
 
 
-async def test_first_round_reads_nothing_afresh_since_its_ids_are_not_acknowledged_yet() -> None:
-    """Ids without a scope may be held before the StaticGroup is there."""
+async def test_end_from_before_the_first_description_explains_no_member() -> None:
+    """Ids without a scope may be held before the StaticGroup is there, and nobody described the group before that end."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
     world.template = "web-{ordinal}"
     world.scale(3)
@@ -88,7 +88,7 @@ async def test_first_round_reads_nothing_afresh_since_its_ids_are_not_acknowledg
     world.scale(2)
     world.end(2)
     await world.round()
-    assert guards(world) == ["NotReadAfresh"]
+    assert guards(world) == ["Unattributed"]
     assert world.left == []
 
 

@@ -28,7 +28,7 @@ class Members:
     attributions: durable; by the id that the member holds.
     suspects: durable.
     watch: durable; name of the pod watch whose beginning no member to come can be older than; "" for none.
-    watch_described: name of the pod watch under which the group was described before.
+    watch_described: name of the pod watch under which the group was described before by this process; "" before the first time.
     taken_in: cases of the suspects of the pod store that were taken in once, whatever became of them.
     former: by id, the member before the present one, where a pod that nobody saw may hold it: a description may be older than the last
         change, so it may be described again.
@@ -170,6 +170,6 @@ def _attributed(member_id: str, instance_id: str, members: Members, sight: Sight
         member_id,
         carrying=sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,),
         is_watch_young=is_watch_young and spoken_from is None,
-        has_one_ended=sight.last_end.get(instance_id, 0) > members.ends_seen,
+        has_one_ended=bool(members.watch_described) and sight.last_end.get(instance_id, 0) > members.ends_seen,
         now_s=sight.dated_at_s,
     )

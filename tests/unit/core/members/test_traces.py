@@ -136,6 +136,15 @@ def test_member_that_no_pod_explains_and_whose_seat_had_an_end_long_ago() -> Non
     assert guard(story.round("m9", [], wanted=False, ends=1, last_end={SEAT: 1})) == Guard.UNATTRIBUTED
 
 
+def test_same_over_a_hand_over_to_a_standby_that_saw_that_end_long_ago() -> None:
+    """Since the description before is not known of one that another process made."""
+    story = Story()
+    story.round("m2", ["u2"])
+    story.round(None, ended=frozenset({"u2"}), ends=1)
+    story.restart()
+    assert guard(story.round("m9", [], wanted=False, ends=7, last_end={SEAT: 5})) == Guard.UNATTRIBUTED
+
+
 def test_suspect_is_silent_for_long_while_its_member_goes_on() -> None:
     """Its member is described all the while; then its own, that is the same, is not wanted any more."""
     story = Story()
