@@ -74,7 +74,7 @@ MEMORY_OF_MEMBERS = tuple(
     for name, change in (
         ("description without a barrier attributes", ("if not sight.watch or (is_new and not sight.has_passed):", "if not sight.watch:")),
         ("description while the watch is not whole counts", ("if not sight.watch or (is_new and not sight.has_passed):", "if is_new and not sight.has_passed:")),
-        ("member described again is attributed anew", ("m is not None and members.attribution(i, m) is None}", "m is not None}")),
+        ("member described again is attributed anew", ("m is not None and i not in known}", "m is not None}")),
         ("guessed member forgotten when its id is described empty", ("(i in held or a.is_guessed)", "(i in held)")),
         ("member that left remembered for ever", (" and (i in held or a.is_guessed)}", "}")),
         ("watch never young", ("    is_young = sight.watch != members.watch", "    is_young = False")),
