@@ -93,6 +93,7 @@ async def test_nobody_is_missed_while_the_watch_is_not_whole() -> None:
     records, world.pods.book.records = world.pods.book.records, PodRecords()
     world.pods.watch_name = ""
     await world.settled(2)
+    assert suspects(world) == []
     world.pods.book.records, world.pods.watch_name = records, name
     await world.settled(2)
     assert suspects(world) == []
