@@ -82,7 +82,7 @@ def test_live_process_of_a_force_deleted_pod_is_never_removed(
     until(
         lambda: healthy.removals(gone_at_ms), deadline_s=REMOVED_WITHIN_S, what="a removal on a healthy node meanwhile"
     )
-    held = until(lambda: play.condition("RemovalSettled").get("reason") == "Suspect" and play.condition("RemovalSettled"),
+    held = until(lambda: play.condition("RemovalSettled").get("reason") == "EndNotSeen" and play.condition("RemovalSettled"),
                  deadline_s=30, what="the status says why nothing is removed")  # fmt: skip
     assert any(f"{play.name}-{ordinal}" in held["message"] for ordinal in (2, 3))
 
