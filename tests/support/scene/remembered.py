@@ -25,8 +25,8 @@ from support.waiting import until
 ACKNOWLEDGED_S_MAX = prompt_s(10.0, otherwise_s=30)
 """From the visible end of a pod to its removal. On a quiet machine it is below 3 s, whatever was missed."""
 DEPLOYMENT = f"deployment/{RELEASE}-operator"
-SUSPECT, JOINED_BEFORE_WATCH = "Suspect", "JoinedBeforeWatch"
-HELD_REASONS = {SUSPECT, JOINED_BEFORE_WATCH, "Unattributed"}
+SUSPECT, JOINED_BEFORE_WATCH, UNATTRIBUTED = "Suspect", "JoinedBeforeWatch", "Unattributed"
+HELD_REASONS = {SUSPECT, JOINED_BEFORE_WATCH, UNATTRIBUTED}
 END_NOT_SEEN = "EndNotSeen"
 """What the condition says of all of them."""
 LINGER = "/tmp/linger"
