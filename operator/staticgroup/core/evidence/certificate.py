@@ -35,7 +35,7 @@ LOST_RUN_REASONS = frozenset({STATUS_UNKNOWN, "Unknown"})
 
 
 class CertificateKind(StrEnum):
-    """Kinds of death certificates; the value is what status, Events and the audit line show."""
+    """Kinds of certificates of an end; the value is what status, Events and the audit line show."""
 
     ENDED = "E1"
     NEVER_RAN = "E1Prime"

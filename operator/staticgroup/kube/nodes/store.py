@@ -1,6 +1,6 @@
 """Know the facts of every node, also of those that are gone.
 
-A death certificate rests on the word of a kubelet, so it needs that kubelet's version, and it may be asked for after
+The end of a pod rests on the word of a kubelet, so it needs that kubelet's version, and it may be asked for after
 the node has left. Three ways to know, the best that the operator's rights allow: LIST and WATCH; a GET per name, kept
 for a minute, since a taint may have come meanwhile; nothing at all, and then no certificate is given. A node that is gone is remembered as it was last seen, with the taints it had.
 """

@@ -100,7 +100,7 @@ async def _rights(operator: Operator, namespaces: tuple[str, ...]) -> AsyncItera
         check="right to list nodes",
         is_good=nodes is True,
         is_fatal=False,
-        remedy="without it no death certificate can be judged, so every departed member waits for its session to expire; set rbac.nodes to true",
+        remedy="without it no end of a pod can be believed, so every departed member waits for its session to expire; set rbac.nodes to true",
     )
     lease = await operator.kube.can_i(
         "update", group="coordination.k8s.io", resource="leases", namespace=operator.settings.namespace
