@@ -8,7 +8,7 @@ import pytest
 
 from staticgroup.cli import EXIT_USAGE, main
 
-COMMANDS = (["doctor"], ["explain", "shop/orders"], ["confirm-gap", "--list"], ["run"])
+COMMANDS = (["doctor"], ["explain", "shop/orders"], ["run"])
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
