@@ -233,14 +233,14 @@ async def test_a_later_process_replays_what_happened_meanwhile_under_the_same_wa
 ) -> None:
     dies, vanishes, stays = [await cluster.create(f"web-{number}") for number in range(3)]
     async with following(transport, namespace) as (store, _):
-        stored, watch = store.lease_position(None), store.watch(namespace)[0]
+        stored, watch = store.lease_position(None), store.watch(namespace)
     assert stored is not None
     await cluster.finish("web-0")
     await cluster.force_delete("web-0")
     await cluster.run("web-1")
     await cluster.force_delete("web-1")
     async with following(transport, namespace, resume=stored) as (store, gaps):
-        assert (store.watch(namespace)[0], gaps) == (watch, [])
+        assert (store.watch(namespace), gaps) == (watch, [])
         found = [state_of(store, uid) for uid in (dies, vanishes, stays)]
         assert found == [PodState.DEAD, PodState.SUSPECT, PodState.LIVE]
 
@@ -248,11 +248,11 @@ async def test_a_later_process_replays_what_happened_meanwhile_under_the_same_wa
 async def test_a_position_from_the_future_is_a_restore_and_begins_a_new_watch(transport: Transport, namespace: str, cluster: Cluster) -> None:
     await cluster.create()
     async with following(transport, namespace) as (store, _):
-        version, watch = store.position(namespace), store.watch(namespace)[0]
+        version, watch = store.position(namespace), store.watch(namespace)
     future = WatchPosition({namespace: ScopePosition(version + 100_000, watch)})
     async with following(transport, namespace, resume=future) as (store, gaps):
-        await eventually(lambda: store.watch(namespace)[0])
-        assert store.watch(namespace)[0] != watch
+        await eventually(lambda: store.watch(namespace))
+        assert store.watch(namespace) != watch
         assert "restored" in gaps[0]
 
 

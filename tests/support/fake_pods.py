@@ -17,7 +17,7 @@ class FakePods(Hooks):
 
     Attributes
     ----------
-    watch_name: as PodStore.watch tells it; "" while the watch is not whole. whole_since_s: by name, seconds since the Unix epoch.
+    watch_name: as PodStore.watch tells it; "" while the watch is not whole.
     is_lagging: what happens is kept back until a barrier or `deliver` brings the watch up to it.
     barrier_works: False: the watch cannot be brought up.
     after_chain: runs once, when chains were taken after a barrier, that is at the end of *observe*.
@@ -33,7 +33,6 @@ class FakePods(Hooks):
     after_chain: Callable[[], None] | None = None
     at: int = 100
     is_managed: Callable[[str, str], bool] = lambda namespace, name: True
-    whole_since_s: dict[str, float] = field(default_factory=dict)
     history: list[tuple[PodVersion, bool]] = field(default_factory=list)
     waiting: list[tuple[PodVersion, bool]] = field(default_factory=list)
 
@@ -70,7 +69,6 @@ class FakePods(Hooks):
     def resume_after(self, before: FakePods, present: Iterable[PodVersion], resource_version: int, *, position: int = 0) -> None:
         """Begin at the position that another process stored: a LIST of now, and everything that happened since."""
         self.book.is_resumed = True
-        self.whole_since_s = before.whole_since_s
         self.history = list(before.history)
         for version, is_deleted in before.history:
             if version.resource_version > position:
@@ -112,9 +110,9 @@ class FakePods(Hooks):
         self.deliver()
         return True
 
-    def watch(self, namespace: str) -> tuple[str, float]:
-        """Return the name of the watch, and for how long it has been whole."""
-        return self.watch_name, self.now_s() - self.whole_since_s.setdefault(self.watch_name, self.now_s())
+    def watch(self, namespace: str) -> str:
+        """Return the name of the watch; "" while it is not whole."""
+        return self.watch_name
 
     @property
     def ends(self) -> int:

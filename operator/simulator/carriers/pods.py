@@ -140,18 +140,18 @@ class FakeStore:
     watch: name of the watch; "" while it is not whole. passed: whether it has passed a consistent read behind the description.
     """
 
-    def __init__(self, seen: Seen, *, watch: str, age_s: float, passed: bool, are_reused: bool = False) -> None:
+    def __init__(self, seen: Seen, *, watch: str, passed: bool, are_reused: bool = False) -> None:
         self._book = book_of(seen, are_reused)
-        self._watch, self._age_s, self._passed = watch, age_s, passed
+        self._watch, self._passed = watch, passed
 
     @property
     def ends(self) -> int:
         """Count the certificates that the watch has brought in this process."""
         return self._book.ends
 
-    def watch(self, namespace: str) -> tuple[str, float]:
-        """Return the name of the watch and its age in seconds."""
-        return self._watch, self._age_s if self._watch else 0.0
+    def watch(self, namespace: str) -> str:
+        """Return the name of the watch."""
+        return self._watch
 
     async def reach_present(self, namespace: str) -> bool:
         """Say whether it has passed a read that begins now."""

@@ -100,7 +100,7 @@ class Product:
         suspects = tuple((s.case, s.silent_since_s is not None, s.instance_ids, s.addresses) for s in members.suspects)
         key = (
             attribution and (attribution.member, attribution.carriers), former and (former.member, former.carriers), suspects, members.watch, members.watch_described, members.taken_in,
-            members.described_at_s is not None,
+            members.described_at_s is not None, members.young_since_s is not None,
         )
         number = self._numbers.get(key)
         if number is None:
@@ -153,7 +153,8 @@ class Product:
             for at, s in enumerate(members.suspects)
         )
         before_s = None if members.described_at_s is None else NOW_S - (SETTLE_S if look.is_late else 1)
-        return replace(members, suspects=suspects, described_at_s=before_s, ends_seen=ends - 1 if look.ended_since else ends)
+        young_s = None if members.young_since_s is None else NOW_S - (SETTLE_S + 1 if look.is_old else 1)
+        return replace(members, suspects=suspects, described_at_s=before_s, young_since_s=young_s, ends_seen=ends - 1 if look.ended_since else ends)
 
     def _describe(self, members: Members, look: Look) -> int:
         sight = self._sight(members, look)
@@ -163,11 +164,14 @@ class Product:
         former = {i: replace(a, member=digest_of(FORMER), first_seen_s=NOW_S) for i, a in after.former.items()}
         silent = tuple(s if s.silent_since_s is None else replace(s, silent_since_s=0.0) for s in after.suspects)
         at_s = None if after.described_at_s is None else 0.0
-        return self._number(replace(after, attributions=attributions, former=former, suspects=silent, described_at_s=at_s, ends_seen=0))
+        young_s = None if after.young_since_s is None else 0.0
+        return self._number(
+            replace(after, attributions=attributions, former=former, suspects=silent, described_at_s=at_s, young_since_s=young_s, ends_seen=0)
+        )
 
     def _sight(self, members: Members, look: Look) -> Sight:
         store = FakeStore(
-            look.seen, watch=f"w{look.watch}" if look.watch else "", age_s=SETTLE_S + 1 if look.is_old else 1.0, passed=look.passed,
+            look.seen, watch=f"w{look.watch}" if look.watch else "", passed=look.passed,
             are_reused=self.are_reused,
         )
         gone = {node_of(n) for n in range(1, 9) if look.off >> n & 1}

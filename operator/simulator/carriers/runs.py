@@ -160,7 +160,7 @@ class Runs:
             group_epoch=5, assignment_epoch=5,
         )  # fmt: skip
         sight = Sight(
-            watch="w1.", watch_age_s=1e6, described_at_s=now_s, dated_at_s=now_s, has_passed=True, carrying={ID: frozenset({pod.uid})}
+            watch="w1.", described_at_s=now_s, dated_at_s=now_s, has_passed=True, carrying={ID: frozenset({pod.uid})}
         )
         fresh = FreshRead(is_expected=True, objects=((POD, pod.uid),), resource_version=1, barrier_passed=True)
         snapshot = Snapshot(

@@ -29,6 +29,7 @@ class Told:
     ----------
     violations: what the oracles found. breaches: live members that were removed because their pods had broken an assumption.
     addressed: members that were described with the addresses of their own pods.
+    watches: names of the pod watches that operators have had.
     """
 
     settings: WorldSettings
@@ -44,6 +45,7 @@ class Told:
     breaches: list[Breach]
     coordinator_epoch: int
     addressed: set[str]
+    watches: set[str]
 
     def _sent(self, running: RunningOperator, sent: WireLeave) -> None:
         ids = tuple(i for _, i in sent.members)
@@ -104,9 +106,10 @@ class Told:
             assumptions.looked(now_s, (c.pod_uid for c in creators if c is not None))
             self._note_addresses()
         for running in self.operators:
-            name, age_s = running.operator.pods.watch(NAMESPACE) if running.is_alive else ("", 0.0)
-            if name:
-                assumptions.watch_began(now_s - age_s)
+            name = running.operator.pods.watch(NAMESPACE) if running.is_alive else ""
+            if name and name not in self.watches:
+                self.watches.add(name)
+                assumptions.watch_began(now_s)
 
     def members(self) -> dict[str, str]:
         """Return instance id → member id of the group's static members, by the coordinator's truth."""

@@ -82,6 +82,7 @@ class World(Told):
         self.violations: list[Violation] = []
         self.breaches: list[Breach] = []
         self.addressed: set[str] = set()
+        self.watches: set[str] = set()
         self.team = settings.team or plain_team(settings)
         self.teams = (self.team, *settings.others)
         self.operators: list[RunningOperator] = []

@@ -66,12 +66,12 @@ class SightGatherer:
         new = _new_members(naming, role, group, members)
         has_passed = bool(new) and await self.pods.reach_present(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
-        gone = await self._gone_with_their_nodes(members, doubtful, began_s(self.pods.watch(namespace)[0]))
+        gone = await self._gone_with_their_nodes(members, doubtful, began_s(self.pods.watch(namespace)))
         # No await from here on: all of it is one moment of the watch.
-        watch, age_s = self.pods.watch(namespace)
+        watch = self.pods.watch(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
         sight = Sight(
-            watch=f"{watch}.{brokers}" if watch else "", watch_age_s=age_s - (self.monotonic_s() - described_at_s),
+            watch=f"{watch}.{brokers}" if watch else "",
             described_at_s=described_at_s, dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
             ended=gone | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
             present=frozenset(self._present(members, doubtful)), has_passed=has_passed,
@@ -135,7 +135,7 @@ class SightGatherer:
         lost: dict[str, set[str]] = {}
         for instance_id, attribution in members.attributions.items():
             for uid in attribution.carriers - {UNSEEN, UNATTRIBUTED}:
-                if self.pods.watch(namespace)[0] and self.pods.get(uid) is None:
+                if self.pods.watch(namespace) and self.pods.get(uid) is None:
                     lost.setdefault(uid, set()).add(instance_id)
         known = {s.uid: s for s in members.suspects}
         for uid, ids in lost.items():

@@ -245,7 +245,7 @@ class Observer:
 
     def _watch(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
         """Return the name of the watch by which members are remembered; "" while it is not whole."""
-        name, _ = self.pods.watch(group.metadata.namespace)
+        name = self.pods.watch(group.metadata.namespace)
         return f"{name}.{self._brokers(group, spec)}" if name else ""
 
     @staticmethod

@@ -25,8 +25,8 @@ SIGHTS = (
     mutant(
         "pods taken as they were before the last read", GATHERER, ORDERED,
         (
-            "        watch, age_s = self.pods.watch(namespace)\n        doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))\n",
-            "        watch, age_s = self.pods.watch(namespace)\n",
+            "        watch = self.pods.watch(namespace)\n        doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))\n",
+            "        watch = self.pods.watch(namespace)\n",
         ),
         ("        has_passed = bool(new)", "        doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))\n        has_passed = bool(new)"),
         (
@@ -35,7 +35,6 @@ SIGHTS = (
         ),
     ),
     mutant("watch goes on where other brokers are asked", GATHERER, SIGHT, ('f"{watch}.{brokers}" if watch', "watch if watch")),
-    mutant("watch as old as the answer", GATHERER, SIGHT, ("age_s - (self.monotonic_s() - described_at_s)", "age_s")),
     mutant("clock of the API server not looked at", GATHERER, CRASHES, ("dated_at_s + max(0.0, self.clock_ahead_s())", "dated_at_s")),
     mutant("pods that have ended stay carriers", GATHERER, SIGHT, ("gone | frozenset(self._ended(members, doubtful))", "gone")),
     mutant("machines that are gone end nothing", GATHERER, MACHINES, ("ended=gone | frozenset(", "ended=frozenset(")),
@@ -58,7 +57,7 @@ SIGHTS = (
     mutant("suspects of before the ids are inherited", GATHERER, PREMISES, ("            if is_older:", "            if False:")),
     mutant("clocks that agree to the second", GATHERER, PREMISES, ("pod.since_s + CLOCKS_APART_S", "pod.since_s")),
     mutant("carrier that is not shown any more forgotten", GATHERER, SIGHT, ("            if uid not in known:\n                yield found", "            if uid not in known:\n                continue")),
-    mutant("carriers missed before the pods are listed", GATHERER, SIGHT, ("if self.pods.watch(namespace)[0] and self.pods", "if self.pods")),
+    mutant("carriers missed before the pods are listed", GATHERER, SIGHT, ("if self.pods.watch(namespace) and self.pods", "if self.pods")),
     mutant("what is remembered of a suspect lost over a restart", GATHERER, SIGHT, ("yield known[uid]", "yield found")),
     mutant("certificate of a pod of which a run is lost believed", GATHERER, LOST, (" and uid not in lost:", ":")),
     mutant("lost run outlives the boot of its node", GATHERER, LOST, ("suspect.lost_boot not in (UNKNOWN_BOOT, node.boot)", "False")),

@@ -225,7 +225,7 @@ def members(carriers: Mapping[int, Sequence[str]] | None = None, **changes: Any)
 def sight(**changes: Any) -> Sight:
     """What the pod store shows: web-2 has ended, and the watch is whole."""
     values: dict[str, Any] = {
-        "watch": WATCH, "watch_age_s": 10_000.0, "described_at_s": 10_000.0, "dated_at_s": NOW_S, "ended": frozenset({"u2"}),
+        "watch": WATCH, "described_at_s": 10_000.0, "dated_at_s": NOW_S, "ended": frozenset({"u2"}),
         "has_passed": True,
     }
     return Sight(**(values | changes))

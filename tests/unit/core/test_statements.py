@@ -452,7 +452,7 @@ def test_member_whose_pod_was_not_seen_to_end_is_told_with_what_frees_it(carrier
 
 @pytest.mark.parametrize(("watch", "told_so"), [(WATCH, False), ("before", True)])
 def test_a_restart_is_said_to_free_a_seat_only_once_the_watch_has_been_whole_for_long(watch: str, told_so: bool) -> None:
-    world = departure(sight=sight(watch_age_s=5.0))
+    world = departure(sight=sight())
     found = told(world, history(members=members({2: [UNSEEN]}, watch=watch)))["RemovalSettled"]
     assert "the next restart of its pod can be removed" in found.message
     assert ("once the watch has been whole for some minutes" in found.message) is told_so

@@ -41,8 +41,8 @@ class Pods:
     async def reach_present(self, namespace: str) -> bool:
         return True
 
-    def watch(self, namespace: str) -> tuple[str, float]:
-        return self.name, 10_000.0
+    def watch(self, namespace: str) -> str:
+        return self.name
 
     def get(self, uid: str) -> KnownPod | None:
         return self.known.get(uid)

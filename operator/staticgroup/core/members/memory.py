@@ -29,6 +29,8 @@ class Members:
     suspects: durable.
     watch: durable; name of the pod watch whose beginning no member to come can be older than; "" for none.
     watch_described: name of the pod watch under which the group was described before by this process; "" before the first time.
+    young_since_s: when this process first described the group under a watch that pods of before may outlive, monotonic seconds; None once
+        nobody to come can be of one.
     taken_in: cases of the suspects of the pod store that were taken in once, whatever became of them.
     former: by id, the member before the present one, where a pod that nobody saw may hold it: a description may be older than the last
         change, so it may be described again.
@@ -40,6 +42,7 @@ class Members:
     suspects: tuple[Suspect, ...] = ()
     watch: str = ""
     watch_described: str = ""
+    young_since_s: float | None = None
     taken_in: frozenset[str] = frozenset()
     former: Mapping[str, Attribution] = field(default_factory=dict)
     described_at_s: float | None = None
@@ -63,7 +66,6 @@ class Sight:
     Parameters
     ----------
     watch: name of the pod watch; another one whenever pods may have come and gone unseen; "" while it is not whole.
-    watch_age_s: for how long it has been whole when the group was asked for, seconds.
     described_at_s: when the group was asked for, monotonic seconds.
     dated_at_s: the same in seconds since the Unix epoch, by the clock of operator or API server that is ahead, to which the ends of
         containers are compared.
@@ -79,7 +81,6 @@ class Sight:
     """
 
     watch: str
-    watch_age_s: float
     described_at_s: float
     dated_at_s: float = 0.0
     ends: int = 0
@@ -126,7 +127,7 @@ def described(
     is_new = {i for i, m in held.items() if m is not None and i not in known}
     if not sight.watch or (is_new and not sight.has_passed):
         return members  # no description: whom it shows for the first time is seen for the first time by the next one
-    is_young = sight.watch != members.watch
+    is_young, is_other = sight.watch != members.watch, sight.watch != members.watch_described
     # An id that is described empty for once may be held by the same member again.
     kept = {i: a for i, a in members.attributions.items() if i not in is_new and (i in held or a.is_guessed)}
     attributions = kept | known | {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
@@ -135,15 +136,17 @@ def described(
     suspects = after_description(
         members.suspects, {i: attributions.get(i) for i in held}, may_hold,
         present=sight.present, now_s=sight.described_at_s, settle_s=settle_s,
-        is_first=before_s is None or not 0 <= sight.described_at_s - before_s <= PAUSE_MAX_S,
+        is_first=is_other or before_s is None or not 0 <= sight.described_at_s - before_s <= PAUSE_MAX_S,
     )
-    is_second = members.watch_described == sight.watch
-    is_over = is_young and is_second and sight.watch_age_s >= settle_s
-    is_waiting = bool(suspects) or (is_young and not is_over)
+    # Counted by this process, whatever the age of the watch: the memory of who was there may have been lost since it began.
+    young_since_s = sight.described_at_s if is_other or members.young_since_s is None else members.young_since_s
+    is_over = is_young and sight.described_at_s - young_since_s >= settle_s
+    is_still_young = is_young and not is_over
+    is_waiting = bool(suspects) or is_still_young
     return replace(
         members, attributions=attributions, suspects=suspects, former={**members.former, **replaced},
         watch=sight.watch if is_over else members.watch, watch_described=sight.watch,
-        described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,
+        young_since_s=young_since_s if is_still_young else None, described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,
     )
 
 

@@ -176,12 +176,12 @@ class PodStore:
         """Wait until each scope is whole, or it is known why it cannot be followed."""
         await self._is_known.wait()
 
-    def watch(self, namespace: str) -> tuple[str, float]:
-        """Return the name of the watch of a namespace and for how long it has been whole, seconds; "" while it is not."""
+    def watch(self, namespace: str) -> str:
+        """Return the name of the watch of a namespace; "" while it is not whole."""
         stream = self._stream_of(namespace)
         if stream is None or not stream.is_anchored or stream.has_reported_gap:
-            return "", 0.0
-        return stream.watch, stream.whole_for_s
+            return ""
+        return stream.watch
 
     def names(self) -> str:
         """Return the names of all watches as one text; "" while one of them is not whole."""
@@ -240,7 +240,7 @@ class PodStore:
         namespaces (KEP-5504). One that may not be followed any more holds nobody else up, as one that the operator does not serve.
         """
         stream = self._stream_of(namespace)
-        name, _ = self.watch(namespace)
+        name = self.watch(namespace)
         if stream is None or not name:
             return False
         if resource_version < not_below:
@@ -248,7 +248,7 @@ class PodStore:
             return False
         followed = [s for s in self._streams.values() if s is stream or not s.is_refused]
         passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in followed))
-        return all(p for s, p in zip(followed, passed, strict=True) if s is stream or not s.is_refused) and self.watch(namespace)[0] == name
+        return all(p for s, p in zip(followed, passed, strict=True) if s is stream or not s.is_refused) and self.watch(namespace) == name
 
     async def _reaches(self, stream: PodStream, resource_version: int) -> bool:
         patience_s = self._settings.barrier_patience_s

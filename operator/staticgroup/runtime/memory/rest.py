@@ -49,7 +49,7 @@ class Picture:
         """Take it from what was observed."""
         s = snapshot
         rivals = (s.overlaps, s.same_scope, s.prior_claims, s.collisions, s.unheard, s.asked_by_others_ms)
-        sight = s.sight and replace(s.sight, described_at_s=0.0, dated_at_s=0.0, watch_age_s=0.0, ends=0)
+        sight = s.sight and replace(s.sight, described_at_s=0.0, dated_at_s=0.0, ends=0)
         return cls(
             spec=spec,
             quiet=replace(s, described_at_s=0.0, age_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}, sight=None),

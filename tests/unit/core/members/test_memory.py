@@ -120,7 +120,7 @@ def test_end_takes_its_pod_out_of_all_carriers_and_suspects() -> None:
 
 def test_no_time_takes_a_suspect_out_of_the_carriers_of_a_member() -> None:
     now = members({2: ["z"]}, suspects=(suspect("z", silent_since_s=0.0),))
-    after = look(now, {0: "m0", 1: "m1"}, shown(described_at_s=1_000_000.0, watch_age_s=1_000_000.0))
+    after = look(now, {0: "m0", 1: "m1"}, shown(described_at_s=1_000_000.0))
     held = look(now, {0: "m0", 1: "m1", 2: "m2"}, shown(described_at_s=1_000_000.0))
     assert carriers(held) == {"z"}
     assert [s.uid for s in after.suspects] == ["z"], "a pause as long as that is no silence"
@@ -220,30 +220,43 @@ def test_member_that_was_described_before_the_watch_began_anew_keeps_its_carrier
 
 
 def test_watch_is_young_until_a_second_description_after_it_has_been_whole_for_a_silence() -> None:
-    early = look(YOUNG, {}, shown(watch_age_s=SETTLE_S - 1))
+    early = look(YOUNG, {}, shown())
     assert early.watch == "before"
-    assert look(early, {}, shown(watch_age_s=SETTLE_S)).watch == WATCH
-    assert look(YOUNG, {}, shown(watch_age_s=SETTLE_S)).watch == "before", "the first description after it began cannot know who left before"
-    assert look(early, {}, shown(watch_age_s=SETTLE_S - 0.1)).watch == "before"
+    assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == WATCH
+    assert look(YOUNG, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before", "the first description after it began cannot know who left before"
+    assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S - 0.1)).watch == "before"
+
+
+def test_memory_that_was_emptied_under_a_watch_that_is_days_old_waits_as_one_of_a_new_watch_does() -> None:
+    """The suspects are lost with it, and the watch does not tell of them again."""
+    early = look(Members(), {}, shown())
+    soon = look(early, {}, shown(described_at_s=AT_S + 30.0))
+    assert carriers(look(soon, {2: "m2"}, shown(described_at_s=AT_S + 60.0))) == {"u2", UNSEEN}
+
+
+def test_restart_begins_the_wait_anew() -> None:
+    """What a process that is gone described is in no memory."""
+    early = look(YOUNG, {}, shown())
+    assert look(replace(early, watch_described="", young_since_s=None), {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before"
 
 
 def test_whom_the_description_that_ends_the_youth_of_the_watch_shows_first_joined_before() -> None:
-    early = look(YOUNG, {}, shown(watch_age_s=SETTLE_S - 1))
-    last = look(early, {2: "m2"}, shown(watch_age_s=SETTLE_S))
+    early = look(YOUNG, {}, shown())
+    last = look(early, {2: "m2"}, shown(described_at_s=AT_S + SETTLE_S))
     assert carriers(last) == {"u2", UNSEEN}
     assert carriers(look(last, {2: "m3"}, shown())) == {"u2"}
 
 
 def test_watch_that_begins_anew_is_young_again() -> None:
-    grown = look(look(YOUNG, {}, shown(watch_age_s=SETTLE_S - 1)), {}, shown(watch_age_s=SETTLE_S))
-    anew = look(grown, {2: "m2"}, shown(watch="another", watch_age_s=5.0))
+    grown = look(look(YOUNG, {}, shown()), {}, shown(described_at_s=AT_S + SETTLE_S))
+    anew = look(grown, {2: "m2"}, shown(watch="another", described_at_s=AT_S + 2 * SETTLE_S))
     assert carriers(anew) == {"u2", UNSEEN}
     assert (anew.watch, anew.watch_described) == (WATCH, "another")
 
 
 def test_young_watch_that_was_described_without_a_barrier_for_whom_is_new_was_not_described() -> None:
-    early = look(YOUNG, {2: "m2"}, shown(watch_age_s=SETTLE_S - 1, has_passed=False))
-    assert look(early, {}, shown(watch_age_s=SETTLE_S)).watch == "before"
+    early = look(YOUNG, {2: "m2"}, shown(has_passed=False))
+    assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before"
 
 
 # how long a silence lasts, and whom it does not free ------------------------------------------------------------------

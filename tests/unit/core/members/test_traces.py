@@ -111,21 +111,21 @@ def test_same_over_a_hand_over_to_a_process_that_never_saw_the_pod() -> None:
 def test_pod_that_came_and_went_while_nobody_watched() -> None:
     """The watch begins anew; a process of a pod that no LIST shows takes the seat of a pod that ends."""
     story = Story("before")
-    story.round("m9", ["u3"], watch_age_s=5.0)
+    story.round("m9", ["u3"])
     assert guard(story.round("m9", [], wanted=False, ended=frozenset({"u3"}))) == Guard.JOINED_BEFORE_WATCH
 
 
 def test_same_when_the_watch_is_old_and_was_not_described_since_it_began() -> None:
     """Who holds the seat in the first description may have joined right after the watch began."""
     story = Story("before")
-    story.round("m9", ["u3"], watch_age_s=10_000.0)
+    story.round("m9", ["u3"], described_at_s=1_000_000.0)
     assert guard(story.round("m9", [], wanted=False, ended=frozenset({"u3"}))) == Guard.JOINED_BEFORE_WATCH
 
 
 def test_same_when_a_description_came_before_the_time_was_over_and_none_after_it() -> None:
     story = Story("before")
-    story.round(None, watch_age_s=5.0)
-    story.round("m9", ["u3"], watch_age_s=700.0)
+    story.round(None)
+    story.round("m9", ["u3"], described_at_s=10_700.0)
     assert guard(story.round("m9", [], wanted=False, ended=frozenset({"u3"}))) == Guard.JOINED_BEFORE_WATCH
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.outage import RETRY_MAX_S
-from staticgroup.kube.pods.position import ScopePosition, WatchPosition
+from staticgroup.kube.pods.position import WatchPosition
 from staticgroup.kube.pods.watch.sink import Gap
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
@@ -45,38 +45,19 @@ async def test_history_that_is_gone_begins_a_new_watch_and_what_is_known_stays(s
         assert [i.uid for i in world.store.doubtful()] == [UID]
 
 
-async def test_a_new_watch_is_as_old_as_its_list_and_another_namespace_keeps_its_own(server: FakeApiServer) -> None:
+async def test_a_new_watch_has_another_name_and_another_namespace_keeps_its_own(server: FakeApiServer) -> None:
     clock = Clock()
     server.put(pod())
     async with following(server, scopes=("shop", "bill"), clock_s=clock, now_s=lambda: 1_800_000_000.0 + clock.now_s) as world:
         await eventually(lambda: len(server.watches) == 2)
         names = world.watch("shop"), world.watch("bill")
         assert names[0] != names[1]
-        clock.now_s += 100
-        assert world.store.watch("shop")[1] == pytest.approx(99, abs=1.01)
         world.store._streams["shop"].report_gap(Gap(reason="a test"))
-        assert world.store.watch("shop") == ("", 0.0), "from the moment on in which it is told"
+        assert world.store.watch("shop") == "", "from the moment on in which it is told"
         await eventually(lambda: world.gaps and world.watch("shop"))
-        assert world.store.watch("shop")[1] <= 0
         assert world.watch("bill") == names[1]
         assert world.watch("shop") not in names
         assert world.store.names() == f"{world.watch('shop')},{names[1]}"
-
-
-async def test_age_of_a_watch_by_the_wall_clock_where_another_process_began_it(server: FakeApiServer) -> None:
-    """Its own clock says only for how long this process has followed; and of both the shorter counts where it began the watch itself."""
-    clock, now = Clock(), [1_800_000_000.0]
-    name = "1799999000-0a1b2c3d"
-    async with following(
-        server, clock_s=clock, now_s=lambda: now[0], resume=WatchPosition({"": ScopePosition(server.resource_version, name)})
-    ) as world:
-        assert world.store.watch("shop") == (name, 1_000.0)
-    async with following(server, clock_s=clock, now_s=lambda: now[0]) as world:
-        now[0] += 5_000  # the wall clock was put forward
-        clock.now_s += 10
-        assert world.store.watch("shop")[1] == 10
-        now[0] -= 9_000
-        assert world.store.watch("shop")[1] < 0
 
 
 async def test_nothing_may_be_concluded_between_a_gap_and_the_new_anchor(server: FakeApiServer) -> None:

@@ -35,7 +35,7 @@ class WatchedStore:
 
     def watch(self, namespace: str = "shop") -> str:
         """Return the name of the watch; "" while it is not whole."""
-        return self.store.watch(namespace)[0]
+        return self.store.watch(namespace)
 
     def stored(self, scope: str = "", *, unwritten_since_s: float | None = None) -> ScopePosition:
         """Return what the Lease would say now."""

@@ -81,7 +81,7 @@ def test_conflict_is_told_before_the_members() -> None:
     ],
 )
 def test_watch_is_told_by_what_may_have_come_and_gone_unseen(watch: str, remembered: str, told: str) -> None:
-    young = sight(watch=watch, watch_age_s=5.0)
+    young = sight(watch=watch)
     text = words(departure(watch=watch, sight=young), history(members=members(watch=remembered)))
     assert f"; {told}." in text
 

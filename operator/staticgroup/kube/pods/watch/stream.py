@@ -29,7 +29,7 @@ from ...pages import PAGE_LIMIT, PageLimit, pages
 from ...problem import KubeProblem, KubeProblemKind
 from ...translate import MalformedObject
 from ...transport import CONNECTION_ERRORS, PODS, Json, Transport, is_gone
-from ..position import ScopePosition, began_s, new_watch
+from ..position import ScopePosition, new_watch
 from .position import Position
 from .replay import Replay
 from .seat_filter import may_hold_a_seat, uid_in
@@ -66,7 +66,6 @@ class PodStream:
         self.anchored_at = 0
         self.watch = ""
         self.problem: KubeProblem | None = None
-        self._began_s: float | None = None
         self._transport = transport
         self._sink = sink
         self._rng = rng
@@ -102,14 +101,7 @@ class PodStream:
 
     def go_on_as(self, watch: str) -> None:
         """Take the name of another process' watch, which this one has overlapped."""
-        if watch != self.watch:
-            self.watch, self._began_s = watch, None
-
-    @property
-    def whole_for_s(self) -> float:
-        """For how long this watch has been whole, seconds; of one that another process began, by the wall clock."""
-        by_wall_s = self._now_s() - began_s(self.watch)
-        return by_wall_s if self._began_s is None else min(by_wall_s, self._clock_s() - self._began_s)
+        self.watch = watch
 
     async def reach(self, resource_version: int, timeout_s: float) -> bool:
         """Wait until every event up to a resourceVersion has been folded; False when time ran out."""
@@ -277,7 +269,7 @@ class PodStream:
         self._position.reached = listing.resource_version
         self._sink.take_absent(self.scope, listing)
         self._position.advance(listing.resource_version)
-        self.watch, self._began_s = new_watch(self._now_s(), self._rng), self._clock_s()
+        self.watch = new_watch(self._now_s(), self._rng)
         self._set_anchored()
 
     def _set_anchored(self) -> None:
