@@ -22,7 +22,7 @@ from ..core.members.node_gone import NodeLifecycle
 from ..core.outcomes import Executed
 from ..core.plan import Plan, plan
 from ..core.snapshot import Snapshot
-from ..core.status.members import wire_seats, wire_suspects
+from ..core.status.members import wire_seats, wire_suspects, wire_watch
 from ..core.status.memory import history_from
 from ..core.status.projection import project
 from ..core.status.statements import suspended_conditions
@@ -124,13 +124,15 @@ class Reconciler:
         spec, before, began_s = self._effective(group), memory.status, self.now_s()
         told, doubts, last = memory.told, self.pods.doubts, memory.seen_until(started_s)
         snapshot = await self.observe(group, spec, memory, last.picture if last is not None else None)
-        memory.looked_at_s = started_s
         if last is not None and snapshot is None:
+            memory.looked_at_s = started_s
             return self._rested(key, last, began_s, started_s)
         assert snapshot is not None
-        memory.doubts = doubts
+        if snapshot.sight is None:
+            memory.look_away()
         picture = Picture.of(spec, snapshot, memory.history, told=told)
         if last is not None and last.picture == picture:
+            memory.doubts, memory.looked_at_s = doubts, started_s
             memory.history = last.picture.history  # the same, by which the next look knows it
             return self._rested(key, last, began_s, started_s)
         decided = self._planned(key, spec, snapshot, memory, began_s)
@@ -151,6 +153,7 @@ class Reconciler:
                 ),
             )
         written = await self.report(key, group, spec, snapshot, decided, executed, memory)
+        memory.doubts, memory.looked_at_s = doubts, started_s  # not before: the position of the watch passes what a round that is cut left untold
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         is_unread = isinstance(snapshot.group, KafkaProblem) or bool(snapshot.workload_problem)
@@ -342,6 +345,8 @@ class Reconciler:
                 settings=found, group=found, at_s=self.now_s(), monotonic_s=started_s
             ), naming)
             memory.history = replace(memory.history, members=without_ended(memory.history.members, sight))
+        else:
+            memory.look_away()
         memory.doubts, memory.looked_at_s = doubts, started_s
         members = memory.history.members
         status = before.model_copy(
@@ -351,6 +356,7 @@ class Reconciler:
                 "conditions": list(conditions),
                 "seats": wire_seats(members),
                 "suspects": wire_suspects(group.metadata.namespace, members.suspects),
+                "watch": wire_watch(members),
             }
         )
         if self.may_write():

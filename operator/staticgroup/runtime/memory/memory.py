@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.resources.status import StaticGroupStatus
@@ -56,6 +56,11 @@ class Memory:
     told: int = 0
     seen: Seen | None = None
     _naming: tuple[StaticGroupSpec, object, Naming | None] | None = None
+
+    def look_away(self) -> None:
+        """Trust the pod watch no more for members to come: while the ids have no rule, nobody remembers who becomes a suspect."""
+        if self.history.members.watch:
+            self.history = replace(self.history, members=replace(self.history.members, watch=""))
 
     def naming_of(self, spec: StaticGroupSpec) -> Naming | None:
         """Return the naming of the ids by a spec, made anew only when it or the templates are others; None where they have no rule."""
