@@ -158,17 +158,14 @@ CLAUSES: Final = (
         without=_patched((memory, "without_ended", _no_suspects), (plan, "without_ended", _no_suspects), (gathering, "without_ended", _no_suspects)),
     ),
     Clause(
-        name="suspects forgotten", says="suspects survive a hand-over", scenario="classic, hand-over",
+        name="suspects forgotten", says="suspects survive a hand-over", scenario="deep: hand-over, session",
         without=_patched((durable, "wire_suspects", lambda _namespace, _suspects: [])),
     ),
     Clause(name="no unseen", says="after a LIST there is `unseen`", scenario="classic, first pods in a gap", without=_attribution(is_watch_young=False)),
     Clause(
-        name="unseen until the time alone", says="`unseen` stays until a description after the LIST", scenario="deep: first pods in a gap, stale",
-        without=_changed(lambda m, s: (replace(m, watch_described=s.watch), s), _kept), is_deep=True,
-    ),
-    Clause(
-        name="unseen until a description alone", says="`unseen` stays until `settle` has passed", scenario="classic, first pods in a gap",
-        without=_changed(lambda m, s: (m, replace(s, watch_age_s=1e9)), _kept),
+        name="unseen until a description", says="`unseen` stays until `settle` has passed since this process described the group first",
+        scenario="classic, first pods in a gap",
+        without=_changed(_same, lambda _before, after, _held: replace(after, watch=after.watch_described, young_since_s=None)),
     ),
     Clause(
         name="empty is enough", says="carriers are not empty, unless one ended since the description before", scenario="A2 broken, classic",
@@ -204,7 +201,8 @@ CLAUSES: Final = (
         scenario="deep: first pods in a gap, stale", without=_changed(_same, lambda _before, after, _held: replace(after, former={})), is_deep=True,
     ),
     Clause(
-        name="Lease before status", says="the position in the Lease follows the status", scenario="classic, hand-over", changes={"follows_status": False},
+        name="Lease before status", says="the position in the Lease follows the status", scenario="deep: hand-over, session",
+        changes={"follows_status": False}, is_deep=True,
     ),
     Clause(
         name="adopted at once", says="a standby goes on under the leader's watch only where its own was whole before", scenario="deep: standby",

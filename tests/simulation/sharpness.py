@@ -83,7 +83,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "lost while nobody looked",
         "core/members/memory.py",
-        ("    is_young = sight.watch != members.watch\n", "    is_young = False\n"),
+        ("    is_young, is_other = sight.watch != members.watch, ", "    is_young, is_other = False, "),
     ),
     _broken(
         "ids that outlived their StaticGroup are taken for new",

@@ -60,6 +60,9 @@ BROKEN: Final = (
 
 DEEP: Final = (
     Scenario(name="deep: standby", says="a second replica that watches, and leads", left=Left(force=1, standby=1, hand=1), is_deep=True),
+    Scenario(
+        name="deep: hand-over, session", says="classic, a live session that ends", left=Left(force=1, hand=1, blip=1), states_max=3_000_000, is_deep=True
+    ),
     Scenario(name="deep: gap, session", says="classic, a live session that ends", left=Left(force=1, gap=1, blip=1), is_deep=True),
     Scenario(
         name="deep: first pods in a gap, stale", says="classic, a description older than the last change", starts_empty=True,

@@ -235,7 +235,7 @@ class Product:
         if found is None:
             members = self._members[number]
             status = StaticGroupStatus(
-                seats=durable.wire_seats(members), suspects=durable.wire_suspects(NAMESPACE, members.suspects), watch=durable.wire_watch(members)
+                seats=durable.wire_seats(members), suspects=durable.wire_suspects(NAMESPACE, members.suspects), watch=durable.wire_watch(NAMESPACE, members)
             )
             found = self._written[number] = self._number(durable.members_from(NAMESPACE, status))
         return found

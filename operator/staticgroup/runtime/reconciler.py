@@ -356,7 +356,7 @@ class Reconciler:
                 "conditions": list(conditions),
                 "seats": wire_seats(members),
                 "suspects": wire_suspects(group.metadata.namespace, members.suspects),
-                "watch": wire_watch(members),
+                "watch": wire_watch(group.metadata.namespace, members),
             }
         )
         if self.may_write():

@@ -101,6 +101,9 @@ MEMORY_OF_MEMBERS = tuple(
 STATUS_OF_MEMBERS = tuple(
     mutant(name, "core/status/members.py", MEMBERS, change)
     for name, change in (
+        ("edited memory believed", ("watch=watch if seal == _seal(status.seats, status.suspects) else \"\",", "watch=watch,")),
+        ("seats not sealed", ("for entry in (*seats, *suspects))", "for entry in suspects)")),
+        ("suspects not sealed", ("for entry in (*seats, *suspects))", "for entry in seats)")),
         ("member written as seen earlier than it was", ("wire_time(math.ceil(a.first_seen_s))", "wire_time(a.first_seen_s)")),
         ("carriers without room forgotten", ("if len(a.carriers) <= api.CARRIERS_MAX else [UNATTRIBUTED]", "[: api.CARRIERS_MAX]")),
         ("dead member is plain", ("return len(a.carriers) == 1 and", "return len(a.carriers) <= 1 and")),

@@ -8,6 +8,7 @@ GATHERER = "runtime/members.py"
 SIGHT = ("tests/unit/runtime/test_members.py", "tests/unit/runtime/test_members_over_gaps.py")
 MACHINES = ("tests/unit/runtime/test_node_gone.py",)
 LOST = ("tests/unit/runtime/test_lost_runs.py",)
+FORGOTTEN = ("tests/unit/runtime/test_members_forgotten.py",)
 RESTING = ("tests/unit/runtime/test_rest.py",)
 ORDERED = ("tests/unit/runtime/test_reconciler.py",)
 PREMISES = ("tests/unit/runtime/test_premises.py",)
@@ -74,6 +75,16 @@ SIGHTS = (
     mutant(
         "suspects not remembered while suspended", "runtime/reconciler.py", SIGHT,
         ("replace(memory.history, members=without_ended(memory.history.members, sight))", "memory.history"),
+    ),
+    mutant(
+        "pod lost while the ids have no rule overlooked", "runtime/reconciler.py", FORGOTTEN,
+        ("        if snapshot.sight is None:\n            memory.look_away()\n", ""),
+    ),
+    mutant("the same while suspended", "runtime/reconciler.py", FORGOTTEN, ("        else:\n            memory.look_away()\n", "")),
+    mutant(
+        "look counted before the status tells of it", "runtime/reconciler.py", FORGOTTEN,
+        ("        told, doubts, last = memory.told, self.pods.doubts, memory.seen_until(started_s)\n",
+         "        told, doubts, last = memory.told, self.pods.doubts, memory.seen_until(started_s)\n        memory.doubts = doubts\n"),
     ),
     mutant(
         "suspended StaticGroup not looked at again", "runtime/reconciler.py", RESTING,

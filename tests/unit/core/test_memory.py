@@ -22,7 +22,7 @@ def through_the_api_server(memory: History) -> StaticGroupStatus:
         injected=wire_injected(spec(), memory.injected),
         issued=wire_issued(memory),
         settling=wire_settling(memory),
-        watch=wire_watch(memory.members),
+        watch=wire_watch("shop", memory.members),
         seats=wire_seats(memory.members),
         suspects=wire_suspects("shop", memory.members.suspects),
     )

@@ -10,7 +10,7 @@ WRITTEN_S = 5.0
 """From the turn of a status to the renewal of the Lease that stores the position behind it."""
 
 
-def test_roll_writes_little_and_the_stored_position_is_that_of_a_minute_ago() -> None:
+def test_roll_writes_little_and_the_stored_position_is_that_of_a_while_ago() -> None:
     figures = play(Scene(groups=8, pods=80, lasts_s=100.0))
     assert figures.writes_per_s <= 2
     assert figures.oldest_s <= REPLAYED_S + WAIT_MAX_S + WRITTEN_S

@@ -309,7 +309,7 @@ class StaticGroupStatus(ApiModel):
         None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."
     )
     watch: Annotated[str, StringConstraints(max_length=128)] | None = Field(
-        None, description="Internal: name of the pod watch under which no pod can have joined unseen; null: none."
+        None, description="Internal: name of the pod watch under which no pod can have joined unseen, and a digest of seats and suspects; null: none."
     )
     seats: Annotated[list[internal.SeatMember], Field(max_length=internal.SEATS_MAX)] = Field(
         [], description="Internal: the members, each with the pods that may hold it.", json_schema_extra=ATOMIC

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ...api.resources import members as api
@@ -17,23 +18,31 @@ SEAT_LENGTH: Final = 100
 CARRIER_LENGTH: Final = 45
 SUSPECT_LENGTH: Final = 900
 """Characters of an entry as it is stored, without its ids; of a suspect with the longest names."""
+SEAL: Final = "#"
+"""Between the name of the watch and the digest of seats and suspects."""
 
 
 def members_from(namespace: str, status: StaticGroupStatus | None) -> Members:
-    """Read what an earlier process remembered; nothing when there is no status."""
+    """Read what an earlier process remembered; nothing when there is no status.
+
+    Notes
+    -----
+    Where somebody has edited the seats or the suspects, the watch is none, as with an empty status.
+    """
     if status is None:
         return Members()
+    watch, _, seal = (status.watch or "").rpartition(SEAL)
     return Members(
         attributions={
             s.id: Attribution(member=s.member, first_seen_s=s.first_seen.timestamp(), carriers=frozenset(s.carriers))
             for s in status.seats
         },
         suspects=tuple(_suspect_from(namespace, s) for s in status.suspects),
-        watch=status.watch or "",
+        watch=watch if seal == _seal(status.seats, status.suspects) else "",
     )
 
 
-def wire_watch(members: Members) -> str | None:
+def wire_watch(namespace: str, members: Members) -> str | None:
     """Write under which pod watch nobody can have joined unseen; none where the status has no room for all that is remembered.
 
     Notes
@@ -44,7 +53,7 @@ def wire_watch(members: Members) -> str | None:
     seats, suspects = _seats(members), _suspects(members.suspects)
     left_out = members.attributions.keys() - seats.keys()
     is_whole = len(suspects) == len(members.suspects) and all(_is_plain(members.attributions[i]) for i in left_out)
-    return members.watch or None if is_whole else None
+    return f"{members.watch}{SEAL}{_seal(wire_seats(members), wire_suspects(namespace, suspects))}" if is_whole and members.watch else None
 
 
 def wire_seats(members: Members) -> list[api.SeatMember]:
@@ -69,6 +78,11 @@ def wire_suspects(namespace: str, suspects: Iterable[Suspect]) -> list[api.Suspe
         )
         for s in _suspects(suspects)
     ]
+
+
+def _seal(seats: Sequence[api.SeatMember], suspects: Sequence[api.Suspect]) -> str:
+    """Return the digest by which an edit of seats or suspects shows."""
+    return hashlib.sha256("\n".join(entry.model_dump_json() for entry in (*seats, *suspects)).encode()).hexdigest()[:16]
 
 
 def _suspects(suspects: Iterable[Suspect]) -> list[Suspect]:

@@ -79,7 +79,7 @@ def project(
         timeout=_timeout(plan, previous),
         absences=wire_absences(plan.history),
         connect=connect_status(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
-        watch=wire_watch(plan.history.members),
+        watch=wire_watch(snapshot.namespace, plan.history.members),
         seats=wire_seats(plan.history.members),
         suspects=wire_suspects(snapshot.namespace, plan.history.members.suspects),
         writer=previous.writer,

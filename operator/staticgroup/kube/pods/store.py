@@ -30,8 +30,11 @@ from .watch.stream import PodStream
 
 _log = logging.getLogger(__name__)
 ALL_NAMESPACES: Final = ""
-REPLAYED_S: Final = 60.0
-"""A later process goes on from the position of so long ago: what happened since is in no status yet, perhaps."""
+REPLAYED_S: Final = 20.0
+"""A later process goes on from the position of so long ago: what happened since is in no status yet, perhaps.
+
+API servers tell what happened since for 75 s at the least (`eventFreshDuration` of their watch cache), so the rest of that is how long none may run.
+"""
 SAMPLES_APART_S: Final = 5.0
 SAMPLES_MAX: Final = 2_000
 
@@ -303,7 +306,7 @@ class PodStore:
     # -- what the Lease keeps
 
     def lease_position(self, unwritten_since_s: float | None) -> WatchPosition | None:
-        """Return what a later process may go on from: the position of a minute ago, and none of a watch that is not whole any more.
+        """Return what a later process may go on from: the position of `REPLAYED_S` ago, and none of a watch that is not whole any more.
 
         Parameters
         ----------

@@ -11,13 +11,18 @@ from staticgroup.api.resources import members as api
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN, digest_of
 from staticgroup.core.members.memory import Members
-from staticgroup.core.status.members import members_from, wire_seats, wire_suspects, wire_watch
+from staticgroup.core.status.members import SEAL, members_from, wire_seats, wire_suspects, wire_watch
 from unit.core.builders import NOW_S, WATCH, attributed, id_of, members, suspect
 
 
 def through_the_api_server(memory: Members) -> Members:
-    status = StaticGroupStatus(watch=wire_watch(memory), seats=wire_seats(memory), suspects=wire_suspects("shop", memory.suspects))
+    status = StaticGroupStatus(watch=wire_watch("shop", memory), seats=wire_seats(memory), suspects=wire_suspects("shop", memory.suspects))
     return members_from("shop", StaticGroupStatus.model_validate(status.to_wire()))
+
+
+def watch_of(memory: Members) -> str:
+    """Return the name of the watch as it is written."""
+    return (wire_watch("shop", memory) or "").partition(SEAL)[0]
 
 
 def test_members_their_carriers_and_suspects_come_back() -> None:
@@ -25,6 +30,20 @@ def test_members_their_carriers_and_suspects_come_back() -> None:
     far = suspect("y", namespace="bill", pod_name="canary-0")
     memory = members({1: ["u1", UNSEEN], 2: [UNATTRIBUTED]}, suspects=(whole, far), watch_described="")
     assert through_the_api_server(memory) == memory
+
+
+@pytest.mark.parametrize("edit", [{"seats": []}, {"suspects": []}, {"suspects": [], "seats": []}], ids=str)
+def test_where_somebody_edits_what_is_remembered_pods_may_have_come_and_gone_unseen(edit: dict[str, object]) -> None:
+    memory = members(suspects=(suspect(),), watch_described="")
+    status = StaticGroupStatus(watch=wire_watch("shop", memory), seats=wire_seats(memory), suspects=wire_suspects("shop", memory.suspects))
+    found = members_from("shop", StaticGroupStatus.model_validate({**status.to_wire(), **edit}))
+    assert found.watch == ""
+    assert len(found.attributions) == (len(memory.attributions) if "seats" not in edit else 0), "what is left is believed, for it only holds back"
+
+
+@pytest.mark.parametrize("watch", [WATCH, f"{WATCH}#", f"#{WATCH}", "#", ""])
+def test_watch_without_its_digest_is_none(watch: str) -> None:
+    assert members_from("shop", StaticGroupStatus(watch=watch)).watch == ""
 
 
 def test_no_status_is_no_memory_and_no_watch() -> None:
@@ -68,28 +87,28 @@ def test_seats_without_room_are_plain_ones_which_the_next_process_attributes_to_
     written = {seat.id for seat in wire_seats(memory)}
     assert len(written) == api.SEATS_MAX
     assert "zz" in written
-    assert wire_watch(memory) == WATCH
+    assert watch_of(memory) == WATCH
 
 
 def test_where_a_seat_that_is_not_plain_has_no_room_the_next_process_begins_as_if_it_remembered_nothing() -> None:
     many = Members(attributions={id_of(n): attributed(f"m{n}", f"u{n}", "z") for n in range(api.SEATS_MAX + 1)}, watch=WATCH)
     assert len(wire_seats(many)) == api.SEATS_MAX
-    assert wire_watch(many) is None
+    assert wire_watch("shop", many) is None
 
 
 @pytest.mark.parametrize("carriers", [(), (UNSEEN,), (UNATTRIBUTED,)], ids=["dead", "unseen", "unattributed"])
 def test_seat_of_no_pod_or_a_guessed_one_is_not_plain(carriers: tuple[str, ...]) -> None:
     """The next process would take it for that of the pod that is there by then, or for one that nobody explains."""
     held = {id_of(n): attributed(f"m{n}", *carriers) for n in range(api.SEATS_MAX + 1)}
-    assert wire_watch(Members(attributions=held, watch=WATCH)) is None
+    assert wire_watch("shop", Members(attributions=held, watch=WATCH)) is None
 
 
 def test_suspects_without_room_leave_no_watch_behind() -> None:
     lost = tuple(suspect(f"z{n}") for n in range(api.SUSPECTS_MAX + 1))
     room = api.SUSPECTS_LENGTH_MAX // 1_000
     assert room <= len(wire_suspects("shop", lost)) < len(lost)
-    assert wire_watch(members(suspects=lost)) is None
-    assert wire_watch(members(suspects=lost[:room])) == WATCH
+    assert wire_watch("shop", members(suspects=lost)) is None
+    assert watch_of(members(suspects=lost[:room])) == WATCH
 
 
 @pytest.mark.parametrize(
@@ -102,7 +121,7 @@ def test_suspects_without_room_leave_no_watch_behind() -> None:
 )
 def test_suspect_of_which_not_all_can_be_written_leaves_no_watch_behind(changes: dict[str, object]) -> None:
     assert wire_suspects("shop", (suspect(**changes),)) == []
-    assert wire_watch(members(suspects=(suspect(**changes),))) is None
+    assert wire_watch("shop", members(suspects=(suspect(**changes),))) is None
 
 
 def test_longest_status_can_be_stored() -> None:

@@ -63,7 +63,7 @@ class Story:
     def restart(self) -> None:
         """Another process goes on with what the status tells."""
         kept = self.memory.members
-        status = StaticGroupStatus(watch=wire_watch(kept), seats=wire_seats(kept), suspects=wire_suspects("shop", kept.suspects))
+        status = StaticGroupStatus(watch=wire_watch("shop", kept), seats=wire_seats(kept), suspects=wire_suspects("shop", kept.suspects))
         self.memory = replace(self.memory, members=members_from("shop", StaticGroupStatus.model_validate(status.to_wire())))
 
 
