@@ -205,11 +205,11 @@ CLAUSES: Final = (
         changes={"follows_status": False}, is_deep=True,
     ),
     Clause(
-        name="adopted at once", says="a standby goes on under the leader's watch only where its own was whole before", scenario="deep: standby",
+        name="adopted at once", says="a standby goes on under the leader's watch only where its own was whole before", scenario="deep: standby, three pods",
         changes={"adopts_always": True}, is_deep=True,
     ),
     Clause(
-        name="emptied is whole", says="an emptied status is a first look", scenario="classic, status emptied",
+        name="emptied is whole", says="an emptied status is a first look", scenario="deep: status emptied",
         without=_changed(lambda m, s: (replace(m, watch=m.watch or s.watch), s), _kept),
     ),
     Clause(

@@ -24,9 +24,6 @@ QUICK: Final = (
         scalings=2,
     ),
     Scenario(name="classic, standby", says="a second replica that watches, and leads", left=Left(standby=1, hand=1, crash=1)),
-    Scenario(
-        name="classic, status emptied", says="the status emptied, a new leader", starts_empty=True, left=Left(force=1, hand=1, status=1)
-    ),
     Scenario(name="classic, node gone", says="a force delete, then the machine is off and its Node goes", left=Left(force=1, node=1)),
     Scenario(name="classic, lost run", says="a run is lost by kubelet or runtime", left=Left(lost_run=1, crash=1, blip=1)),
     Scenario(name="classic, restored", says="etcd goes back and the operator sees it", left=Left(backup=1, restore=1), scalings=2),
@@ -61,6 +58,10 @@ BROKEN: Final = (
 DEEP: Final = (
     Scenario(name="deep: standby", says="a second replica that watches, and leads", left=Left(force=1, standby=1, hand=1), is_deep=True),
     Scenario(
+        name="deep: standby, three pods", says="the same with pods that come after the suspect", pods=3, scalings=3,
+        left=Left(force=1, standby=1, hand=1), states_max=3_000_000, is_deep=True,
+    ),
+    Scenario(
         name="deep: hand-over, session", says="classic, a live session that ends", left=Left(force=1, hand=1, blip=1), states_max=3_000_000, is_deep=True
     ),
     Scenario(name="deep: gap, session", says="classic, a live session that ends", left=Left(force=1, gap=1, blip=1), is_deep=True),
@@ -73,6 +74,9 @@ DEEP: Final = (
     Scenario(name="deep: force, gap, crash", says="classic", pods=3, left=Left(force=1, gap=1, crash=1, blip=1), is_deep=True),
     Scenario(name="deep: force, gap, hand-over", says="classic", left=Left(force=1, gap=1, hand=1), is_deep=True),
     Scenario(name="deep: standby, deposed", says="classic", left=Left(force=1, standby=1, hand=1, crash=1), is_late=True, is_deep=True),
+    Scenario(
+        name="deep: status emptied", says="the status emptied, a new leader", starts_empty=True, left=Left(force=1, hand=1, status=1), is_deep=True
+    ),
     Scenario(
         name="deep: status put back", says="somebody puts an older status back while no operator runs", starts_empty=True, has_backup=True,
         left=Left(force=1, hand=1, status=1), is_deep=True,

@@ -46,7 +46,7 @@ class Scenario:
     follows_status: bool = True
     adopts_always: bool = False
     is_late: bool = False
-    states_max: int = 400_000
+    states_max: int = 1_000_000
 
     def are_silent(self, silenced: int) -> bool:
         """Whether a process that an assumption silences stays silent."""

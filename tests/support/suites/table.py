@@ -104,7 +104,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
     ),
     "models": (
         # Every state of every variant, and the mutants that the search finds: `python -m simulator.carriers`.
-        Suite(name="carriers", command=pytest(*EXHAUSTIVE, "--timeout=600"), budget_s=90, one_core=True, spare=True),
+        Suite(name="carriers", command=pytest(*EXHAUSTIVE, "--timeout=600"), budget_s=150, one_core=True, spare=True),
         Suite(
             name="models",
             command=pytest(

@@ -60,6 +60,12 @@ class World:
         found: Json = self.server.objects[GROUPS, NAME, NAME].get("status") or {}
         return found
 
+    @property
+    def is_position_stored(self) -> bool:
+        """Whether a later process can go on from where this one is."""
+        leases = (each for (kind, _, _), each in self.server.objects.items() if kind.startswith("leases"))
+        return any("staticgroup.io/watch-position" in lease["metadata"].get("annotations", {}) for lease in leases)
+
     def id_of(self, ordinal: int) -> str:
         return f"{NAME}-{ordinal}.{self.status['injected']['scope']}"
 
@@ -104,6 +110,7 @@ class World:
             self.server.put(self.injected(raw))
             self.group.members.append((f"m-{n}", self.id_of(n)))
         await eventually(lambda: self.is_settled(replicas), DEADLINE_S)
+        await eventually(lambda: self.is_position_stored, DEADLINE_S)
 
     def depart(self, ordinal: int) -> None:
         """Scale down by one, and let the pod end."""
