@@ -155,6 +155,10 @@ LOST = (
             ("restart of a lost run that its kubelet counts at once counted again", ("container.phase is not ContainerPhase.WAITING or not is_named", "container.phase is not ContainerPhase.WAITING")),
         )
     ),
-    mutant("crash of a pod of which a run is lost released", "core/releases.py", RELEASES, ("c.attribution.carriers == {c.pod.uid} and not c.pod.has_lost:", "c.attribution.carriers == {c.pod.uid}:")),
+    mutant("crash of a pod of which a run is lost released", "core/releases.py", RELEASES, ("    has_lost = c.pod.has_lost or any(", "    has_lost = any(")),
+    mutant(
+        "crash of a pod released of which a run was lost before the operator began", "core/releases.py", ("tests/unit/runtime/test_lost_runs.py",),
+        (" or any(s.uid == c.pod.uid for s in c.history.members.suspects)", ""),
+    ),
     mutant("crash released beside another carrier", "core/releases.py", RELEASES, ("c.attribution.carriers == {c.pod.uid} and", "c.pod.uid in c.attribution.carriers and")),
 )

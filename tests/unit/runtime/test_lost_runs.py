@@ -28,13 +28,13 @@ def run_is_lost(world: OperatorWorld, ordinal: int = 2) -> None:
     """Let the kubelet lose the first run, whose process holds the seat, and start another one."""
     lost = over(run="a", finished_at_s=world.now_s - 1, reason="ContainerStatusUnknown")
     second = runs(run="b", restarts=1, after=lost, started_at_s=world.now_s, was_lost=True)
-    world.start(ordinal, joins=False, required=(second,), restart_count=1)
+    world.start(ordinal, joins=False, required=(second,), restart_count=1, phase_written_at_s=world.now_s, ready_since_s=None)
 
 
 def next_run(world: OperatorWorld) -> None:
     """Let the second run crash; the status that shows the third one says nothing of the loss any more."""
     third = runs(run="c", restarts=2, after=over(run="b", finished_at_s=world.now_s - 1), started_at_s=world.now_s)
-    world.start(2, joins=False, required=(third,), restart_count=2)
+    world.start(2, joins=False, required=(third,), restart_count=2, phase_written_at_s=world.now_s, ready_since_s=None)
 
 
 async def departs(world: OperatorWorld) -> None:
@@ -85,22 +85,23 @@ async def test_a_lost_run_is_over_with_the_boot_of_its_node(is_over: bool) -> No
     assert left(world) == ([world.id_of(2)] if is_over else [])
 
 
-async def test_nobody_is_released_for_the_end_of_a_run_that_was_lost() -> None:
+@pytest.mark.parametrize("restart_after", [0, 1, 2])
+async def test_nobody_is_released_for_an_end_in_a_pod_of_which_a_run_was_lost(restart_after: int) -> None:
+    """Also where the operator is restarted when nothing shows the loss any more."""
     world = OperatorWorld(protocol="Auto", crashRelease="Release")
     world.kafka.group_type = GroupType.CONSUMER
+    world.scale(3)
     await world.round()
-    for ordinal in range(2):
+    for ordinal in range(3):
         world.start(ordinal, required=(runs(),), phase_written_at_s=world.now_s)
     world.now_s += 300
     await world.settled(2)
-    world.now_s += 20
-    lost = over(finished_at_s=world.now_s - 1, reason="Unknown")
-    second = runs(run="b", restarts=1, after=lost, started_at_s=world.now_s, was_lost=True)
-    world.start(0, joins=False, required=(second,), phase_written_at_s=world.now_s, ready_since_s=None)
-    await world.settled(2)
-    world.now_s += 60
-    third = runs(run="c", restarts=2, after=over(run="b", finished_at_s=world.now_s - 1), started_at_s=world.now_s)
-    world.start(0, joins=False, required=(third,), phase_written_at_s=world.now_s, ready_since_s=None)
-    await world.settled(4)
+    for n, step in enumerate((run_is_lost, next_run), start=1):
+        world.now_s += 60
+        step(world)
+        await world.settled(2)
+        if restart_after == n:
+            world.restart()
+            await world.settled(4)
     assert world.kafka.releases == []
     assert "OtherProcessPossible" in [e.reason for e in world.status.exceptions]
