@@ -71,6 +71,7 @@ def _patched(*targets: tuple[Any, str, Any]) -> Patch:
 
 
 _described, _attribute, _without_ended = plan.described, memory.attribute, memory.without_ended
+_wire_members = durable.wire_members
 _first_hit, _pod_of, _suspects_of = plan.first_hit, gathering.pod_of, gathering.SightGatherer._suspects_of
 
 
@@ -159,7 +160,7 @@ CLAUSES: Final = (
     ),
     Clause(
         name="suspects forgotten", says="suspects survive a hand-over", scenario="deep: hand-over, session",
-        without=_patched((durable, "wire_suspects", lambda _namespace, _suspects: [])),
+        without=_patched((durable, "wire_members", lambda namespace, members: _wire_members(namespace, replace(members, suspects=())))),
     ),
     Clause(name="no unseen", says="after a LIST there is `unseen`", scenario="classic, first pods in a gap", without=_attribution(is_watch_young=False)),
     Clause(

@@ -58,6 +58,7 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
             workers=[api.ConnectWorker(instance_id=i, connectors=1, tasks=4) for i in ids[: so_many(api.CONNECT_WORKERS_MAX)]],
         ),
         watch="2026-01-02T03:04:05.3f2b0a52.9c11",
+        seal="5ea1ed5ea1ed5ea1",
         seats=[_seat(n, i) for n, i in enumerate(ids)],
         suspects=[_suspect(n, i) for n, i in enumerate(ids[: internal.SUSPECTS_MAX])],
         writer=api.Writer(lease_uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11", lease_transitions=7),

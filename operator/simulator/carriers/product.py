@@ -234,9 +234,7 @@ class Product:
         found = self._written.get(number)
         if found is None:
             members = self._members[number]
-            status = StaticGroupStatus(
-                seats=durable.wire_seats(members), suspects=durable.wire_suspects(NAMESPACE, members.suspects), watch=durable.wire_watch(NAMESPACE, members)
-            )
+            status = StaticGroupStatus(**durable.wire_members(NAMESPACE, members))
             found = self._written[number] = self._number(durable.members_from(NAMESPACE, status))
         return found
 

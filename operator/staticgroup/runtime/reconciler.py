@@ -22,7 +22,7 @@ from ..core.members.node_gone import NodeLifecycle
 from ..core.outcomes import Executed
 from ..core.plan import Plan, plan
 from ..core.snapshot import Snapshot
-from ..core.status.members import wire_seats, wire_suspects, wire_watch
+from ..core.status.members import wire_members
 from ..core.status.memory import history_from
 from ..core.status.projection import project
 from ..core.status.statements import suspended_conditions
@@ -354,9 +354,7 @@ class Reconciler:
                 "observed_generation": group.metadata.generation,
                 "static_group_uid": group.metadata.uid,
                 "conditions": list(conditions),
-                "seats": wire_seats(members),
-                "suspects": wire_suspects(group.metadata.namespace, members.suspects),
-                "watch": wire_watch(group.metadata.namespace, members),
+                **wire_members(group.metadata.namespace, members),
             }
         )
         if self.may_write():

@@ -11,7 +11,7 @@ from staticgroup.core.group import LeaveOutcome
 from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory
-from staticgroup.core.status.members import wire_seats, wire_suspects, wire_watch
+from staticgroup.core.status.members import wire_members
 from staticgroup.core.status.memory import history_from, is_of, wire_injected, wire_issued, wire_settling
 
 from .builders import COORDINATOR, NOW_S, departure, history, id_of, injected, members, spec, suspect
@@ -22,9 +22,7 @@ def through_the_api_server(memory: History) -> StaticGroupStatus:
         injected=wire_injected(spec(), memory.injected),
         issued=wire_issued(memory),
         settling=wire_settling(memory),
-        watch=wire_watch("shop", memory.members),
-        seats=wire_seats(memory.members),
-        suspects=wire_suspects("shop", memory.members.suspects),
+        **wire_members("shop", memory.members),
     )
     return StaticGroupStatus.model_validate(status.to_wire())
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.core.status.members import seal_of
 from staticgroup.kube.lease import POSITION_ANNOTATION
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.transport import connect
@@ -292,6 +294,8 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         conditions = [c | {"lastTransitionTime": "2020-01-01T00:00:00Z"} for c in body["status"]["conditions"]]
         theirs = {"uid": "u7", "pod": "web-7", "ids": [cluster.id_of(7)], "since": "2026-11-21T10:00:00Z"}
         written = body["status"] | {"suspects": [theirs], "conditions": conditions}
+        parsed = StaticGroupStatus.model_validate(written)
+        written["seal"] = seal_of(parsed.watch, parsed.seats, parsed.suspects)
         cluster.server.put(body | {"status": written}, GROUPS)
         take_lease(cluster, "")
         await eventually(lambda: operator.is_active, 20)

@@ -309,13 +309,16 @@ class StaticGroupStatus(ApiModel):
         None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."
     )
     watch: Annotated[str, StringConstraints(max_length=128)] | None = Field(
-        None, description="Internal: name of the pod watch under which no pod can have joined unseen, and a digest of seats and suspects; null: none."
+        None, description="Internal: name of the pod watch under which no pod can have joined unseen; null: none."
     )
     seats: Annotated[list[internal.SeatMember], Field(max_length=internal.SEATS_MAX)] = Field(
         [], description="Internal: the members, each with the pods that may hold it.", json_schema_extra=ATOMIC
     )
     suspects: Annotated[list[internal.Suspect], Field(max_length=internal.SUSPECTS_MAX)] = Field(
         [], description="Internal: pods whose processes may live unseen.", json_schema_extra=ATOMIC
+    )
+    seal: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$", max_length=16)] | None = Field(
+        None, description="Internal: digest of watch, seats and suspects; where it is another one, seats and watch are not believed."
     )
     writer: Writer | None = Field(
         None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ...api.resources import members as api
 from ...api.resources.status import StaticGroupStatus
@@ -18,8 +18,6 @@ SEAT_LENGTH: Final = 100
 CARRIER_LENGTH: Final = 45
 SUSPECT_LENGTH: Final = 900
 """Characters of an entry as it is stored, without its ids; of a suspect with the longest names."""
-SEAL: Final = "#"
-"""Between the name of the watch and the digest of seats and suspects."""
 
 
 def members_from(namespace: str, status: StaticGroupStatus | None) -> Members:
@@ -27,62 +25,55 @@ def members_from(namespace: str, status: StaticGroupStatus | None) -> Members:
 
     Notes
     -----
-    Where somebody has edited the seats or the suspects, the watch is none, as with an empty status.
+    Where somebody has edited any of it, or it had no room, the suspects alone are believed: they only hold back.
     """
     if status is None:
         return Members()
-    watch, _, seal = (status.watch or "").rpartition(SEAL)
-    return Members(
-        attributions={
-            s.id: Attribution(member=s.member, first_seen_s=s.first_seen.timestamp(), carriers=frozenset(s.carriers))
-            for s in status.seats
-        },
-        suspects=tuple(_suspect_from(namespace, s) for s in status.suspects),
-        watch=watch if seal == _seal(status.seats, status.suspects) else "",
-    )
+    suspects = tuple(_suspect_from(namespace, s) for s in status.suspects)
+    if status.seal != seal_of(status.watch, status.seats, status.suspects):
+        return Members(suspects=suspects)
+    attributions = {
+        s.id: Attribution(member=s.member, first_seen_s=s.first_seen.timestamp(), carriers=frozenset(s.carriers)) for s in status.seats
+    }
+    return Members(attributions=attributions, suspects=suspects, watch=status.watch or "")
 
 
-def wire_watch(namespace: str, members: Members) -> str | None:
-    """Write under which pod watch nobody can have joined unseen; none where the status has no room for all that is remembered.
+def wire_members(namespace: str, members: Members) -> dict[str, Any]:
+    """Write what is remembered, as fields of the status.
 
     Notes
     -----
-    Then the next process begins as if it remembered nothing: whoever joins may be of a pod that nobody saw. Seats that are plain need no
-    room: the next process attributes their members to the same pods by itself.
+    Where the status has no room for all of it, neither watch nor seal is written, and the next process begins as if it remembered nothing:
+    whoever joins may be of a pod that nobody saw. Seats that are plain need no room: it attributes their members to the same pods by itself.
     """
-    seats, suspects = _seats(members), _suspects(members.suspects)
-    left_out = members.attributions.keys() - seats.keys()
-    is_whole = len(suspects) == len(members.suspects) and all(_is_plain(members.attributions[i]) for i in left_out)
-    return f"{members.watch}{SEAL}{_seal(wire_seats(members), wire_suspects(namespace, suspects))}" if is_whole and members.watch else None
+    kept, told = _seats(members), _suspects(members.suspects)
+    left_out = members.attributions.keys() - kept.keys()
+    has_room = len(told) == len(members.suspects) and all(_is_plain(members.attributions[i]) for i in left_out)
+    watch = members.watch or None if has_room else None
+    seats, suspects = [seat for _, seat in sorted(kept.items())], [_suspect(namespace, s) for s in told]
+    seal = seal_of(watch, seats, suspects) if has_room and (watch or seats or suspects) else None
+    return {"watch": watch, "seats": seats, "suspects": suspects, "seal": seal}
 
 
-def wire_seats(members: Members) -> list[api.SeatMember]:
-    """Write the members and their carriers, by id."""
-    return [seat for _, seat in sorted(_seats(members).items())]
+def seal_of(watch: str | None, seats: Sequence[api.SeatMember], suspects: Sequence[api.Suspect]) -> str:
+    """Return the digest by which an edit of what is remembered shows, 16 hex digits."""
+    lines = (watch or "", *(entry.model_dump_json() for entry in (*seats, *suspects)))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def wire_suspects(namespace: str, suspects: Iterable[Suspect]) -> list[api.Suspect]:
-    """Write the suspects."""
-    return [
-        api.Suspect(
-            uid=s.uid,
-            pod=s.pod_name,
-            namespace="" if s.namespace == namespace else s.namespace,
-            ids=sorted(s.instance_ids),
-            since=wire_time(s.since_s),
-            node=s.node_name,
-            provider=s.provider,
-            placed=wire_time(s.placed_at_s) if s.placed_at_s else None,
-            lost_boot=s.lost_boot,
-            addresses=sorted(s.addresses),
-        )
-        for s in _suspects(suspects)
-    ]
-
-
-def _seal(seats: Sequence[api.SeatMember], suspects: Sequence[api.Suspect]) -> str:
-    """Return the digest by which an edit of seats or suspects shows."""
-    return hashlib.sha256("\n".join(entry.model_dump_json() for entry in (*seats, *suspects)).encode()).hexdigest()[:16]
+def _suspect(namespace: str, s: Suspect) -> api.Suspect:
+    return api.Suspect(
+        uid=s.uid,
+        pod=s.pod_name,
+        namespace="" if s.namespace == namespace else s.namespace,
+        ids=sorted(s.instance_ids),
+        since=wire_time(s.since_s),
+        node=s.node_name,
+        provider=s.provider,
+        placed=wire_time(s.placed_at_s) if s.placed_at_s else None,
+        lost_boot=s.lost_boot,
+        addresses=sorted(s.addresses),
+    )
 
 
 def _suspects(suspects: Iterable[Suspect]) -> list[Suspect]:

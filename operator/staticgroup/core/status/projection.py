@@ -28,7 +28,7 @@ from ..snapshot import Snapshot
 from .absences import wire_absences
 from .connect import connect_status
 from .exceptions import MESSAGE_MAX, exceptions_of
-from .members import wire_seats, wire_suspects, wire_watch
+from .members import wire_members
 from .memory import wire_injected, wire_issued, wire_settling
 from .shared_settings import own_ms, wire_shared_setting
 from .statements import conditions_of
@@ -79,9 +79,7 @@ def project(
         timeout=_timeout(plan, previous),
         absences=wire_absences(plan.history),
         connect=connect_status(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
-        watch=wire_watch(snapshot.namespace, plan.history.members),
-        seats=wire_seats(plan.history.members),
-        suspects=wire_suspects(snapshot.namespace, plan.history.members.suspects),
+        **wire_members(snapshot.namespace, plan.history.members),
         writer=previous.writer,
     )
 

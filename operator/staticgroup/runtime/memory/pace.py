@@ -24,7 +24,7 @@ EDITS_PACE_S: Final = 0.3
 """Between two writes of one status that tell of nothing but edits of its spec. Each write costs an API server ten times what the
 round cost that led to it, and one that an edit overtakes is for nothing, so edits that come faster are told of together."""
 
-_PROGRESS: Final = frozenset({"absences", "columns", "conditions", "exceptions", "group_state", "members", "seats", "suspects"})
+_PROGRESS: Final = frozenset({"absences", "columns", "conditions", "exceptions", "group_state", "members", "seal", "seats", "suspects"})
 """Fields of a status that tell how far things are. All others are acted upon by the admission policy, by the next process or
 by whoever waits for an edit to be seen."""
 

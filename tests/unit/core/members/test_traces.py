@@ -15,7 +15,7 @@ from staticgroup.core.guards import Guard
 from staticgroup.core.members.memory import PAUSE_MAX_S, Members
 from staticgroup.core.plan import Plan
 from staticgroup.core.snapshot import History
-from staticgroup.core.status.members import members_from, wire_seats, wire_suspects, wire_watch
+from staticgroup.core.status.members import members_from, wire_members
 from unit.core.builders import (
     NOW_S,
     WATCH,
@@ -63,7 +63,7 @@ class Story:
     def restart(self) -> None:
         """Another process goes on with what the status tells."""
         kept = self.memory.members
-        status = StaticGroupStatus(watch=wire_watch("shop", kept), seats=wire_seats(kept), suspects=wire_suspects("shop", kept.suspects))
+        status = StaticGroupStatus(**wire_members("shop", kept))
         self.memory = replace(self.memory, members=members_from("shop", StaticGroupStatus.model_validate(status.to_wire())))
 
 
