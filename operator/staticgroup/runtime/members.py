@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ..api.resources.members import SUSPECT_IDS_MAX
 from ..core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState
 from ..core.evidence.pod import NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView
@@ -131,7 +132,7 @@ class SightGatherer:
             if is_older:  # a container reads its environment from the object, which was gone before the ids were made
                 continue
             if is_seat or (own and (pod.namespace == namespace or self.may_be_of(pod))):
-                yield _suspect(pod)
+                yield _suspect(pod, naming)
         lost: dict[str, set[str]] = {}
         for instance_id, attribution in members.attributions.items():
             for uid in attribution.carriers - {UNSEEN, UNATTRIBUTED}:
@@ -184,12 +185,14 @@ def _new_members(naming: Naming, role: Role, group: GroupView | KafkaProblem, me
     return {i: m for i, m in alone if members.attribution(i, m.member_id) is None}
 
 
-def _suspect(pod: KnownPod) -> Suspect:
+def _suspect(pod: KnownPod, naming: Naming) -> Suspect:
+    """Say of a pod what is remembered of a suspect; of more ids than a status has room for, those of our ordinals alone."""
+    are_few = len(pod.instance_ids) <= SUSPECT_IDS_MAX
     return Suspect(
         uid=pod.uid,
         namespace=pod.namespace,
         pod_name=pod.pod_name,
-        instance_ids=pod.instance_ids,
+        instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i)),
         since_s=pod.since_s,
         node_name=pod.node_name if pod.is_node_known else "",  # of a Node that was never seen, absence says nothing
         placed_at_s=pod.placed_at_s,

@@ -229,7 +229,7 @@ class Observer:
         gatherer = SightGatherer(
             pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node,
             monotonic_s=self.monotonic_s, clock_ahead_s=self.clock_ahead_s,
-            may_be_of=lambda pod: naming.is_told_by_scope or Rivals(self.stores).may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group),
+            may_be_of=lambda pod: naming.has_scope(pod) or Rivals(self.stores).may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group),
         )
         return await gatherer.gather(
             group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members,

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
@@ -116,9 +117,18 @@ class Reconciler:
         if memory is None:
             return Result(failed=True)
         memory.spec = group.spec
+        if memory.is_unfinished and memory.status is not None:
+            # Brokers that answer slowly may cut each round, and the position of the pod watch waits until the status tells of all suspects.
+            status = memory.status.model_copy(update=await self._looked(group, memory))
+            if not self.memories.is_written(memory, status):
+                await self._write(group, status, memory)
+        memory.is_unfinished = True
         if group.spec.suspend:
-            return await self._report_suspended(key, group, memory)
-        return await self._round(key, group, memory, started_s)
+            result = await self._report_suspended(key, group, memory)
+        else:
+            result = await self._round(key, group, memory, started_s)
+        memory.is_unfinished = False
+        return result
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group), memory.status, self.now_s()
@@ -334,10 +344,20 @@ class Reconciler:
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
         """Say that nothing is done; who may hold the members is remembered on, or a later removal would have to wait."""
-        doubts, started_s = self.pods.doubts, self.monotonic_s()
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
-        before = memory.status or StaticGroupStatus()
-        conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
+        before, remembered = memory.status or StaticGroupStatus(), await self._looked(group, memory)
+        conditions = list(suspended_conditions(before.conditions, group.metadata.generation, now))
+        told = {"observed_generation": group.metadata.generation, "static_group_uid": group.metadata.uid, "conditions": conditions}
+        status = before.model_copy(update=told | remembered)
+        if self.may_write():
+            self.narrator.suspended(group, status)
+        if self.memories.is_written(memory, status) or await self._write(group, status, memory):
+            return Result(requeue_after_s=self.group_poll_s)
+        return self._unwritten(memory, self.group_poll_s)
+
+    async def _looked(self, group: StaticGroup, memory: Memory) -> dict[str, Any]:
+        """Take in what the pods tell, without asking the brokers; returns what is remembered as fields of the status."""
+        doubts, started_s = self.pods.doubts, self.monotonic_s()
         naming = memory.naming_of(group.spec)
         if naming is not None:
             found = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
@@ -348,20 +368,7 @@ class Reconciler:
         else:
             memory.look_away()
         memory.doubts, memory.looked_at_s = doubts, started_s
-        members = memory.history.members
-        status = before.model_copy(
-            update={
-                "observed_generation": group.metadata.generation,
-                "static_group_uid": group.metadata.uid,
-                "conditions": list(conditions),
-                **wire_members(group.metadata.namespace, members),
-            }
-        )
-        if self.may_write():
-            self.narrator.suspended(group, status)
-        if self.memories.is_written(memory, status) or await self._write(group, status, memory):
-            return Result(requeue_after_s=self.group_poll_s)
-        return self._unwritten(memory, self.group_poll_s)
+        return wire_members(group.metadata.namespace, memory.history.members)
 
     # memory ----------------------------------------------------------------------------------------------------
 

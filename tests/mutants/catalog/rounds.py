@@ -8,6 +8,8 @@ GATHERER = "runtime/members.py"
 SIGHT = ("tests/unit/runtime/test_members.py", "tests/unit/runtime/test_members_over_gaps.py")
 MACHINES = ("tests/unit/runtime/test_node_gone.py",)
 LOST = ("tests/unit/runtime/test_lost_runs.py",)
+FLOODS = ("tests/unit/runtime/test_many_suspects.py",)
+EARLIER = ("tests/unit/runtime/test_earlier_templates.py",)
 FORGOTTEN = ("tests/unit/runtime/test_members_forgotten.py",)
 RESTING = ("tests/unit/runtime/test_rest.py",)
 ORDERED = ("tests/unit/runtime/test_reconciler.py",)
@@ -81,6 +83,14 @@ SIGHTS = (
         ("        if snapshot.sight is None:\n            memory.look_away()\n", ""),
     ),
     mutant("the same while suspended", "runtime/reconciler.py", FORGOTTEN, ("        else:\n            memory.look_away()\n", "")),
+    mutant(
+        "brokers of one StaticGroup hold the position of all", "runtime/reconciler.py", FORGOTTEN,
+        ("        if memory.is_unfinished and memory.status is not None:", "        if False:"),
+    ),
+    mutant("junk of a tenant's pod kept in place of an id of ours", GATHERER, FLOODS, ("instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i))", "instance_ids=pod.instance_ids")),
+    mutant(
+        "ids of our scope asked of the rivals of another namespace", "runtime/observer.py", EARLIER, ("naming.has_scope(pod) or Rivals", "naming.is_told_by_scope or Rivals"),
+    ),
     mutant(
         "look counted before the status tells of it", "runtime/reconciler.py", FORGOTTEN,
         ("        told, doubts, last = memory.told, self.pods.doubts, memory.seen_until(started_s)\n",

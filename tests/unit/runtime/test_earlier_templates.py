@@ -9,7 +9,7 @@ import pytest
 
 from staticgroup.kube.gateway import PodRead
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
-from unit.core.builders import ended
+from unit.core.builders import ended, pod_version
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
 from .stories import LIVING, away, gap, left, start_as
@@ -321,3 +321,30 @@ async def test_earlier_template_stays_while_something_may_have_its_ids(what: Cal
         await world.settled(2)
         world.now_s += 60
     assert templates(world) == ["{podName}"]
+
+
+async def test_copy_with_an_id_of_our_scope_counts_in_every_namespace_also_beside_an_earlier_template_without_one() -> None:
+    """What StaticGroups there say of pods of the workload's name is asked of ids alone that do not tell whose they are."""
+    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
+    world.template = "web-{ordinal}"
+    await world.started()
+    theirs = static_group(uid="sg-theirs", workloadRef={"name": "web"}, groupId="invoices")
+    theirs["metadata"] |= {"namespace": "bill", "name": "theirs"}
+    world.stores.put_group(("bill", "theirs"), theirs)
+    world.declare(static_group(generation=2, identity={"template": "{podName}.{scope}", "exclusive": True}))
+    await world.settled(2)
+    del world.kafka.members["web-2"]
+    world.end(2)
+    world.template = ""
+    await world.settled(2)
+    world.start(2, "u2b")
+    await world.settled(2)
+    copy = pod_version(2, "copy", instance_ids=frozenset({world.id_of(2)}), ids_are_fixed=True)
+    world._happens(replace(copy, namespace="bill", name="web-2", owner_name=""))
+    world.kafka.join(world.id_of(2), LIVING)
+    await world.settled(3)
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(8)
+    assert left(world) == []
+    assert held(world, world.id_of(2)) == "PodStillRunning"

@@ -89,9 +89,14 @@ async def test_pods_of_a_tenant_hold_nobody_who_was_there_before(pods: int, ids:
     assert left(world) == [world.id_of(1), world.id_of(2)]
 
 
-async def test_a_pod_of_a_tenant_holds_who_joins_with_its_id_and_nobody_else() -> None:
+@pytest.mark.parametrize("more_ids", [0, 600])
+async def test_a_pod_of_a_tenant_holds_who_joins_with_its_id_and_nobody_else(more_ids: int) -> None:
+    """Also where the operator is restarted meanwhile, and the pod carried more ids than a status has room for."""
     world = await OperatorWorld().started()
-    stray(world, 0, {world.id_of(2)})
+    stray(world, 0, {world.id_of(2), *(f"{n}.{world.scope}" for n in range(more_ids))})
+    await world.settled(2)
+    world.restart()
+    await world.settled(2)
     for ordinal in (1, 2):
         world.end(ordinal)
         world.start(ordinal, f"n{ordinal}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from staticgroup.core.group import GroupView
 from staticgroup.core.members.carriers import UNSEEN
 from staticgroup.core.members.memory import SETTLE_MIN_S
 
@@ -73,3 +74,21 @@ async def test_pod_that_is_lost_in_a_round_that_is_cut_before_the_status_is_writ
     await world.look()
     assert "stray" in {s.uid for s in world.status.suspects}
     assert reconciler.memories.unwritten_since_s(0.0) is None
+
+
+async def test_pod_that_is_lost_while_the_brokers_are_so_slow_that_each_round_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stored position of the pod watch is that of all StaticGroups, so it must not wait for the brokers of one."""
+    world = await OperatorWorld().started()
+    memories = world.reconciler.memories
+
+    async def cut(*_: Any) -> GroupView:
+        raise TimeoutError
+
+    monkeypatch.setattr(world.kafka, "describe", cut)
+    start_as(world, "canary-0", "stray", {world.id_of(1)})
+    force_delete(world, "canary-0")
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await world.look()
+    assert "stray" in {s.uid for s in world.status.suspects}
+    assert memories.unwritten_since_s(0.0) is None

@@ -79,6 +79,10 @@ class Naming:
         """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
         return frozenset(i for i in pod.instance_ids if self.is_own(i))
 
+    def has_scope(self, pod: KnownPod) -> bool:
+        """True for a pod that carries an id with our scope: nobody else issues such ones."""
+        return bool(self.scope) and any(self.scope in i for i in pod.instance_ids)
+
     @property
     def is_told_by_scope(self) -> bool:
         """True when each template holds the scope: whatever is without it is none of ours."""

@@ -77,15 +77,15 @@ def _suspect(namespace: str, s: Suspect) -> api.Suspect:
 
 
 def _suspects(suspects: Iterable[Suspect]) -> list[Suspect]:
-    """Return as many of the first suspects as there is room for."""
+    """Return as many suspects as there is room for."""
     found: list[Suspect] = []
     room = api.SUSPECTS_LENGTH_MAX
     for suspect in suspects:
-        room -= SUSPECT_LENGTH + sum(len(text) for text in (*suspect.instance_ids, *suspect.addresses))
+        length = SUSPECT_LENGTH + sum(len(text) for text in (*suspect.instance_ids, *suspect.addresses))
         is_whole = len(suspect.instance_ids) <= api.SUSPECT_IDS_MAX and len(suspect.addresses) <= api.ADDRESSES_MAX
-        if room < 0 or not is_whole or len(found) == api.SUSPECTS_MAX:
-            break
-        found.append(suspect)
+        if is_whole and length <= room and len(found) < api.SUSPECTS_MAX:
+            found.append(suspect)
+            room -= length
     return found
 
 

@@ -33,6 +33,7 @@ class Memory:
     lost_races: True when each try of the latest write met an edit that was newer, and nothing else stood against it.
     doubts: how many pods had become suspects before the last whole look. looked_at_s: when that was, or this process began to remember;
         monotonic seconds.
+    is_unfinished: a round is under way, or the last one was cut.
     told: how often something was told of it, or of what it needs. seen: of the last round, if that was whole and changed nothing.
     """
 
@@ -53,6 +54,7 @@ class Memory:
     lost_races: bool = False
     doubts: int = -1
     looked_at_s: float = float("-inf")
+    is_unfinished: bool = False
     told: int = 0
     seen: Seen | None = None
     _naming: tuple[StaticGroupSpec, object, Naming | None] | None = None

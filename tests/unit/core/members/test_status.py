@@ -120,6 +120,11 @@ def test_suspect_of_which_not_all_can_be_written_leaves_no_watch_behind(changes:
     assert wire_members("shop", members(suspects=(suspect(**changes),)))["watch"] is None
 
 
+def test_a_suspect_without_room_leaves_that_of_the_others_alone() -> None:
+    lost = (suspect("y", instance_ids=frozenset(f"i{n}" for n in range(api.SUSPECT_IDS_MAX + 1))), suspect("z"))
+    assert [s.uid for s in wire_members("shop", members(suspects=lost))["suspects"]] == ["z"]
+
+
 def test_longest_status_can_be_stored() -> None:
     """A request to etcd has 1.5 MiB, and a status holds other things beside."""
     ids = frozenset(f"{'i' * 240}{n:03}" for n in range(api.SUSPECT_IDS_MAX))
