@@ -117,10 +117,11 @@ class Reconciler:
         if memory is None:
             return Result(failed=True)
         memory.spec = group.spec
-        if memory.is_unfinished and memory.status is not None:
+        if memory.is_unfinished:
             # Brokers that answer slowly may cut each round, and the position of the pod watch waits until the status tells of all suspects.
-            status = memory.status.model_copy(update=await self._looked(group, memory))
-            if not self.memories.is_written(memory, status):
+            remembered = await self._looked(group, memory)
+            status = memory.status.model_copy(update=remembered) if memory.status is not None else None  # without one nothing is remembered
+            if status is not None and not self.memories.is_written(memory, status):
                 await self._write(group, status, memory)
         memory.is_unfinished = True
         if group.spec.suspend:

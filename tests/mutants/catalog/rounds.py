@@ -85,7 +85,7 @@ SIGHTS = (
     mutant("the same while suspended", "runtime/reconciler.py", FORGOTTEN, ("        else:\n            memory.look_away()\n", "")),
     mutant(
         "brokers of one StaticGroup hold the position of all", "runtime/reconciler.py", FORGOTTEN,
-        ("        if memory.is_unfinished and memory.status is not None:", "        if False:"),
+        ("        if memory.is_unfinished:", "        if False:"),
     ),
     mutant("junk of a tenant's pod kept in place of an id of ours", GATHERER, FLOODS, ("instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i))", "instance_ids=pod.instance_ids")),
     mutant(
