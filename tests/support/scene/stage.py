@@ -188,9 +188,16 @@ class Stage:
 
     def watch_name(self) -> str:
         """Return the name of the pod watch as the active replica stored it last; "" when it stored none."""
+        return self._watch()[1]
+
+    def watch_version(self) -> int:
+        """Return the resourceVersion that the active replica stored last with that name; 0 when it stored none."""
+        return self._watch()[0]
+
+    def _watch(self) -> tuple[int, str]:
         stored = self.lease().get("metadata", {}).get("annotations", {}).get("staticgroup.io/watch-position", "{}")
-        _, name = json.loads(stored).get("", (0, ""))
-        return str(name)
+        version, name = json.loads(stored).get("", (0, ""))
+        return int(version), str(name)
 
     def operator_restarts(self) -> dict[str, int]:
         """Return pod UID to restart count of the operator's pods, to show that nothing was restarted meanwhile."""

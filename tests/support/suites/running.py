@@ -27,6 +27,8 @@ CORES = 2
 COMPLAINTS = 12
 """So many lines of each suite that failed are said again at the end, where whoever reads only that finds them."""
 PRINTING = threading.Lock()
+YIELDING = ("setsid", "sh", "-c", 'echo 19 2>/dev/null >/proc/self/autogroup; exec "$@"', "yielding")
+"""Idle processes yield to those of their own session only; where sessions share the machine (autogroup, sched(7)), one of its own yields as a whole."""
 
 
 def start(suite: Suite, output: IO[bytes] | None = None, *, is_idle: bool = False) -> subprocess.Popen[bytes]:
@@ -39,7 +41,7 @@ def start(suite: Suite, output: IO[bytes] | None = None, *, is_idle: bool = Fals
     paths = os.pathsep.join(str(REPOSITORY / each) for each in ("operator", "tests"))
     environment = {**os.environ, "PYTHONPATH": paths, "E2E_CLUSTER": E2E_CLUSTER}
     # It can be ended as by Ctrl-C, also where a shell in the background has that ignored.
-    command = ("env", "--default-signal=INT", "chrt", "--idle", "0", *suite.command) if is_idle else suite.command
+    command = (*YIELDING, "env", "--default-signal=INT", "chrt", "--idle", "0", *suite.command) if is_idle else suite.command
     return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=output, stderr=output)
 
 
@@ -154,14 +156,20 @@ def run_in_order(order: Order) -> list[Ran]:
     waiting, has_failed = _queue(order.spare), threading.Event()
     with ThreadPoolExecutor(CORES) as workers:
         spare = [workers.submit(run_next_ones, waiting, has_failed, are_idle=True) for _ in range(CORES)]
-        done = run_beside_each_other(order.beside, has_failed)
-        has_ground = False
-        for suite in order.alone:
-            if has_failed.is_set() and not (suite.name == ALWAYS and has_ground):
-                continue
-            has_ground = True
-            ran = run_alone(suite)
-            done.append(ran)
-            if ran.status:
+        try:
+            done = run_beside_each_other(order.beside, has_failed)
+            return done + run_alone_in_order(order.alone, has_failed) + [ran for lane in spare for ran in lane.result()]
+        except KeyboardInterrupt:
+            has_failed.set()  # which ends the spare ones, for the terminal tells a session of their own nothing
+            raise
+
+
+def run_alone_in_order(suites: Sequence[Suite], has_failed: threading.Event) -> list[Ran]:
+    """Run suites that have the machine to themselves; begins no more once one has failed, but what takes the ground away."""
+    done: list[Ran] = []
+    for suite in suites:
+        if not has_failed.is_set() or (suite.name == ALWAYS and done):
+            done.append(run_alone(suite))
+            if done[-1].status:
                 has_failed.set()
-        return done + [ran for lane in spare for ran in lane.result()]
+    return done
