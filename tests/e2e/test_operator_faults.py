@@ -130,6 +130,8 @@ def test_standby_of_a_first_installation_takes_over_without_a_gap(
     play.start(2, static=LONG_SESSION, podManagementPolicy="Parallel")
     holder = until(stage.lease_holder, deadline_s=30, what="a replica at work")
     watch = until(stage.watch_name, deadline_s=30, what="a stored position")
+    first = stage.watch_version()
+    until(lambda: stage.watch_version() > first, deadline_s=90, what="a position behind the first LIST of both")
     taken_at_ms = now_ms()
     stage.kubectl("delete", "pod", holder, "-n", SYSTEM, "--wait=false")
     until(lambda: stage.lease_holder() not in ("", holder), deadline_s=60, what="the standby takes over")
