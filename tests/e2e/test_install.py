@@ -85,7 +85,7 @@ def clean(cluster: Cluster, helm: Helm) -> None:
     """Remove every release, the CRDs and our namespaces."""
     for release in json.loads(helm.must("list", "--all-namespaces", "--output", "json")):
         helm.must("uninstall", release["name"], "--namespace", release["namespace"], "--wait", "--timeout", "120s")
-    cluster.kubectl("delete", "crd", *CRDS, "--ignore-not-found", "--timeout=60s")
+    cluster.kubectl("delete", "crd", *CRDS, "--ignore-not-found", "--timeout=240s")
     cluster.kubectl("delete", "namespace", SYSTEM, *TEAMS, "--ignore-not-found", "--timeout=120s")
 
 
