@@ -39,7 +39,7 @@ QUICK: Final = (
     ),
     Scenario(
         name="consumer, one address", says="the same, pods get the address of the pod before, the watch whole", is_consumer=True, tells_hosts=True,
-        are_reused=True, left=Left(force=1, blip=1),
+        are_reused=True, starts_empty=True, left=Left(force=1, blip=1),
     ),
 )  # fmt: skip
 """Each is exhausted, and none of them removes a live member outside of A1 and A2."""

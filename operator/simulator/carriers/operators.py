@@ -84,7 +84,7 @@ def _attributed(s: State, c: Scenario, product: Product, shown: int, settled: in
     memory = product.describe(s.memory, look)
     carriers = product.carriers(memory)
     known = 0 if carriers is None else s.asked or s.known
-    former = 0 if not product.has_former(memory) else s.known if s.known and _is_replaced(s, product, known) else s.former
+    former = 0 if not product.has_former(memory) else s.known if s.known and s.known != known else s.former
     now = s._replace(memory=memory, known=known, former=former, ended_since=False, step=0, asked=0, is_stale=False)
     found = _by_assumptions(s, now, c, product, are_silent=bool(settled) and not is_late, is_old=is_old)
     if found is None:
@@ -93,11 +93,6 @@ def _attributed(s: State, c: Scenario, product: Product, shown: int, settled: in
     yield f"barrier{about}", found, 0
     if s.asked and carriers is not None:
         yield from _decides(s, found, c, product, f"barrier{about}")
-
-
-def _is_replaced(s: State, product: Product, known: int) -> bool:
-    """True when another member was described in the place of one that a pod which nobody saw may hold."""
-    return s.known != known and not {UNSEEN, UNATTRIBUTED}.isdisjoint(product.carriers(s.memory) or ())
 
 
 def _decides(s: State, after_it: State, c: Scenario, product: Product, about: str) -> Acts:

@@ -311,3 +311,15 @@ async def test_a_member_that_speaks_from_the_address_of_one_pod_is_of_that_pod_w
 async def test_an_address_that_a_suspect_was_seen_with_too_tells_nothing() -> None:
     world = await at_addresses(GroupType.CONSUMER, of_the_lost="10.0.0.9")
     assert seat(world).carriers == ["u2", "u2b"]
+
+
+async def test_a_member_that_one_description_did_not_show_is_still_that_of_its_pod() -> None:
+    """Brokers that start again may answer before they have loaded all; the pod ends meanwhile."""
+    world = await OperatorWorld().started()
+    member_id = world.kafka.members.pop(world.id_of(2))
+    world.scale(2)
+    world.end(2)
+    await world.settled(2)
+    world.kafka.join(world.id_of(2), member_id)
+    await world.settled(6)
+    assert left(world) == [world.id_of(2)]

@@ -32,8 +32,8 @@ class Members:
     young_since_s: when this process first described the group under a watch that pods of before may outlive, monotonic seconds; None once
         nobody to come can be of one.
     taken_in: cases of the suspects of the pod store that were taken in once, whatever became of them.
-    former: by id, the member before the present one, where a pod that nobody saw may hold it: a description may be older than the last
-        change, so it may be described again.
+    former: by id, the member before the present one: a description may be older than the last change, or that of a coordinator which has
+        not loaded its last writes, so it may be described again.
     described_at_s: when the last description was asked for, monotonic seconds; None before the first, and while no time is waited for.
     ends_seen: how many certificates the pod store had at the last description.
     """
@@ -131,7 +131,7 @@ def described(
     # An id that is described empty for once may be held by the same member again.
     kept = {i: a for i, a in members.attributions.items() if i not in is_new and (i in held or a.is_guessed)}
     attributions = kept | known | {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
-    replaced = {i: a for i, a in members.attributions.items() if a.is_guessed and attributions[i] is not a}
+    replaced = {i: a for i, a in members.attributions.items() if attributions.get(i) is not a}
     before_s = members.described_at_s
     suspects = after_description(
         members.suspects, {i: attributions.get(i) for i in held}, may_hold,
