@@ -76,7 +76,6 @@ MEMORY_OF_MEMBERS = tuple(
         ("description while the watch is not whole counts", ("if not sight.watch or (is_new and not sight.has_passed):", "if is_new and not sight.has_passed:")),
         ("member described again is attributed anew", ("m is not None and i not in known}", "m is not None}")),
         ("guessed member forgotten when its id is described empty", ("(i in held or a.is_guessed)", "(i in held)")),
-        ("member before the present one forgotten", ("former={**members.former, **replaced}", "former={}")),
         ("member that left remembered for ever", (" and (i in held or a.is_guessed)}", "}")),
         ("watch never young", ("    is_young, is_other = sight.watch != members.watch, ", "    is_young, is_other = False, ")),
         ("watch grown up with its first description", ("is_over = is_young and sight.described_at_s - young_since_s >= settle_s", "is_over = is_young")),

@@ -37,6 +37,7 @@ SIGHTS = (
             "reach_present(namespace)\n",
         ),
     ),
+    mutant("member before the present one forgotten", "core/members/memory.py", SIGHT, ("former={**members.former, **replaced}", "former={}")),
     mutant("watch goes on where other brokers are asked", GATHERER, SIGHT, ('f"{watch}.{brokers}" if watch', "watch if watch")),
     mutant("clock of the API server not looked at", GATHERER, CRASHES, ("dated_at_s + max(0.0, self.clock_ahead_s())", "dated_at_s")),
     mutant("pods that have ended stay carriers", GATHERER, SIGHT, ("gone | frozenset(self._ended(members, doubtful))", "gone")),
