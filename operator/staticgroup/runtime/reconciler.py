@@ -348,8 +348,8 @@ class Reconciler:
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         before, remembered = memory.status or StaticGroupStatus(), await self._looked(group, memory)
         conditions = list(suspended_conditions(before.conditions, group.metadata.generation, now))
-        told = {"observed_generation": group.metadata.generation, "static_group_uid": group.metadata.uid, "conditions": conditions}
-        status = before.model_copy(update=told | remembered)
+        changes = {"observed_generation": group.metadata.generation, "static_group_uid": group.metadata.uid, "conditions": conditions}
+        status = before.model_copy(update=changes | remembered)
         if self.may_write():
             self.narrator.suspended(group, status)
         if self.memories.is_written(memory, status) or await self._write(group, status, memory):

@@ -111,7 +111,7 @@ STATUS_OF_MEMBERS = tuple(
         ("guessed member is plain", (" and not a.is_guessed\n", "\n")),
         ("plain seats first", ("key=lambda item: (_is_plain(item[1]), item[0])", "key=lambda item: (not _is_plain(item[1]), item[0])")),
         ("seats without room told as whole", (" and all(_is_plain(members.attributions[i]) for i in left_out)", "")),
-        ("suspects without room told as whole", ("len(told) == len(members.suspects) and all", "all")),
+        ("suspects without room told as whole", ("len(lost) == len(members.suspects) and all", "all")),
         ("suspect cut to what has room", ("if is_whole and length <= room and", "if length <= room and")),
         ("room for suspects not counted", ("if is_whole and length <= room and len(found) < api.SUSPECTS_MAX:", "if is_whole:")),
         ("node of a suspect forgotten at a restart", ("        node_name=s.node,\n", "")),

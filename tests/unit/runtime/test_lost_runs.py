@@ -37,6 +37,17 @@ def next_run(world: OperatorWorld) -> None:
     world.start(2, joins=False, required=(third,), restart_count=2, phase_written_at_s=world.now_s, ready_since_s=None)
 
 
+async def loses_a_run_and_goes_on(world: OperatorWorld, restart_after: int) -> None:
+    """Lose the first run and crash the second one; the operator is restarted after the first or second of these steps, or not at all (0)."""
+    for n, step in enumerate((run_is_lost, next_run), start=1):
+        world.now_s += 60
+        step(world)
+        await world.settled(2)
+        if restart_after == n:
+            world.restart()
+            await world.settled(4)
+
+
 async def departs(world: OperatorWorld) -> None:
     """Scale to two; the last run of web-2 ends, and its kubelet certifies that."""
     world.scale(2)
@@ -49,13 +60,7 @@ async def departs(world: OperatorWorld) -> None:
 async def test_a_pod_of_which_a_run_was_lost_ends_by_no_version_of_its_object(restart_after: int) -> None:
     """Also where the operator is restarted when nothing shows the loss any more."""
     world = await with_boots()
-    for n, step in enumerate((run_is_lost, next_run), start=1):
-        world.now_s += 60
-        step(world)
-        await world.settled(2)
-        if restart_after == n:
-            world.restart()
-            await world.settled(2)
+    await loses_a_run_and_goes_on(world, restart_after)
     assert [(s.uid, bool(s.lost_boot)) for s in world.status.suspects] == [("u2", True)]
     await departs(world)
     assert left(world) == []
@@ -96,12 +101,6 @@ async def test_nobody_is_released_for_an_end_in_a_pod_of_which_a_run_was_lost(re
         world.start(ordinal, required=(runs(),), phase_written_at_s=world.now_s)
     world.now_s += 300
     await world.settled(2)
-    for n, step in enumerate((run_is_lost, next_run), start=1):
-        world.now_s += 60
-        step(world)
-        await world.settled(2)
-        if restart_after == n:
-            world.restart()
-            await world.settled(4)
+    await loses_a_run_and_goes_on(world, restart_after)
     assert world.kafka.releases == []
     assert "OtherProcessPossible" in [e.reason for e in world.status.exceptions]

@@ -46,11 +46,11 @@ def wire_members(namespace: str, members: Members) -> dict[str, Any]:
     Where the status has no room for all of it, neither watch nor seal is written, and the next process begins as if it remembered nothing:
     whoever joins may be of a pod that nobody saw. Seats that are plain need no room: it attributes their members to the same pods by itself.
     """
-    kept, told = _seats(members), _suspects(members.suspects)
-    left_out = members.attributions.keys() - kept.keys()
-    has_room = len(told) == len(members.suspects) and all(_is_plain(members.attributions[i]) for i in left_out)
+    fitting, lost = _seats(members), _suspects(members.suspects)
+    left_out = members.attributions.keys() - fitting.keys()
+    has_room = len(lost) == len(members.suspects) and all(_is_plain(members.attributions[i]) for i in left_out)
     watch = members.watch or None if has_room else None
-    seats, suspects = [seat for _, seat in sorted(kept.items())], [_suspect(namespace, s) for s in told]
+    seats, suspects = [seat for _, seat in sorted(fitting.items())], [_suspect(namespace, s) for s in lost]
     seal = seal_of(watch, seats, suspects) if has_room and (watch or seats or suspects) else None
     return {"watch": watch, "seats": seats, "suspects": suspects, "seal": seal}
 
