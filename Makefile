@@ -53,8 +53,8 @@ down: $(STAMP) ## Take the development cluster and its broker away, leaving noth
 
 ##@ Test
 .PHONY: test
-test: $(PIPELINE) ## Everything a change must pass: check, simulate-ci, Spark, then real brokers and a real cluster
-	PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers connect e2e
+test: $(PIPELINE) ## What a change must never break: check, simulate-ci, the learner once on Spark, then real brokers and a real cluster
+	PYTHONPATH=tests $(BIN)/python -m support.suites check learner models spark simulate brokers connect e2e
 
 .PHONY: check
 check: $(PIPELINE) ## Lint, types, rings, unit tests, generated files (no cluster, no broker, no Spark)
@@ -85,7 +85,7 @@ connect: $(STAMP) ## The Connect agent: its own tests, and what its jar says of 
 
 .PHONY: pipeline
 pipeline: $(PIPELINE) ## The tests of the fleet learner, with Spark
-	PYTHONPATH=tests $(BIN)/python -m support.suites learner pipeline
+	PYTHONPATH=tests $(BIN)/python -m support.suites learner spark pipeline
 
 .PHONY: faults
 faults: $(STAMP) ## Every fault of API server and brokers in every phase, against the real operator; writes docs/reference/faults.md
@@ -111,7 +111,7 @@ bench-pipeline: $(PIPELINE) ## Spark and DuckDB at the same work: make bench-pip
 
 .PHONY: full
 full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks, pages, release
-	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models pipeline simulate brokers bill connect e2e ground pods
+	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models spark pipeline simulate brokers bill connect e2e ground pods
 	$(BIN)/python -m simulator.carriers --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 	$(MAKE) bench-scale SCALE="--groups 10000"

@@ -62,6 +62,7 @@ def last_id(play: Play) -> tuple[str, str]:
     return max(play.member_ids().items(), key=lambda pair: int(pair[0].removeprefix(f"{play.name}-").split(".")[0]))
 
 
+@pytest.mark.long
 def test_removal_waits_for_brokers_that_are_down_and_is_done_when_they_are_back(
     new_play: Callable[..., Play], three_brokers: Brokers
 ) -> None:

@@ -81,7 +81,8 @@ def restart_operator(stage: Stage) -> None:
     assert stage.watch_name() == watch
 
 
-@pytest.mark.parametrize("restarts", [pytest.param(False, marks=pytest.mark.long), True], ids=["operator-stays", "operator-restarts"])
+@pytest.mark.long
+@pytest.mark.parametrize("restarts", [False, True], ids=["operator-stays", "operator-restarts"])
 def test_members_of_pods_of_which_a_container_never_started_leave_at_once(
     new_play: Callable[..., Play], restarts: bool
 ) -> None:

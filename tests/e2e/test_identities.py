@@ -75,6 +75,7 @@ def exceptions(play: Play, kind: str) -> list[dict[str, Any]]:
     return [e for e in (play.status() or {}).get("exceptions", []) if e["kind"] == kind]
 
 
+@pytest.mark.long
 def test_foreign_and_dynamic_members_stay_and_are_counted(new_play: Callable[..., Play], outsider: Start) -> None:
     play = new_play()
     play.start(3)
@@ -139,6 +140,7 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
     )
 
 
+@pytest.mark.long
 def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[..., Play], outsider: Start) -> None:
     """The word is about who issues such ids; it is no word about a member that no pod explains, whose process lives elsewhere."""
     play = new_play()

@@ -60,7 +60,8 @@ def fatal(told: PodLines) -> list[str]:
     return [line["error"] for voice in told.voices() for line in voice.of_kind("error") if line["fatal"]]
 
 
-@pytest.mark.parametrize("first", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("first", ["classic", "consumer"])
 def test_a_fleet_changes_its_protocol_and_back_seat_by_seat(new_play: NewPlay, first: str) -> None:
     """Of a seat that a member of the other protocol holds the coordinator asks no leave (KIP-848, static membership)."""
     other = {"classic": "consumer", "consumer": "classic"}[first]

@@ -91,6 +91,7 @@ def held_for(cases: Sequence[Case]) -> set[str]:
     return {reason for c in cases for pod_name, reason in c.held().items() if pod_name in {c.pod(o) for o in c.ordinals}}
 
 
+@pytest.mark.long
 def test_what_vanished_under_a_frozen_kubelet_is_never_removed_whatever_the_node_does_later(new_case: NewCase, ground: Ground) -> None:
     """Zombies of seven kinds outlive the acting operator, PodGC, their kubelet's return and a reboot; one ends in the ordinary way."""
     ground.prepare(Evidence())

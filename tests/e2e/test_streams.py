@@ -127,6 +127,7 @@ def await_counted(producer: Program, told: PodLines, deadline_s: float) -> None:
         raise AssertionError(f"{late}; what differs: {uncounted(producer, told)}") from None
 
 
+@pytest.mark.long
 def test_streams_with_state_are_rolled_crashed_and_scaled(
     new_play: Callable[..., Play], process_table: ProcessTable, tmp_path: Path
 ) -> None:

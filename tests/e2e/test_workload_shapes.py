@@ -151,6 +151,7 @@ def test_statefulset_created_again_finds_its_seats(new_play: NewPlay) -> None:
     assert (now_ms() - since_ms) / 1000 < WORKLOAD_MISSING_HOLD_S
 
 
+@pytest.mark.long
 def test_orphaned_pods_keep_their_seats_and_a_deleted_one_is_let_go(new_play: NewPlay) -> None:
     """Orphan delete; one orphan is deleted by hand and nobody creates it again; a new StatefulSet adopts the rest.
 
