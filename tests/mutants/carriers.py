@@ -73,6 +73,7 @@ def _patched(*targets: tuple[Any, str, Any]) -> Patch:
 _described, _attribute, _without_ended = plan.described, memory.attribute, memory.without_ended
 _wire_members = durable.wire_members
 _first_hit, _pod_of, _suspects_of = plan.first_hit, gathering.pod_of, gathering.SightGatherer._suspects_of
+_attributed = memory._attributed
 
 
 def _changed(
@@ -220,6 +221,14 @@ CLAUSES: Final = (
     Clause(
         name="address of a suspect", says="an address that a suspect had tells nothing", scenario="consumer, one address",
         without=_patched((gathering, "pod_of", lambda member, live, _suspects, **k: _pod_of(member, live, (), **k))),
+    ),
+    Clause(
+        name="suspect of no address", says="where a suspect has shown none, no address tells anything", scenario="consumer, one address, hand-over",
+        without=_patched((gathering, "pod_of", lambda member, live, known, **k: _pod_of(member, live, [s for s in known if s.addresses], **k))),
+    ),
+    Clause(
+        name="address of whom nobody saw", says="an address does not tell who was unseen", scenario="consumer, one address, gap",
+        without=_patched((memory, "_attributed", lambda *a, is_watch_young: _attributed(*a, is_watch_young=is_watch_young and a[1] not in a[3].addressed))),
     ),
     Clause(
         name="address of a classic member", says="the address of a classic member tells nothing, not even at a first join", scenario="classic, fail-over",

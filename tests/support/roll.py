@@ -171,7 +171,7 @@ class Roll:
         self.lease = ActiveLease(
             self.server,  # type: ignore[arg-type]  # the one call of it that a Lease makes
             LeaseSettings(namespace="ops"), identity="one",
-            position=lambda: self.pods.lease_position(self.reconciler.memories.unwritten_since_s(0.0)),
+            position=lambda: self.pods.lease_position(self.reconciler.memories.unstored_since_s(0.0)),
             clock_s=self.loop.time, now_s=self.loop.time,
         )
 

@@ -41,6 +41,14 @@ QUICK: Final = (
         name="consumer, one address", says="the same, pods get the address of the pod before, the watch whole", is_consumer=True, tells_hosts=True,
         are_reused=True, starts_empty=True, left=Left(force=1, blip=1),
     ),
+    Scenario(
+        name="consumer, one address, gap", says="the same, pods come and go while nobody watches", is_consumer=True, tells_hosts=True,
+        are_reused=True, starts_empty=True, left=Left(force=1, gap=1),
+    ),
+    Scenario(
+        name="consumer, one address, hand-over", says="the same, a crash, a new leader", is_consumer=True, tells_hosts=True, are_reused=True,
+        left=Left(force=1, hand=1, crash=1),
+    ),
 )  # fmt: skip
 """Each is exhausted, and none of them removes a live member outside of A1 and A2."""
 

@@ -151,7 +151,7 @@ class SightGatherer:
     def _ended(self, members: Members, doubtful: Iterable[Suspect]) -> Iterator[str]:
         """Yield the carriers and suspects that have a certificate; one of which a run is lost has none, whatever its object says."""
         lost = {s.uid for s in (*doubtful, *members.suspects) if s.lost_boot and not self._is_over(s)}
-        for uid in {uid for a in members.attributions.values() for uid in a.carriers} | {s.uid for s in (*doubtful, *members.suspects)}:
+        for uid in {uid for a in (*members.attributions.values(), *members.former.values()) for uid in a.carriers} | {s.uid for s in (*doubtful, *members.suspects)}:
             pod = self.pods.get(uid)
             if pod is not None and pod.state is PodState.DEAD and uid not in lost:
                 yield uid

@@ -109,7 +109,7 @@ class Observer:
         """
         key = (group.metadata.namespace, group.metadata.name)
         is_as_told = last.told == memory.told and last.history is memory.history and last.spec == spec
-        if not is_as_told or memory.doubts != self.pods.doubts or last.has_company or last.members != hash(described.group):
+        if not is_as_told or memory.stored.doubts != self.pods.doubts or last.has_company or last.members != hash(described.group):
             return False
         is_alone = not Rivals(self.stores).any_of(key)
         advice = self._advice(spec.connection_ref.key(key[0]), spec)

@@ -103,7 +103,7 @@ class Operator(Assembly):
         """Return what the Lease may say of the watch; None, which keeps what it says, until this replica has taken over."""
         if not self.is_active:
             return None
-        return self.pods.lease_position(self.reconciler.memories.unwritten_since_s(self._term_began_s))
+        return self.pods.lease_position(self.reconciler.memories.unstored_since_s(self._term_began_s))
 
     def _lease_acquired(self, tasks: asyncio.TaskGroup) -> None:
         log.info("lease acquired", extra={"identity": self.settings.identity})

@@ -36,7 +36,7 @@ from .connections.allowed import may_be_exclusive
 from .executor import Executor
 from .journal import Journal, RoundReport
 from .memory.memories import Memories
-from .memory.memory import Memory
+from .memory.memory import Look, Memory
 from .memory.rest import Picture, Seen, seen
 from .metrics import Metrics
 from .narrator import Narrator
@@ -119,10 +119,11 @@ class Reconciler:
         memory.spec = group.spec
         if memory.is_unfinished:
             # Brokers that answer slowly may cut each round, and the position of the pod watch waits until the status tells of all suspects.
-            remembered = await self._looked(group, memory)
+            look, remembered = self._look(memory), await self._looked(group, memory)
             status = memory.status.model_copy(update=remembered) if memory.status is not None else None  # without one nothing is remembered
             if status is not None and not self.memories.is_written(memory, status):
                 await self._write(group, status, memory)
+            self.memories.note_look(memory, look, status)
         memory.is_unfinished = True
         if group.spec.suspend:
             result = await self._report_suspended(key, group, memory)
@@ -133,17 +134,17 @@ class Reconciler:
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group), memory.status, self.now_s()
-        told, doubts, last = memory.told, self.pods.doubts, memory.seen_until(started_s)
+        look, last = self._look(memory), memory.seen_until(started_s)
         snapshot = await self.observe(group, spec, memory, last.picture if last is not None else None)
         if last is not None and snapshot is None:
-            memory.looked_at_s = started_s
+            self.memories.note_look(memory, look, memory.status)
             return self._rested(key, last, began_s, started_s)
         assert snapshot is not None
         if snapshot.sight is None:
             memory.look_away()
-        picture = Picture.of(spec, snapshot, memory.history, told=told)
+        picture = Picture.of(spec, snapshot, memory.history, told=look.told)
         if last is not None and last.picture == picture:
-            memory.doubts, memory.looked_at_s = doubts, started_s
+            self.memories.note_look(memory, look, memory.status)
             memory.history = last.picture.history  # the same, by which the next look knows it
             return self._rested(key, last, began_s, started_s)
         decided = self._planned(key, spec, snapshot, memory, began_s)
@@ -163,8 +164,7 @@ class Reconciler:
                     began_s=began_s,
                 ),
             )
-        written = await self.report(key, group, spec, snapshot, decided, executed, memory)
-        memory.doubts, memory.looked_at_s = doubts, started_s  # not before: the position of the watch passes what a round that is cut left untold
+        written = await self.report(key, group, spec, snapshot, decided, executed, memory, look)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         is_unread = isinstance(snapshot.group, KafkaProblem) or bool(snapshot.workload_problem)
@@ -200,9 +200,6 @@ class Reconciler:
             self.journal.seen_again(key, began_ms)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         self.metrics.rounds.labels("nothing_new").inc()
-        last_memory = self.memories.known(key)
-        if last_memory is not None and not last_memory.is_unsure:
-            last_memory.unwritten_since_s = None
         waits = (last.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
         return Result(requeue_after_s=min(waits))
 
@@ -230,8 +227,6 @@ class Reconciler:
         memory = self.memories.known(key)
         if memory is not None:
             memory.told += 1
-            if memory.unwritten_since_s is None:
-                memory.unwritten_since_s = self.monotonic_s()  # until a round has told what is new
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
@@ -322,6 +317,7 @@ class Reconciler:
         decided: Plan,
         executed: Executed,
         memory: Memory,
+        look: Look,
     ) -> bool:
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
@@ -332,9 +328,9 @@ class Reconciler:
         await self.narrator.held(group, decided)
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
-        if self.memories.is_written(memory, status):
-            return True
-        return await self._write(group, status, memory)
+        is_written = self.memories.is_written(memory, status) or await self._write(group, status, memory)
+        self.memories.note_look(memory, look, status)
+        return is_written
 
     async def _write(self, group: StaticGroup, status: StaticGroupStatus, memory: Memory) -> bool:
         """Write the status; returns False when that failed."""
@@ -346,29 +342,32 @@ class Reconciler:
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
         """Say that nothing is done; who may hold the members is remembered on, or a later removal would have to wait."""
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
-        before, remembered = memory.status or StaticGroupStatus(), await self._looked(group, memory)
+        look, before = self._look(memory), memory.status or StaticGroupStatus()
+        remembered = await self._looked(group, memory)
         conditions = list(suspended_conditions(before.conditions, group.metadata.generation, now))
         changes = {"observed_generation": group.metadata.generation, "static_group_uid": group.metadata.uid, "conditions": conditions}
         status = before.model_copy(update=changes | remembered)
         if self.may_write():
             self.narrator.suspended(group, status)
-        if self.memories.is_written(memory, status) or await self._write(group, status, memory):
-            return Result(requeue_after_s=self.group_poll_s)
-        return self._unwritten(memory, self.group_poll_s)
+        is_written = self.memories.is_written(memory, status) or await self._write(group, status, memory)
+        self.memories.note_look(memory, look, status)
+        return Result(requeue_after_s=self.group_poll_s) if is_written else self._unwritten(memory, self.group_poll_s)
+
+    def _look(self, memory: Memory) -> Look:
+        """Note what a look that begins now will have seen."""
+        return Look(at_s=self.monotonic_s(), doubts=self.pods.doubts, told=memory.told)
 
     async def _looked(self, group: StaticGroup, memory: Memory) -> dict[str, Any]:
         """Take in what the pods tell, without asking the brokers; returns what is remembered as fields of the status."""
-        doubts, started_s = self.pods.doubts, self.monotonic_s()
         naming = memory.naming_of(group.spec)
         if naming is not None:
             found = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
             sight = await self._observer().sight(group, group.spec, memory, Described(
-                settings=found, group=found, at_s=self.now_s(), monotonic_s=started_s
+                settings=found, group=found, at_s=self.now_s(), monotonic_s=self.monotonic_s()
             ), naming)
             memory.history = replace(memory.history, members=without_ended(memory.history.members, sight))
         else:
             memory.look_away()
-        memory.doubts, memory.looked_at_s = doubts, started_s
         return wire_members(group.metadata.namespace, memory.history.members)
 
     # memory ----------------------------------------------------------------------------------------------------

@@ -30,9 +30,9 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("runs of before known at a first start", _BOOK, BOOK, ("return self.is_resumed and version", "return version")),
     # the Lease
     ("position of now stored", _STORE, HANDOVER, ("        limit_s = now_s - REPLAYED_S if", "        limit_s = now_s if")),
-    ("position passes what no status tells yet", _STORE, HANDOVER, (" if unwritten_since_s is None else min(now_s, unwritten_since_s) - REPLAYED_S\n", "\n")),
-    ("position held back no minute before what is not written", _STORE, HANDOVER, ("min(now_s, unwritten_since_s) - REPLAYED_S\n", "min(now_s, unwritten_since_s)\n")),
-    ("position held by what is to come", _STORE, HANDOVER, ("else min(now_s, unwritten_since_s) -", "else unwritten_since_s -")),
+    ("position passes what no status tells yet", _STORE, HANDOVER, (" if unstored_since_s is None else min(now_s, unstored_since_s) - REPLAYED_S\n", "\n")),
+    ("position held back no minute before what is not written", _STORE, HANDOVER, ("min(now_s, unstored_since_s) - REPLAYED_S\n", "min(now_s, unstored_since_s)\n")),
+    ("position held by what is to come", _STORE, HANDOVER, ("else min(now_s, unstored_since_s) -", "else unstored_since_s -")),
     ("position taken at each renewal", _STORE, HANDOVER, ("now_s - self._samples[-1][0] >= SAMPLES_APART_S", "True")),
     ("positions kept without bound", _STORE, HANDOVER, ("                del self._samples[-2]\n", "                pass\n")),
     ("position of a told gap stored", _STORE, HANDOVER, ("for s, p in kept if not self._streams[s].has_reported_gap})", "for s, p in kept})")),

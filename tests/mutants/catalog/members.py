@@ -51,7 +51,8 @@ ADDRESS = tuple(
     mutant(name, "core/members/address.py", MEMBERS, change)
     for name, change in (
         ("address of the first member of a classic seat believed", ("if not member.is_host_current or not address or", "if not address or")),
-        ("address that a suspect had is a live pod's alone", (" or any(address in s.addresses for s in suspects)", "")),
+        ("address that a suspect had is a live pod's alone", (" or any(not s.addresses or address in s.addresses for s in suspects)", " or any(not s.addresses for s in suspects)")),
+        ("suspect that has shown no address has another one", ("not s.addresses or ", "")),
         ("one of two pods with an address", ("len(there) == 1 and", "bool(there) and")),
         ("address that was shown after the describe", (" and there[0].shown_at_s < described_at_s", "")),
         ("slash before an address", ('member.client_host.removeprefix("/")', "member.client_host")),
@@ -86,7 +87,8 @@ MEMORY_OF_MEMBERS = tuple(
         ("end of long ago explains a new member", ("sight.last_end.get(instance_id, 0) > members.ends_seen", "sight.last_end.get(instance_id, 0) > 0")),
         ("end that a standby saw long ago explains a new member", ("has_one_ended=bool(members.watch_described) and sight", "has_one_ended=sight")),
         ("address not asked", ("sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,)", "sight.carrying.get(instance_id, frozenset())")),
-        ("address does not tell who was unseen", ("is_watch_young=is_watch_young and spoken_from is None,", "is_watch_young=is_watch_young,")),
+        ("address tells who was unseen", ("is_watch_young=is_watch_young,  #", "is_watch_young=is_watch_young and spoken_from is None,  #")),
+        ("pods of the member before never end", ("for each in (members.attributions, members.former))", "for each in (members.attributions, {}))")),
         ("suspect that was dropped taken in again", ("if s.case not in members.taken_in}", "}")),
         ("suspect that has ended stays", ("s.uid not in new and s.uid not in sight.ended and", "s.uid not in new and")),
         ("suspect that is there after all stays", (" and s.uid not in sight.back]", "]")),

@@ -70,10 +70,10 @@ SIGHTS = (
         "pod of which a run is lost is no suspect because its object is there", GATHERER, LOST,
         ("PodState.LIVE and (not suspect.lost_boot or self._is_over(suspect))", "PodState.LIVE"),
     ),
-    mutant("round rests though a pod became a suspect", "runtime/observer.py", RESTING, ("memory.doubts != self.pods.doubts or ", "")),
+    mutant("round rests though a pod became a suspect", "runtime/observer.py", RESTING, ("memory.stored.doubts != self.pods.doubts or ", "")),
     mutant(
         "stored position passes a suspect that no look has found", "runtime/memory/memories.py", RESTING,
-        ("        waiting += [m.looked_at_s for m in self._by_key.values() if m.doubts != self.pods.doubts]\n", ""),
+        ("if (m.stored.doubts, m.stored.told) != (self.pods.doubts, m.told)]", "if m.stored.told != m.told]"),
     ),
     mutant(
         "suspects not remembered while suspended", "runtime/reconciler.py", SIGHT,
@@ -94,12 +94,24 @@ SIGHTS = (
     ),
     mutant(
         "look counted before the status tells of it", "runtime/reconciler.py", FORGOTTEN,
-        ("        told, doubts, last = memory.told, self.pods.doubts, memory.seen_until(started_s)\n",
-         "        told, doubts, last = memory.told, self.pods.doubts, memory.seen_until(started_s)\n        memory.doubts = doubts\n"),
+        ("        look, last = self._look(memory), memory.seen_until(started_s)\n",
+         "        look, last = self._look(memory), memory.seen_until(started_s)\n        memory.stored = look\n"),
+    ),
+    mutant(
+        "look counted though its status was not taken", "runtime/memory/memories.py", ("tests/unit/runtime/test_reconciler_memory.py",),
+        ("        if memory.status is not None and status is not None and not memory.is_unsure and remembers_the_same(memory.status, status):\n", "        if True:\n"),
+    ),
+    mutant(
+        "stored position passes what was told since the look", "runtime/memory/memories.py", ("tests/unit/runtime/test_reconciler_memory.py",),
+        ("if (m.stored.doubts, m.stored.told) != (self.pods.doubts, m.told)]", "if m.stored.doubts != self.pods.doubts]"),
+    ),
+    mutant(
+        "unreadable StaticGroup holds no position", "runtime/memory/memories.py", FORGOTTEN,
+        ("if self.stores.group_uids.keys() - ", "if self.stores.groups.keys() - "),
     ),
     mutant(
         "suspended StaticGroup not looked at again", "runtime/reconciler.py", RESTING,
-        ("return Result(requeue_after_s=self.group_poll_s)\n        return self._unwritten", "return Result()\n        return self._unwritten"),
+        ("return Result(requeue_after_s=self.group_poll_s) if is_written else", "return Result() if is_written else"),
     ),
     mutant("suspects that came into sight at rest are no news", "runtime/memory/rest.py", RESTING, (", repr(sight)))", "))")),
 )

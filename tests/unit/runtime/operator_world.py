@@ -218,7 +218,7 @@ class OperatorWorld:
         self.journal.clear()
         reached = self.pods.at
         result = await self.reconciler.reconcile(KEY)
-        if self.reconciler.memories.unwritten_since_s(0.0) is None:
+        if self.reconciler.memories.unstored_since_s(0.0) is None:
             self.position = reached
         return result
 

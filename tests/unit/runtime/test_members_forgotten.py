@@ -13,9 +13,10 @@ import pytest
 from staticgroup.core.group import GroupView
 from staticgroup.core.members.carriers import UNSEEN
 from staticgroup.core.members.memory import SETTLE_MIN_S
+from staticgroup.kube.problem import problem_of
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
-from .stories import LIVING, force_delete, left, start_as
+from .stories import LIVING, force_delete, group_body, left, put, start_as
 from .test_members import departs, lose, passes, seat
 
 SHARED_ID = {
@@ -70,10 +71,66 @@ async def test_pod_that_is_lost_in_a_round_that_is_cut_before_the_status_is_writ
         patched.setattr(type(reconciler), "report", cut)
         with pytest.raises(TimeoutError):
             await world.look()
-    assert reconciler.memories.unwritten_since_s(0.0) is not None, "the stored position waits"
+    assert reconciler.memories.unstored_since_s(0.0) is not None, "the stored position waits"
     await world.look()
     assert "stray" in {s.uid for s in world.status.suspects}
-    assert reconciler.memories.unwritten_since_s(0.0) is None
+    assert reconciler.memories.unstored_since_s(0.0) is None
+
+
+async def test_pod_of_another_name_that_is_lost_while_the_status_is_not_taken() -> None:
+    world = await OperatorWorld().started()
+    memories = world.reconciler.memories
+    looked_s = world.now_s
+    world.now_s += 30
+    start_as(world, "canary-0", "stray", {world.id_of(1)})
+    force_delete(world, "canary-0")
+    world.kube.problems["apply_status"] = problem_of(503, verb="patch", resource="staticgroups")
+    for _ in range(3):
+        assert (await world.look()).failed
+        assert 0 < (memories.unstored_since_s(0.0) or 0) <= looked_s, "of what came after that look, no status tells"
+        world.now_s += 30
+    world.kube.problems.clear()
+    await world.look()
+    assert "stray" in {s.uid for s in world.status.suspects}
+    assert memories.unstored_since_s(0.0) is None
+
+
+async def test_pod_that_is_lost_while_its_static_group_cannot_be_read() -> None:
+    """As by an operator that was set back, and does not know a value of the spec."""
+    world = await OperatorWorld().started()
+    known = group_body(world)
+    world.restart()
+    world.stores.put_group(KEY, known | {"spec": known["spec"] | {"crashRelease": "OfALaterRelease"}})
+    world.scale(4)
+    world.start(3, "u3", joins=False)
+    await world.round()
+    world.remove_object(3)
+    world.start(3, "u3b")
+    for _ in range(4):
+        world.now_s += 30
+        await world.round()
+    assert world.reconciler.memories.unstored_since_s(0.0) is not None, "the stored position waits"
+    world.stores.put_group(KEY, known)
+    world.restart()
+    await world.settled(2)
+    world.kafka.join(world.id_of(3), LIVING)
+    await world.settled(2)
+    assert "u3" in seat(world, 3).carriers
+    world.scale(3)
+    world.end(3, "u3b")
+    await world.settled(4)
+    assert (left(world), guards(world)) == ([], ["Suspect"])
+
+
+async def test_status_that_cannot_be_read_is_written_over() -> None:
+    """The schema of the resource cannot say all that a date must be."""
+    world = await OperatorWorld().started()
+    status = group_body(world)["status"]
+    edited = [seat | {"firstSeen": "0000-01-01T00:00:00Z"} for seat in status["seats"]]
+    put(world, status=status | {"seats": edited})
+    await world.settled(1)
+    assert world.stores.invalid_groups == {}
+    assert group_body(world)["status"]["seats"] == status["seats"]
 
 
 async def test_pod_that_is_lost_while_the_brokers_are_so_slow_that_each_round_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,4 +148,4 @@ async def test_pod_that_is_lost_while_the_brokers_are_so_slow_that_each_round_is
         with pytest.raises(TimeoutError):
             await world.look()
     assert "stray" in {s.uid for s in world.status.suspects}
-    assert memories.unwritten_since_s(0.0) is None
+    assert memories.unstored_since_s(0.0) is None

@@ -139,11 +139,11 @@ async def test_round_whose_status_waits_comes_back_at_its_turn_and_is_no_failure
     world.end(1)
     outcome = await world.round()
     assert (len(world.kube.status_writes), outcome.failed) == (writes, False)
-    assert world.reconciler.memories.unwritten_since_s(0.0) is not None
+    assert world.reconciler.memories.unstored_since_s(0.0) is not None
     assert outcome.requeue_after_s is not None
     assert 0 < outcome.requeue_after_s <= WAIT_MAX_S
     world.now_s += outcome.requeue_after_s
     await world.round()
     assert len(world.kube.status_writes) == writes + 1
-    assert world.reconciler.memories.unwritten_since_s(0.0) is None
+    assert world.reconciler.memories.unstored_since_s(0.0) is None
     assert world.reconciler.metrics.registry.get_sample_value("staticgroup_rounds_total", {"result": "failed"}) is None

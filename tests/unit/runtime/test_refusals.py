@@ -118,7 +118,7 @@ async def test_round_of_a_refused_status_comes_back_when_it_is_due_and_does_not_
         assert outcome.requeue_after_s is not None
         world.now_s += 0 if asked(world) else outcome.requeue_after_s
     assert world.now_s - begun_s <= 60
-    assert world.reconciler.memories.unwritten_since_s(0.0) is None
+    assert world.reconciler.memories.unstored_since_s(0.0) is None
 
 
 async def test_suspended_staticgroup_asks_again_too() -> None:
@@ -136,7 +136,7 @@ async def test_suspended_staticgroup_asks_again_too() -> None:
 async def test_stored_position_waits_for_what_was_refused_and_nothing_is_read_again_for_it() -> None:
     world = await refused_world()
     await world.round()
-    assert world.reconciler.memories.unwritten_since_s(0.0) is not None
+    assert world.reconciler.memories.unstored_since_s(0.0) is not None
     world.now_s += 5
     await world.round()
     assert not [entry for entry in world.journal if entry[0] == "read_object"]

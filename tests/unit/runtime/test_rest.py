@@ -97,13 +97,13 @@ async def test_a_stranger_that_vanishes_with_an_id_is_written_by_the_next_look_a
     memories = world.reconciler.memories
     looked_s = world.now_s
     await world.look()
-    assert memories.unwritten_since_s(0.0) is None
+    assert memories.unstored_since_s(0.0) is None
     world.now_s += POLL_S
     start_as(world, "canary-0", "stray", {world.id_of(1)})
     force_delete(world, "canary-0")
-    assert memories.unwritten_since_s(0.0) in (looked_s, looked_s - POLL_S)
+    assert memories.unstored_since_s(0.0) in (looked_s, looked_s - POLL_S)
     await world.look()
-    assert memories.unwritten_since_s(0.0) is None
+    assert memories.unstored_since_s(0.0) is None
     assert "stray" in {s.uid for s in world.status.suspects}
     world.restart()
     world.kafka.join(world.id_of(1), LIVING)

@@ -16,7 +16,7 @@ from ..protocols import ProtocolChoice
 from ..roles import RoleChoice
 from ..schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, ruled, rules
 from .identity import PRESETS_OF_THE_AGENT, TELLS_MEMBERS_APART, Identity, Preset
-from .status import StaticGroupStatus
+from .status import ReadableStatus
 
 SESSION_TIMEOUT_SECONDS_MAX: Final = 1800  # group.max.session.timeout.ms of a stock broker: 30 min
 
@@ -404,4 +404,4 @@ class StaticGroup(ApiModel):
     kind: Literal["StaticGroup"] = "StaticGroup"
     metadata: ObjectMeta
     spec: StaticGroupSpec = Field(description="What the user wants.")
-    status: StaticGroupStatus | None = Field(None, description="What the operator sees and did.")
+    status: ReadableStatus = Field(None, description="What the operator sees and did.")

@@ -5,9 +5,9 @@ restart (`durable`, `members`). Every list and text is bounded, because an objec
 """
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from ..protocols import GroupProtocol
 from ..schema import (
@@ -324,3 +324,14 @@ class StaticGroupStatus(ApiModel):
         None,
         description="The holding of the operator's Lease under which this was written; absent without leader election.",
     )
+
+
+def _or_none(status: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return read(status)
+    except ValidationError:
+        return None
+
+
+ReadableStatus = Annotated[StaticGroupStatus | None, WrapValidator(_or_none)]
+"""One that cannot be read, because somebody edited it, is as good as none, and is written over: a StaticGroup is never lost by its status."""

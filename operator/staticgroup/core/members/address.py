@@ -2,8 +2,8 @@
 
 A member of a consumer or streams group shows the address of its latest join, a static classic one that of the first
 member of its seat. So the address names the pod of a member only where the member itself speaks the newer protocol, the address is
-the pod's own and not its node's, the pod had shown it before the group was described, and no other pod that carries the id
-was seen with it.
+the pod's own and not its node's, the pod had shown it before the group was described, and every other pod that carries the id
+was seen with other ones.
 
 Sources: GroupMetadataManager.consumerGroupHeartbeat and streamsGroupHeartbeat (setClientHost at each join),
 classicGroupJoinExistingStaticMember (the member keeps its client host).
@@ -29,7 +29,7 @@ def pod_of(
     described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch.
     """
     address = member.client_host.removeprefix("/")
-    if not member.is_host_current or not address or any(address in s.addresses for s in suspects):
+    if not member.is_host_current or not address or any(not s.addresses or address in s.addresses for s in suspects):
         return None
     there = [pod for pod in live if address in pod.addresses]
     is_known = len(there) == 1 and there[0].shown_at_s < described_at_s

@@ -101,14 +101,13 @@ def settle_s(least_s: float, session_timeouts_ms: Iterable[int], graces_s: Itera
 
 def without_ended(members: Members, sight: Sight) -> Members:
     """Take the pods that have ended out of all carriers and suspects, and take in the suspects that are new."""
-    attributions = {i: a.without(sight.ended) for i, a in members.attributions.items()}
+    attributions, former = ({i: a.without(sight.ended) for i, a in each.items()} for each in (members.attributions, members.former))
     new = {s.uid: s for s in sight.suspects if s.case not in members.taken_in}
     known = [s for s in members.suspects if s.uid not in new and s.uid not in sight.ended and s.uid not in sight.back]
     suspects = (*known, *(s for s in new.values() if s.uid not in sight.ended))
     taken_in = frozenset(s.case for s in sight.suspects)
-    if suspects == members.suspects and attributions == members.attributions and taken_in == members.taken_in:
-        return members
-    return replace(members, attributions=attributions, suspects=suspects, taken_in=taken_in)
+    found = replace(members, attributions=attributions, former=former, suspects=suspects, taken_in=taken_in)
+    return members if found == members else found
 
 
 def described(
@@ -172,7 +171,7 @@ def _attributed(member_id: str, instance_id: str, members: Members, sight: Sight
     return attribute(
         member_id,
         carrying=sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,),
-        is_watch_young=is_watch_young and spoken_from is None,
+        is_watch_young=is_watch_young,  # a pod that nobody saw may have had the same address
         has_one_ended=bool(members.watch_described) and sight.last_end.get(instance_id, 0) > members.ends_seen,
         now_s=sight.dated_at_s,
     )

@@ -55,6 +55,11 @@ def wire_members(namespace: str, members: Members) -> dict[str, Any]:
     return {"watch": watch, "seats": seats, "suspects": suspects, "seal": seal}
 
 
+def remembers_the_same(one: StaticGroupStatus, other: StaticGroupStatus) -> bool:
+    """Tell whether two statuses say the same of who was there."""
+    return all(getattr(one, field) == getattr(other, field) for field in ("watch", "seats", "suspects", "seal"))
+
+
 def seal_of(watch: str | None, seats: Sequence[api.SeatMember], suspects: Sequence[api.Suspect]) -> str:
     """Return the digest by which an edit of what is remembered shows, 16 hex digits."""
     lines = (watch or "", *(entry.model_dump_json() for entry in (*seats, *suspects)))

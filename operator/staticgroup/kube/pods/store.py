@@ -305,13 +305,13 @@ class PodStore:
 
     # -- what the Lease keeps
 
-    def lease_position(self, unwritten_since_s: float | None) -> WatchPosition | None:
+    def lease_position(self, unstored_since_s: float | None) -> WatchPosition | None:
         """Return what a later process may go on from: the position of `REPLAYED_S` ago, and none of a watch that is not whole any more.
 
         Parameters
         ----------
-        unwritten_since_s: since when a status waits to be written, monotonic seconds; None when none does. The position stays where it
-            was before, so that nothing that the status would tell is forgotten.
+        unstored_since_s: since when something was told that no status remembers yet, monotonic seconds; None when nothing was. The
+            position stays where it was before, so that it is not forgotten.
 
         Returns
         -------
@@ -323,7 +323,7 @@ class PodStore:
             self._samples.append((now_s if self._samples else float("-inf"), WatchPosition(whole)))
             if len(self._samples) > SAMPLES_MAX:
                 del self._samples[-2]
-        limit_s = now_s - REPLAYED_S if unwritten_since_s is None else min(now_s, unwritten_since_s) - REPLAYED_S
+        limit_s = now_s - REPLAYED_S if unstored_since_s is None else min(now_s, unstored_since_s) - REPLAYED_S
         while len(self._samples) > 1 and self._samples[1][0] <= limit_s:
             self._samples.popleft()
         if not self._samples:

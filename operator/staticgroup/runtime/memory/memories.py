@@ -16,6 +16,7 @@ from typing import Any
 from ...api import names
 from ...api.resources.staticgroup import StaticGroup
 from ...api.resources.status import StaticGroupStatus, Writer
+from ...core.status.members import remembers_the_same
 from ...core.status.memory import history_from, is_of
 from ...kube.gateway import KubeGateway
 from ...kube.lease import is_older
@@ -24,7 +25,7 @@ from ...kube.problem import KubeProblem, KubeProblemKind
 from ..metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key
-from .memory import Memory
+from .memory import Look, Memory
 from .pace import EDITS_PACE_S, Pace, can_wait, tells_of_edits
 from .refusals import refused
 
@@ -94,7 +95,6 @@ class Memories:
             status=own,
             shown=status,
             resource_version=read.metadata.resource_version,
-            looked_at_s=self.monotonic_s(),
         )
         return memory
 
@@ -125,24 +125,27 @@ class Memories:
 
     def is_written(self, memory: Memory, status: StaticGroupStatus) -> bool:
         """Tell whether the API server has a status already."""
-        is_written = status == memory.status and not memory.is_unsure
-        if is_written:
-            memory.unwritten_since_s = None
-        elif memory.unwritten_since_s is None:
-            memory.unwritten_since_s = self.monotonic_s()
-        return is_written
+        return status == memory.status and not memory.is_unsure
 
-    def unwritten_since_s(self, term_began_s: float) -> float | None:
-        """Return since when the oldest status waits to be written, monotonic seconds; None when none does.
+    def note_look(self, memory: Memory, look: Look, status: StaticGroupStatus | None) -> None:
+        """Note a look once the API server has what was remembered after it: a later process may go on from there.
 
         Parameters
         ----------
-        term_began_s: since when StaticGroups wait that had no round yet.
+        status: what there was to write after it.
         """
-        waiting = [m.unwritten_since_s for m in self._by_key.values() if m.unwritten_since_s is not None]
-        # Nobody tells of a suspect with another name: the next look finds it, and writes it.
-        waiting += [m.looked_at_s for m in self._by_key.values() if m.doubts != self.pods.doubts]
-        if self.stores.groups.keys() - self._by_key.keys():
+        if memory.status is not None and status is not None and not memory.is_unsure and remembers_the_same(memory.status, status):
+            memory.stored = look
+
+    def unstored_since_s(self, term_began_s: float) -> float | None:
+        """Return since when something was told of pods that no status remembers yet, monotonic seconds; None when nothing was.
+
+        Parameters
+        ----------
+        term_began_s: since when StaticGroups wait that had no round yet, or cannot be read.
+        """
+        waiting = [m.stored.at_s for m in self._by_key.values() if (m.stored.doubts, m.stored.told) != (self.pods.doubts, m.told)]
+        if self.stores.group_uids.keys() - self._by_key.keys():
             waiting.append(term_began_s)
         return min(waiting, default=None)
 
@@ -229,7 +232,7 @@ class Memories:
         """Remember a status that was taken, as the API server had it then."""
         written = StaticGroup.from_wire(answer)
         memory.status, memory.shown, memory.is_unsure = sent, _one_of(sent, written.status), False
-        memory.resource_version, memory.unwritten_since_s = written.metadata.resource_version, None
+        memory.resource_version = written.metadata.resource_version
         self.metrics.status_writes.inc()
         if memory.refusal is not None:
             log.info("the status is taken again", extra={"key": "/".join(key)})

@@ -13,6 +13,22 @@ from .refusals import Refusal
 from .rest import Seen
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at the pods.
+
+    Parameters
+    ----------
+    at_s: when it began, monotonic seconds.
+    doubts: how many pods had become suspects until then.
+    told: what `Memory.told` was then.
+    """
+
+    at_s: float = float("-inf")
+    doubts: int = -1
+    told: int = -1
+
+
 @dataclass(slots=True)
 class Memory:
     """What this process remembers of one StaticGroup between rounds.
@@ -27,12 +43,10 @@ class Memory:
     is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
         wrote over it), so one is written though nothing changed.
     refusal: why the status cannot be written; None once it was.
-    unwritten_since_s: since when there is something to write, monotonic seconds; None when there is not.
     tried_at_s: when a status was last sent, monotonic seconds.
     turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
     lost_races: True when each try of the latest write met an edit that was newer, and nothing else stood against it.
-    doubts: how many pods had become suspects before the last whole look. looked_at_s: when that was, or this process began to remember;
-        monotonic seconds.
+    stored: the last look of which the API server has all that is remembered.
     is_unfinished: a round is under way, or the last one was cut.
     told: how often something was told of it, or of what it needs. seen: of the last round, if that was whole and changed nothing.
     """
@@ -48,12 +62,10 @@ class Memory:
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
     refusal: Refusal | None = None
-    unwritten_since_s: float | None = None
     tried_at_s: float = float("-inf")
     turn_s: float = float("-inf")
     lost_races: bool = False
-    doubts: int = -1
-    looked_at_s: float = float("-inf")
+    stored: Look = Look()
     is_unfinished: bool = False
     told: int = 0
     seen: Seen | None = None

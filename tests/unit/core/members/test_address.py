@@ -51,6 +51,10 @@ def test_address_that_a_suspect_had_may_be_its_own_still() -> None:
     assert spoken(pod(), suspects=(suspect(addresses=frozenset({"10.0.0.9"})),)) == "u2"
 
 
+def test_suspect_that_has_shown_no_address_may_have_had_any() -> None:
+    assert spoken(pod(), suspects=(suspect(addresses=frozenset()),)) is None
+
+
 @pytest.mark.parametrize("shown_at_s", [NOW_S, NOW_S + 1])
 def test_pod_that_had_not_shown_its_address_when_the_group_was_asked_for_is_not_the_members(shown_at_s: float) -> None:
     """The member may have spoken from it when somebody else had it."""

@@ -86,11 +86,18 @@ def test_id_that_several_members_are_described_with_is_nobodys_and_takes_no_attr
     assert carriers(look(NOBODY, {2: None}, shown())) is None
 
 
-def test_pod_that_the_address_tells_is_the_only_carrier() -> None:
+def test_pod_that_the_address_tells_is_the_only_carrier_that_was_seen() -> None:
     many = shown(carrying={id_of(2): frozenset({"u2", "z"})}, addressed={id_of(2): "u2"})
     assert carriers(look(NOBODY, {2: "m2"}, many)) == {"u2"}
     young = replace(NOBODY, watch="before")
-    assert carriers(look(young, {2: "m2"}, many)) == {"u2"}, "whoever nobody saw speaks from another address"
+    assert carriers(look(young, {2: "m2"}, many)) == {"u2", UNSEEN}, "whoever nobody saw may have had the address before"
+
+
+def test_member_before_is_without_the_pods_that_ended_meanwhile() -> None:
+    """Its seat may be described empty for a moment; when it is described again, nobody can see those end once more."""
+    first = look(NOBODY, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "z"})}))
+    away = look(look(first, {}, shown()), {}, shown(ended=frozenset({"z"})))
+    assert carriers(look(away, {2: "m2"}, shown())) == {"u2"}
 
 
 def test_member_is_dead_where_its_pod_ended_between_the_descriptions() -> None:

@@ -73,13 +73,13 @@ async def test_a_status_that_is_not_written_holds_the_position_back(server: Fake
         world.stored()
         await it.later(REPLAYED_S)
         world.stored()
-        unwritten_since_s = clock.now_s + 1
+        unstored_since_s = clock.now_s + 1
         for _ in range(3):
             await it.later(REPLAYED_S * 2)
-            found = world.stored(unwritten_since_s=unwritten_since_s)
+            found = world.stored(unstored_since_s=unstored_since_s)
         assert found.resource_version < it.versions[0], "some time before it had to be written"
-        assert world.stored(unwritten_since_s=unwritten_since_s + REPLAYED_S).resource_version == it.versions[0]
-        assert world.stored(unwritten_since_s=clock.now_s + 1_000).resource_version == it.versions[2], "what is to come brings nothing forward"
+        assert world.stored(unstored_since_s=unstored_since_s + REPLAYED_S).resource_version == it.versions[0]
+        assert world.stored(unstored_since_s=clock.now_s + 1_000).resource_version == it.versions[2], "what is to come brings nothing forward"
         assert world.stored().resource_version == it.versions[2]
 
 
@@ -89,7 +89,7 @@ async def test_a_status_that_is_not_written_for_days_costs_no_memory(server: Fak
         since_s, anchor = clock.now_s, world.stored()
         for _ in range(SAMPLES_MAX + 50):
             clock.now_s += SAMPLES_APART_S
-            assert world.stored(unwritten_since_s=since_s) == anchor
+            assert world.stored(unstored_since_s=since_s) == anchor
         assert len(world.store._samples) <= SAMPLES_MAX
 
 

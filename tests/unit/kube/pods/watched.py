@@ -37,9 +37,9 @@ class WatchedStore:
         """Return the name of the watch; "" while it is not whole."""
         return self.store.watch(namespace)
 
-    def stored(self, scope: str = "", *, unwritten_since_s: float | None = None) -> ScopePosition:
+    def stored(self, scope: str = "", *, unstored_since_s: float | None = None) -> ScopePosition:
         """Return what the Lease would say now."""
-        found = self.store.lease_position(unwritten_since_s)
+        found = self.store.lease_position(unstored_since_s)
         assert found is not None
         return found.scopes[scope]
 
