@@ -123,13 +123,13 @@ async def _serve(settings: BrokerSettings, topics: dict[str, int], host: str, po
         if line:
             _say(line)
 
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
     listener = Listener(settings, topics=topics, observe=None if quiet else observe, complain=_say)
     bound = await listener.start(host, port)
     listed = ", ".join(f"{name} ({count} partitions)" for name, count in topics.items()) or "none: use --topic"
     _say(f"coordinator model listens on {bound[0]}:{bound[1]}; topics: {listed}; Ctrl-C ends it")
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
     await ended.wait()
     await listener.stop()
     _say("ended")
