@@ -173,7 +173,8 @@ def _as_found(text: str) -> str:
 
 def _objects(pod: Pod | None) -> Iterator[tuple[int, str]]:
     if pod is not None:
-        yield pod.number, ENDED if pod.phase == DEAD else LOST if pod.has_lost else RUNS
+        lost = LOST if pod.has_lost else ""  # the state before the last one shows it (`lastState`)
+        yield pod.number, lost + ENDED if pod.phase == DEAD else lost or RUNS
 
 
 def of_operators(s: State, c: Scenario, product: Product) -> Moves:

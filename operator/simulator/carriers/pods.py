@@ -51,7 +51,7 @@ def listed(seen: Seen, objects: Iterable[tuple[int, str]]) -> Seen:
 
     Parameters
     ----------
-    objects: number and letter (RUNS, LOST, ENDED) of each pod that exists.
+    objects: number and letters (RUNS, LOST, ENDED) of each pod that exists.
     """
     there = dict(objects)
     for number, text in seen:
@@ -63,8 +63,8 @@ def listed(seen: Seen, objects: Iterable[tuple[int, str]]) -> Seen:
 
 
 def _as_listed(before: str, letter: str) -> str:
-    if letter == ENDED:
-        return LISTED_ENDED
+    if letter.endswith(ENDED):
+        return (LOST if LOST in letter and LOST not in before else "") + LISTED_ENDED
     is_back = bool(before) and (not is_there(before) or before[-1] in (ENDED, LISTED_ENDED))
     return BACK if is_back and letter == RUNS else letter
 
