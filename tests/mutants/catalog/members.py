@@ -88,7 +88,7 @@ MEMORY_OF_MEMBERS = tuple(
         ("end that a standby saw long ago explains a new member", ("has_one_ended=bool(members.watch_described) and sight", "has_one_ended=sight")),
         ("address not asked", ("sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,)", "sight.carrying.get(instance_id, frozenset())")),
         ("address tells who was unseen", ("is_watch_young=is_watch_young,  #", "is_watch_young=is_watch_young and spoken_from is None,  #")),
-        ("pods of the member before never end", ("for each in (members.attributions, members.former))", "for each in (members.attributions, {}))")),
+        ("pods of the member before never end", ("attributions=attributions, former=former,", "attributions=attributions,")),
         ("suspect that was dropped taken in again", ("if s.case not in members.taken_in}", "}")),
         ("suspect that has ended stays", ("s.uid not in new and s.uid not in sight.ended and", "s.uid not in new and")),
         ("suspect that is there after all stays", (" and s.uid not in sight.back]", "]")),

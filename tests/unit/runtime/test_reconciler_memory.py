@@ -106,6 +106,18 @@ async def test_stored_position_waits_for_a_status_that_could_not_be_written() ->
     assert memories.unstored_since_s(0.0) is None
 
 
+async def test_stored_position_waits_for_a_look_at_what_was_told() -> None:
+    """An end that the next process never hears of leaves its pod a carrier."""
+    world = await OperatorWorld().started()
+    memories = world.reconciler.memories
+    looked_s = world.now_s
+    world.now_s += 30
+    world.reconciler.tell(KEY)
+    assert 0 < (memories.unstored_since_s(0.0) or 0) <= looked_s
+    await world.round()
+    assert memories.unstored_since_s(0.0) is None
+
+
 async def test_suspects_survive_a_restart_of_the_operator() -> None:
     world = await OperatorWorld().started()
     world.remove_object(2)

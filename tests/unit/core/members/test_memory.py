@@ -97,7 +97,7 @@ def test_member_before_is_without_the_pods_that_ended_meanwhile() -> None:
     """Its seat may be described empty for a moment; when it is described again, nobody can see those end once more."""
     first = look(NOBODY, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "z"})}))
     away = look(look(first, {}, shown()), {}, shown(ended=frozenset({"z"})))
-    assert carriers(look(away, {2: "m2"}, shown())) == {"u2"}
+    assert carriers(look(away, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "x"})}))) == {"u2"}
 
 
 def test_member_is_dead_where_its_pod_ended_between_the_descriptions() -> None:
