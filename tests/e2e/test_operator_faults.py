@@ -57,7 +57,7 @@ def kill_in_the_middle_of_scale_downs(
     the member is removed and while that is verified.
     """
     rng = random.Random(seed)
-    moments = [(number + rng.random()) * moments_s / rounds for number in range(rounds)]
+    moments = [(number + rng.random() / 5) * moments_s / rounds for number in range(rounds)]  # the first comes before any removal
     rng.shuffle(moments)
     replicas = rounds + 1
     play.start(replicas, static=LONG_SESSION, podManagementPolicy="Parallel")
