@@ -56,9 +56,9 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, list[str]]]:
         rested.clear()
         result = await round_of(self, key, group, memory, started_s)
         if rested:
-            told = memory.told
+            changes = memory.change_count
             other = await untold(self, key, group, memory)
-            if memory.told == told and self.memories.known(key) is memory:
+            if memory.change_count == changes and self.memories.known(key) is memory:
                 seen.append((self.monotonic_s(), other))
         return result
 

@@ -120,9 +120,9 @@ class FakePods(Hooks):
         return self.book.ends
 
     @property
-    def doubts(self) -> int:
+    def suspect_count(self) -> int:
         """Count how often a pod became a suspect, or a run of one was lost."""
-        return self.book.doubts
+        return self.book.suspect_count
 
     def doubtful(self) -> Iterator[KnownPod]:
         """Return the suspects, and the pods of which a run is lost."""

@@ -184,7 +184,7 @@ class Listener:
     def look_at(self, key: Key, *, at_once: bool = False) -> None:
         """Have a StaticGroup looked at again, if this replica looks at any; at once or with what else is told of it now."""
         if self._parts.is_active:
-            self._parts.reconciler.tell(key)
+            self._parts.reconciler.mark_changed(key)
             (self._parts.queue.add if at_once else self._parts.queue.add_soon)(key)
 
     def look_at_all(self, keys: frozenset[Key], *, at_once: bool = False) -> None:

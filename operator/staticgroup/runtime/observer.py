@@ -103,13 +103,13 @@ class Observer:
 
         Notes
         -----
-        Of the workload, its pods, their watch and how ids are injected, somebody tells (`Memory.told`). Nobody tells of
+        Of the workload, its pods, their watch and how ids are injected, every change is marked (`Memory.change_count`). Nobody tells of
         pods of other names and of StaticGroups of the same Kafka group; of those that have any, whole pictures are compared, and so
         they are when any pod has become a suspect since: its process may join an id that it carried.
         """
         key = (group.metadata.namespace, group.metadata.name)
-        is_as_told = last.told == memory.told and last.history is memory.history and last.spec == spec
-        if not is_as_told or memory.stored.doubts != self.pods.doubts or last.has_company or last.members != hash(described.group):
+        is_unchanged = last.change_count == memory.change_count and last.history is memory.history and last.spec == spec
+        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.has_company or last.members != hash(described.group):
             return False
         is_alone = not Rivals(self.stores).any_of(key)
         advice = self._advice(spec.connection_ref.key(key[0]), spec)

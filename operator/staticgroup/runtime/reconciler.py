@@ -36,7 +36,7 @@ from .connections.allowed import may_be_exclusive
 from .executor import Executor
 from .journal import Journal, RoundReport
 from .memory.memories import Memories
-from .memory.memory import Look, Memory
+from .memory.memory import Memory, Revision
 from .memory.rest import Picture, Seen, seen
 from .metrics import Metrics
 from .narrator import Narrator
@@ -119,11 +119,9 @@ class Reconciler:
         memory.spec = group.spec
         if memory.is_unfinished:
             # Brokers that answer slowly may cut each round, and the position of the pod watch waits until the status tells of all suspects.
-            look, remembered = self._look(memory), await self._looked(group, memory)
-            status = memory.status.model_copy(update=remembered) if memory.status is not None else None  # without one nothing is remembered
-            if status is not None and not self.memories.is_written(memory, status):
-                await self._write(group, status, memory)
-            self.memories.note_look(memory, look, status)
+            revision, remembered = self._revision(memory), await self._looked(group, memory)
+            if memory.status is not None:  # without one nothing is remembered
+                await self._write(group, memory.status.model_copy(update=remembered), memory, revision)
         memory.is_unfinished = True
         if group.spec.suspend:
             result = await self._report_suspended(key, group, memory)
@@ -134,19 +132,17 @@ class Reconciler:
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group), memory.status, self.now_s()
-        look, last = self._look(memory), memory.seen_until(started_s)
+        revision, last = self._revision(memory), memory.seen_until(started_s)
         snapshot = await self.observe(group, spec, memory, last.picture if last is not None else None)
         if last is not None and snapshot is None:
-            self.memories.note_look(memory, look, memory.status)
-            return self._rested(key, last, began_s, started_s)
+            return self._rested(key, memory, revision, last, began_s, started_s)
         assert snapshot is not None
         if snapshot.sight is None:
             memory.look_away()
-        picture = Picture.of(spec, snapshot, memory.history, told=look.told)
+        picture = Picture.of(spec, snapshot, memory.history, change_count=revision.change_count)
         if last is not None and last.picture == picture:
-            self.memories.note_look(memory, look, memory.status)
             memory.history = last.picture.history  # the same, by which the next look knows it
-            return self._rested(key, last, began_s, started_s)
+            return self._rested(key, memory, revision, last, began_s, started_s)
         decided = self._planned(key, spec, snapshot, memory, began_s)
         await self.narrator.group_config_changed(group, decided, memory.history.shared_setting)
         executed, decided = await self.execute(group, spec, decided, memory)
@@ -164,7 +160,7 @@ class Reconciler:
                     began_s=began_s,
                 ),
             )
-        written = await self.report(key, group, spec, snapshot, decided, executed, memory, look)
+        written = await self.report(key, group, spec, snapshot, decided, executed, memory, revision)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         is_unread = isinstance(snapshot.group, KafkaProblem) or bool(snapshot.workload_problem)
@@ -192,8 +188,9 @@ class Reconciler:
         if memory.history == picture.history:
             memory.history = picture.history  # not twice of each StaticGroup
 
-    def _rested(self, key: Key, last: Seen, began_s: float, started_s: float) -> Result:
-        """End a round that saw what the last one saw: whoever dates changes by the last look knows that it was looked again."""
+    def _rested(self, key: Key, memory: Memory, revision: Revision, last: Seen, began_s: float, started_s: float) -> Result:
+        """End a round that saw what the last one saw, and whose status is therefore written; journal and returns note that it took place."""
+        memory.stored = revision
         began_ms = int(began_s * 1000)
         self.returns.seen_again(key, began_ms)
         if self.journal is not None:
@@ -222,11 +219,11 @@ class Reconciler:
         until_s = memory.waits_until_s(now_s)
         return Result(failed=True) if until_s is None else Result(requeue_after_s=min(requeue_after_s, until_s - now_s))
 
-    def tell(self, key: Key) -> None:
-        """Take the word that something is new for a StaticGroup, so that its next round decides whatever it sees."""
+    def mark_changed(self, key: Key) -> None:
+        """Mark a StaticGroup, or something it needs, as changed, so that its next round plans again."""
         memory = self.memories.known(key)
         if memory is not None:
-            memory.told += 1
+            memory.change_count += 1
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
@@ -317,7 +314,7 @@ class Reconciler:
         decided: Plan,
         executed: Executed,
         memory: Memory,
-        look: Look,
+        revision: Revision,
     ) -> bool:
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
@@ -328,34 +325,34 @@ class Reconciler:
         await self.narrator.held(group, decided)
         await self.narrator.conditions(group, memory.status, status)
         self.narrator.gauges(group, decided, status)
-        is_written = self.memories.is_written(memory, status) or await self._write(group, status, memory)
-        self.memories.note_look(memory, look, status)
-        return is_written
+        return await self._write(group, status, memory, revision)
 
-    async def _write(self, group: StaticGroup, status: StaticGroupStatus, memory: Memory) -> bool:
-        """Write the status; returns False when that failed."""
+    async def _write(self, group: StaticGroup, status: StaticGroupStatus, memory: Memory, revision: Revision) -> bool:
+        """Write the status unless the API server has it already; returns False when that failed."""
         key = (group.metadata.namespace, group.metadata.name)
-        is_written = await self.memories.write(key, memory, status)
-        await self.narrator.status(group, memory.refusal)
+        is_written = self.memories.is_written(memory, status)
+        if not is_written:
+            is_written = await self.memories.write(key, memory, status)
+            await self.narrator.status(group, memory.refusal)
+        self.memories.note_stored(memory, revision, status)
         return is_written
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
         """Say that nothing is done; who may hold the members is remembered on, or a later removal would have to wait."""
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
-        look, before = self._look(memory), memory.status or StaticGroupStatus()
+        revision, before = self._revision(memory), memory.status or StaticGroupStatus()
         remembered = await self._looked(group, memory)
         conditions = list(suspended_conditions(before.conditions, group.metadata.generation, now))
         changes = {"observed_generation": group.metadata.generation, "static_group_uid": group.metadata.uid, "conditions": conditions}
         status = before.model_copy(update=changes | remembered)
         if self.may_write():
             self.narrator.suspended(group, status)
-        is_written = self.memories.is_written(memory, status) or await self._write(group, status, memory)
-        self.memories.note_look(memory, look, status)
+        is_written = await self._write(group, status, memory, revision)
         return Result(requeue_after_s=self.group_poll_s) if is_written else self._unwritten(memory, self.group_poll_s)
 
-    def _look(self, memory: Memory) -> Look:
-        """Note what a look that begins now will have seen."""
-        return Look(at_s=self.monotonic_s(), doubts=self.pods.doubts, told=memory.told)
+    def _revision(self, memory: Memory) -> Revision:
+        """Return how much is known now; taken before a round reads anything."""
+        return Revision(at_s=self.monotonic_s(), suspect_count=self.pods.suspect_count, change_count=memory.change_count)
 
     async def _looked(self, group: StaticGroup, memory: Memory) -> dict[str, Any]:
         """Take in what the pods tell, without asking the brokers; returns what is remembered as fields of the status."""

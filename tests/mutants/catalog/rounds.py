@@ -70,10 +70,10 @@ SIGHTS = (
         "pod of which a run is lost is no suspect because its object is there", GATHERER, LOST,
         ("PodState.LIVE and (not suspect.lost_boot or self._is_over(suspect))", "PodState.LIVE"),
     ),
-    mutant("round rests though a pod became a suspect", "runtime/observer.py", RESTING, ("memory.stored.doubts != self.pods.doubts or ", "")),
+    mutant("round rests though a pod became a suspect", "runtime/observer.py", RESTING, ("memory.stored.suspect_count != self.pods.suspect_count or ", "")),
     mutant(
         "stored position passes a suspect that no look has found", "runtime/memory/memories.py", RESTING,
-        ("if (m.stored.doubts, m.stored.told) != (self.pods.doubts, m.told)]", "if m.stored.told != m.told]"),
+        ("if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]", "if m.stored.change_count != m.change_count]"),
     ),
     mutant(
         "suspects not remembered while suspended", "runtime/reconciler.py", SIGHT,
@@ -93,17 +93,17 @@ SIGHTS = (
         "ids of our scope asked of the rivals of another namespace", "runtime/observer.py", EARLIER, ("naming.has_scope(pod) or Rivals", "naming.is_told_by_scope or Rivals"),
     ),
     mutant(
-        "look counted before the status tells of it", "runtime/reconciler.py", FORGOTTEN,
-        ("        look, last = self._look(memory), memory.seen_until(started_s)\n",
-         "        look, last = self._look(memory), memory.seen_until(started_s)\n        memory.stored = look\n"),
+        "round counted before its status is written", "runtime/reconciler.py", FORGOTTEN,
+        ("        revision, last = self._revision(memory), memory.seen_until(started_s)\n",
+         "        revision, last = self._revision(memory), memory.seen_until(started_s)\n        memory.stored = revision\n"),
     ),
     mutant(
-        "look counted though its status was not taken", "runtime/memory/memories.py", ("tests/unit/runtime/test_reconciler_memory.py",),
-        ("        if memory.status is not None and status is not None and not memory.is_unsure and remembers_the_same(memory.status, status):\n", "        if True:\n"),
+        "round counted though its status was not written", "runtime/memory/memories.py", ("tests/unit/runtime/test_reconciler_memory.py",),
+        ("        if memory.status is not None and not memory.is_unsure and remembers_the_same(memory.status, status):\n", "        if True:\n"),
     ),
     mutant(
-        "stored position passes what was told since the look", "runtime/memory/memories.py", ("tests/unit/runtime/test_reconciler_memory.py",),
-        ("if (m.stored.doubts, m.stored.told) != (self.pods.doubts, m.told)]", "if m.stored.doubts != self.pods.doubts]"),
+        "stored position passes changes since the last stored round", "runtime/memory/memories.py", ("tests/unit/runtime/test_reconciler_memory.py",),
+        ("if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]", "if m.stored.suspect_count != suspects]"),
     ),
     mutant(
         "unreadable StaticGroup holds no position", "runtime/memory/memories.py", FORGOTTEN,

@@ -145,7 +145,7 @@ SHELL = (
         "round rests though something was told",
         "runtime/reconciler.py",
         REST,
-        ("            memory.told += 1\n", "            pass\n"),
+        ("            memory.change_count += 1\n", "            pass\n"),
     ),
     mutant(
         "bounds are not read again at rest",

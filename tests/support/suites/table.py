@@ -193,7 +193,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
                 ),
                 "--ignore=tests/e2e/pipeline/test_on_cluster.py",
             ),
-            budget_s=by_length(short=620, long=9_000),
+            budget_s=620,
         ),
         Suite(
             name="node drills",

@@ -210,7 +210,7 @@ class OperatorWorld:
 
     async def round(self) -> Result:
         """Run one round, of whatever a test did to the world."""
-        self.reconciler.tell(KEY)
+        self.reconciler.mark_changed(KEY)
         return await self.look()
 
     async def look(self) -> Result:

@@ -133,6 +133,30 @@ async def test_status_that_cannot_be_read_is_written_over() -> None:
     assert group_body(world)["status"]["seats"] == status["seats"]
 
 
+async def test_status_that_cannot_be_read_is_an_empty_one_for_the_next_process() -> None:
+    world = await OperatorWorld().started()
+    scope, status = world.scope, group_body(world)["status"]
+    put(world, status=status | {"seats": [seat | {"firstSeen": "0000-01-01T00:00:00Z"} for seat in status["seats"]]})
+    world.restart()
+    await world.settled(2)
+    assert world.stores.invalid_groups == {}
+    assert world.status.injected is not None
+    assert world.status.injected.scope == scope, "the pods keep their ids"
+    await departs(world, "u2")
+    assert (left(world), guards(world)) == ([], ["JoinedBeforeWatch"])
+
+
+async def test_static_group_that_cannot_be_read_holds_no_position_once_it_is_deleted() -> None:
+    world = await OperatorWorld().started()
+    known = group_body(world)
+    world.stores.put_group(KEY, known | {"spec": known["spec"] | {"crashRelease": "OfALaterRelease"}})
+    await world.round()
+    assert world.reconciler.memories.unstored_since_s(0.0) is not None
+    world.stores.drop_group(KEY, known["metadata"]["uid"])
+    await world.round()
+    assert world.reconciler.memories.unstored_since_s(0.0) is None
+
+
 async def test_pod_that_is_lost_while_the_brokers_are_so_slow_that_each_round_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stored position of the pod watch is that of all StaticGroups, so it must not wait for the brokers of one."""
     world = await OperatorWorld().started()

@@ -334,4 +334,4 @@ def _or_none(status: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 
 ReadableStatus = Annotated[StaticGroupStatus | None, WrapValidator(_or_none)]
-"""One that cannot be read, because somebody edited it, is as good as none, and is written over: a StaticGroup is never lost by its status."""
+"""A status that does not parse, because it was edited, is read as None and overwritten: the StaticGroup itself stays valid."""

@@ -2,8 +2,8 @@
 
 A member of a consumer or streams group shows the address of its latest join, a static classic one that of the first
 member of its seat. So the address names the pod of a member only where the member itself speaks the newer protocol, the address is
-the pod's own and not its node's, the pod had shown it before the group was described, and every other pod that carries the id
-was seen with other ones.
+the pod's own and not its node's, the pod had shown it before the group was described, and each suspect that carries the id
+was seen with other addresses.
 
 Sources: GroupMetadataManager.consumerGroupHeartbeat and streamsGroupHeartbeat (setClientHost at each join),
 classicGroupJoinExistingStaticMember (the member keeps its client host).

@@ -56,7 +56,7 @@ def wire_members(namespace: str, members: Members) -> dict[str, Any]:
 
 
 def remembers_the_same(one: StaticGroupStatus, other: StaticGroupStatus) -> bool:
-    """Tell whether two statuses say the same of who was there."""
+    """Return True when two statuses hold the same members, suspects and watch."""
     return all(getattr(one, field) == getattr(other, field) for field in ("watch", "seats", "suspects", "seal"))
 
 

@@ -63,7 +63,7 @@ class PodBook:
     records: what is known of each pod.
     is_resumed: the watch goes on from where that of another process ended, and nothing was missed since.
     ends: how many certificates the watch has brought in this process.
-    doubts: how often a pod became a suspect, or a run of one was lost, in this process.
+    suspect_count: how often a pod became a suspect, or a run of one was lost, in this process.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class PodBook:
         self.records = PodRecords()
         self.is_resumed = False
         self.ends = 0
-        self.doubts = 0
+        self.suspect_count = 0
         self._gone: dict[str, None] = {}
         self._gone_max = gone_max
         self._lost: set[str] = set()
@@ -184,7 +184,7 @@ class PodBook:
             self._gone[after.uid] = None
         has_new_state = before is None or before.state is not after.state
         is_new_suspect = has_new_state and after.state is PodState.SUSPECT
-        self.doubts += is_new_suspect or (after.has_lost and (before is None or before.lost_boot != after.lost_boot))
+        self.suspect_count += is_new_suspect or (after.has_lost and (before is None or before.lost_boot != after.lost_boot))
         return Change(
             record=record, is_visible=before is None or _visible(before) != _visible(after),
             is_end=(has_new_state and after.state is not PodState.LIVE) or _ends(before) != _ends(after),

@@ -201,9 +201,9 @@ class PodStore:
         return self._book.ends
 
     @property
-    def doubts(self) -> int:
+    def suspect_count(self) -> int:
         """Count how often a pod became a suspect, or a run of one was lost, in this process."""
-        return self._book.doubts
+        return self._book.suspect_count
 
     def position(self, namespace: str) -> int:
         """Return the resourceVersion up to which this namespace is folded; 0 when it is not followed.
@@ -310,8 +310,8 @@ class PodStore:
 
         Parameters
         ----------
-        unstored_since_s: since when something was told that no status remembers yet, monotonic seconds; None when nothing was. The
-            position stays where it was before, so that it is not forgotten.
+        unstored_since_s: start of the oldest round after which changes are in no status yet, monotonic seconds; None when all are. The
+            position stays before it, so that the next process sees them again.
 
         Returns
         -------

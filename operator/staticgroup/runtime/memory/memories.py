@@ -25,7 +25,7 @@ from ...kube.problem import KubeProblem, KubeProblemKind
 from ..metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key
-from .memory import Look, Memory
+from .memory import Memory, Revision
 from .pace import EDITS_PACE_S, Pace, can_wait, tells_of_edits
 from .refusals import refused
 
@@ -86,6 +86,8 @@ class Memories:
     async def _first_read(self, key: Key, group: StaticGroup, body: dict[str, Any]) -> Memory | None:
         read = StaticGroup.from_wire(body)
         status = _one_of(group.status, read.status)
+        if status is None and body.get("status"):
+            log.warning("the status cannot be read and is taken for an empty one", extra={"key": "/".join(key)})
         if await self._is_outranked(key, status):
             return None
         own = status if status is not None and is_of(status, read.metadata.uid) else None
@@ -127,24 +129,25 @@ class Memories:
         """Tell whether the API server has a status already."""
         return status == memory.status and not memory.is_unsure
 
-    def note_look(self, memory: Memory, look: Look, status: StaticGroupStatus | None) -> None:
-        """Note a look once the API server has what was remembered after it: a later process may go on from there.
+    def note_stored(self, memory: Memory, revision: Revision, status: StaticGroupStatus) -> None:
+        """Note the revision of a round if the API server has everything that was remembered after it.
 
         Parameters
         ----------
-        status: what there was to write after it.
+        status: the one to be written after that round, whether it was or not.
         """
-        if memory.status is not None and status is not None and not memory.is_unsure and remembers_the_same(memory.status, status):
-            memory.stored = look
+        if memory.status is not None and not memory.is_unsure and remembers_the_same(memory.status, status):
+            memory.stored = revision
 
     def unstored_since_s(self, term_began_s: float) -> float | None:
-        """Return since when something was told of pods that no status remembers yet, monotonic seconds; None when nothing was.
+        """Return the start of the oldest round after which changes are not in the API server yet, monotonic seconds; None when all are.
 
         Parameters
         ----------
-        term_began_s: since when StaticGroups wait that had no round yet, or cannot be read.
+        term_began_s: used for StaticGroups that had no round yet, or that cannot be read.
         """
-        waiting = [m.stored.at_s for m in self._by_key.values() if (m.stored.doubts, m.stored.told) != (self.pods.doubts, m.told)]
+        suspects = self.pods.suspect_count
+        waiting = [m.stored.at_s for m in self._by_key.values() if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]
         if self.stores.group_uids.keys() - self._by_key.keys():
             waiting.append(term_began_s)
         return min(waiting, default=None)

@@ -14,19 +14,19 @@ from .rest import Seen
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One look at the pods.
+class Revision:
+    """How much was known when a round began.
 
     Parameters
     ----------
     at_s: when it began, monotonic seconds.
-    doubts: how many pods had become suspects until then.
-    told: what `Memory.told` was then.
+    suspect_count: `PodStore.suspect_count` at that time.
+    change_count: `Memory.change_count` at that time.
     """
 
     at_s: float = float("-inf")
-    doubts: int = -1
-    told: int = -1
+    suspect_count: int = -1
+    change_count: int = -1
 
 
 @dataclass(slots=True)
@@ -46,9 +46,9 @@ class Memory:
     tried_at_s: when a status was last sent, monotonic seconds.
     turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
     lost_races: True when each try of the latest write met an edit that was newer, and nothing else stood against it.
-    stored: the last look of which the API server has all that is remembered.
+    stored: of the last round after which the API server has everything that was remembered.
     is_unfinished: a round is under way, or the last one was cut.
-    told: how often something was told of it, or of what it needs. seen: of the last round, if that was whole and changed nothing.
+    change_count: how often it, or something it needs, was marked as changed. seen: of the last round, if that was whole and changed nothing.
     """
 
     uid: str
@@ -65,9 +65,9 @@ class Memory:
     tried_at_s: float = float("-inf")
     turn_s: float = float("-inf")
     lost_races: bool = False
-    stored: Look = Look()
+    stored: Revision = Revision()
     is_unfinished: bool = False
-    told: int = 0
+    change_count: int = 0
     seen: Seen | None = None
     _naming: tuple[StaticGroupSpec, object, Naming | None] | None = None
 

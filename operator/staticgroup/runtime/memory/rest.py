@@ -33,7 +33,7 @@ class Picture:
     quiet: the snapshot without its members and pods, and without the times that pass: while an age decides, no round rests.
     members, pods: hashes of the described group, and of the pods, also of those of other names; to keep them would take much more.
     has_company: StaticGroups of the same Kafka group, or pods of other names that matter, were there.
-    history: of which the plan is made. told: what `Memory.told` was before the round looked.
+    history: of which the plan is made. change_count: of the memory, before the round began.
     """
 
     spec: StaticGroupSpec
@@ -42,10 +42,10 @@ class Picture:
     pods: int
     has_company: bool
     history: History
-    told: int
+    change_count: int
 
     @classmethod
-    def of(cls, spec: StaticGroupSpec, snapshot: Snapshot, history: History, *, told: int) -> Picture:
+    def of(cls, spec: StaticGroupSpec, snapshot: Snapshot, history: History, *, change_count: int) -> Picture:
         """Take it from what was observed."""
         s = snapshot
         rivals = (s.overlaps, s.same_scope, s.prior_claims, s.collisions, s.unheard, s.asked_by_others_ms)
@@ -57,7 +57,7 @@ class Picture:
             pods=hash((s.pods, s.known, s.others, s.copies, tuple(s.evidence.items()), repr(sight))),
             has_company=any((*rivals, s.others, s.copies, s.told_elsewhere)),
             history=history,
-            told=told,
+            change_count=change_count,
         )
 
 
