@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..api.identifiers import Ordinal
@@ -18,14 +18,14 @@ from ..api.workloads import STATEFUL_SET
 from ..core.evidence.chain import KnownPod, PodState
 from ..core.group import BrokerBounds, GroupView, KafkaProblem
 from ..core.ids.naming import Naming, ordinal_of_pod
-from ..core.intent import Intent, intent_of
+from ..core.issuance import Issuance, issue, wanted_by
 from ..core.members.holding import Seat as HeldSeat
 from ..core.members.memory import Sight
 from ..core.members.node_gone import NodeLifecycle
 from ..core.next_pods.advice import Advice
-from ..core.plan import crashed, departed, reads_needed
+from ..core.plan import Survey, survey
 from ..core.roles import role_of
-from ..core.seats import Seat, is_departed
+from ..core.seats import Seat
 from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.workload import WorkloadView
 from ..kafka.gateway import KafkaGateway
@@ -115,35 +115,40 @@ class Observer:
         advice = self._advice(spec.connection_ref.key(key[0]), spec)
         return is_alone and last.quiet.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
 
-    async def observe(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described) -> Snapshot:
-        """Take one frozen picture after the description, in the order that the safety argument needs."""
-        first = await self._first_look(spec, memory, described, group)  # step 1
-        seen, intent = self._with_chains(spec, memory, first, {})
-        seen = replace(seen, sight=await self._sight(group, spec, memory, described, intent))
-        if memory.history.injected is None and spec.identity.scope is not None:
-            scope = spec.identity.scope
-            seen = replace(seen, others=self._others(lambda i: scope in i))
-        elif memory.history.templates and intent is not None:
-            seen = replace(seen, others=self._others(intent.naming.is_own))
-        needed = reads_needed(spec, seen, memory.history, self.now_s(), intent) if intent is not None else ()
-        if needed:
-            workload, fresh = await self._read_afresh(group, spec, needed, seen, memory)  # steps 2, 3
-            seen, _ = self._with_chains(spec, memory, replace(seen, workload=workload), fresh)  # step 4: only now
-            seen = self._with_rivals(seen)  # they may have said something meanwhile
-        return replace(
-            seen,
-            watch=self._watch(group, spec),
-            told_elsewhere=self._told_elsewhere(spec, seen),
-            copies=self._copies(spec, seen, intent),
-        )
+    async def observe(
+        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described
+    ) -> tuple[Snapshot, Survey]:
+        """Gather what a round decides on, in the order that the safety argument needs; the group is described already."""
+        # Step 1: what the stores and the watches show, and so which ids there are.
+        seen = await self._from_stores(spec, memory, described, group)
+        issuance = issue(spec, seen, memory.history)
+        naming = issuance.naming if issuance.naming is not None and issuance.naming.schemes else None
+
+        # Step 2: the pods that may hold a member that is described for the first time, behind a barrier.
+        if naming is not None:
+            others = self._others(naming.is_own) if memory.history.templates else seen.others
+            sight = await self.sight(group, spec, memory, described, naming)
+            seen = replace(self._with_pods(spec, seen, naming), others=others, sight=sight)
+        found = survey(spec, seen, issuance, self.now_s())
+
+        # Step 3: intent and pods, read consistently, and the pod watch brought up to that read.
+        fresh: dict[str, FreshRead] = {}
+        if found.reads:
+            workload, fresh = await self._read_afresh(group, spec, found, seen)
+            seen = self._with_rivals(self._with_pods(spec, replace(seen, workload=workload), naming))
+
+        # Step 4: only now, every pod that may hold a departed or crashed seat. No await from here on.
+        evidence = {s.key: Evidence(chain=self._chain(naming, seen.namespace, s), fresh=fresh.get(s.key)) for s in found.judged if naming}
+        seen = replace(seen, evidence=evidence, watch=self._watch(group, spec))
+        return replace(seen, told_elsewhere=self._told_elsewhere(spec, seen), copies=self._copies(spec, seen, issuance)), found
 
     def _others(self, is_asked: Callable[[str], bool]) -> tuple[KnownPod, ...]:
         """Return every pod, of whatever name and namespace, that lives or may and has carried an id that is asked for."""
         carried = {i for _, i in self.pods.ids() if is_asked(i)}
         return tuple(i for i in self.pods.carriers(carried) if i.state is not PodState.DEAD)
 
-    async def _first_look(self, spec: StaticGroupSpec, memory: Memory, described: Described, group: StaticGroup) -> Snapshot:
-        """Take what the stores and the watch tell; no pods yet."""
+    async def _from_stores(self, spec: StaticGroupSpec, memory: Memory, described: Described, group: StaticGroup) -> Snapshot:
+        """Take what the stores and the watches show."""
         namespace = group.metadata.namespace
         connection_key, settings = spec.connection_ref.key(namespace), described.settings
         # brokers that did not answer the describe are not asked again in the same round
@@ -171,7 +176,15 @@ class Observer:
             advice=self._advice(connection_key, spec),
             is_word_refused=not may_be_exclusive(self.stores, group),
         )
-        return self._with_rivals(seen)
+        scope = spec.identity.scope
+        if memory.history.injected is None and scope is not None:
+            seen = replace(seen, others=self._others(lambda i: scope in i))
+        return self._with_rivals(self._with_pods(spec, seen, memory.naming_of(spec)))
+
+    def _with_pods(self, spec: StaticGroupSpec, snapshot: Snapshot, naming: Naming | None) -> Snapshot:
+        """Add the pods as the watch shows them now."""
+        known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
+        return replace(snapshot, known=known, pods=_present(spec.workload_ref.name, naming, known))
 
     def _with_rivals(self, snapshot: Snapshot) -> Snapshot:
         """Say who else asks for the same, and who injects, as it is by now."""
@@ -188,39 +201,11 @@ class Observer:
             webhook_served=self.webhook_served(),
         )
 
-    def _with_chains(
-        self,
-        spec: StaticGroupSpec,
-        memory: Memory,
-        snapshot: Snapshot,
-        fresh: Mapping[str, FreshRead],
-    ) -> tuple[Snapshot, Intent | None]:
-        """Add the pods as the watch shows them now, and the chain of each departed or crashed seat with what was read of it."""
-        snapshot = replace(snapshot, known=self.pods.of_workload(snapshot.namespace, spec.workload_ref.name))
-        intent = intent_of(spec, snapshot, memory.history)
-        naming = intent.naming if intent is not None else None
-        snapshot = replace(snapshot, pods=_present(spec.workload_ref.name, naming, snapshot.known))
-        if naming is None:
-            return snapshot, None
-        seats = departed(spec, snapshot, memory.history, self.now_s(), intent)
-        evidence = {
-            seat.key: Evidence(chain=self._chain(naming, snapshot.namespace, seat), fresh=fresh.get(seat.key))
-            for seat in (*seats, *crashed(spec, snapshot, memory.history, intent))
-        }
-        return replace(snapshot, evidence=evidence), intent
-
     def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
         """Return what the fleet learner recommends; None while recommendations are not read."""
         if self.recommendations is None:
             return None
         return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
-
-    async def _sight(
-        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, intent: Intent | None
-    ) -> Sight | None:
-        """Gather what is known of the pods that may hold members; None before ids are issued."""
-        naming = intent.naming if intent is not None else memory.naming_of(spec)
-        return None if naming is None else await self.sight(group, spec, memory, described, naming)
 
     async def sight(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, naming: Naming
@@ -262,44 +247,40 @@ class Observer:
         strays = self.pods.strays(seen.namespace, spec.workload_ref.name, asked) if asked else ()
         return frozenset(i for pod in strays if pod.object_present for i in pod.instance_ids)
 
-    def _copies(self, spec: StaticGroupSpec, seen: Snapshot, intent: Intent | None) -> tuple[KnownPod, ...]:
+    def _copies(self, spec: StaticGroupSpec, seen: Snapshot, issuance: Issuance) -> tuple[KnownPod, ...]:
         """Return the living pods that are no seat of the workload and carry an id of this StaticGroup alone that it calls for, by name."""
-        if intent is None or not intent.naming.issues_scoped:
+        naming, expected = issuance.naming, issuance.expected
+        if naming is None or expected is None or not naming.issues_scoped:
             return ()
-        scheme = intent.naming.schemes[0]
-        asked = {scheme.base_id(Ordinal(o), suffix) for o in set(intent.expected.values()) for suffix in scheme.env_suffixes}
+        scheme = naming.schemes[0]
+        asked = {scheme.base_id(Ordinal(o), suffix) for o in set(expected.values()) for suffix in scheme.env_suffixes}
         found = self.pods.strays_anywhere(seen.namespace, spec.workload_ref.name, asked)
         living = (i for i in found if i.state is PodState.LIVE and not i.is_deleting)
         return tuple(sorted(living, key=lambda i: (i.namespace, i.pod_name)))
 
     async def _read_afresh(
-        self,
-        group: StaticGroup,
-        spec: StaticGroupSpec,
-        seats: Sequence[Seat],
-        seen: Snapshot,
-        memory: Memory,
+        self, group: StaticGroup, spec: StaticGroupSpec, found: Survey, seen: Snapshot
     ) -> tuple[WorkloadView | None, dict[str, FreshRead]]:
-        """Read intent and pods consistently (step 2), then bring the pod watch up to that read (step 3)."""
-        namespace = group.metadata.namespace
+        """Read intent and pods consistently, then bring the pod watch up to that read."""
+        namespace, naming = group.metadata.namespace, found.issuance.naming
         position = self.pods.position(namespace)
         workload = await self.kube.read_workload(namespace, spec.workload_ref)
-        if isinstance(workload, KubeProblem):
+        if isinstance(workload, KubeProblem) or naming is None:
             return seen.workload, {}
-        names = list(dict.fromkeys(name for seat in seats for name in seat.pod_names))
+        names = list(dict.fromkeys(name for seat in found.reads for name in seat.pod_names))
         by_name = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
         versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
-        intent = intent_of(spec, replace(seen, workload=workload), memory.history)
+        wanted = wanted_by(naming, workload)
         fresh: dict[str, FreshRead] = {}
-        for seat in seats:
-            found = [(n, read) for n in seat.pod_names if not isinstance(read := by_name[n], KubeProblem)]
-            if len(found) < len(seat.pod_names):
+        for seat in found.reads:
+            reads = [(n, read) for n in seat.pod_names if not isinstance(read := by_name[n], KubeProblem)]
+            if len(reads) < len(seat.pod_names):
                 continue
             fresh[seat.key] = FreshRead(
-                is_expected=intent is None or not is_departed(intent.naming, intent.expected, seat.key),
-                objects=tuple((n, r.version.uid) for n, r in found if r.version is not None and self._may_hold(intent, namespace, seat, r.version.uid)),
-                resource_version=max(read.resource_version for _, read in found),
+                is_expected=wanted is None or seat.key in wanted,
+                objects=tuple((n, r.version.uid) for n, r in reads if r.version is not None and self._may_hold(naming, namespace, seat, r.version.uid)),
+                resource_version=max(read.resource_version for _, read in reads),
                 barrier_passed=passed,
             )
         return workload, fresh
@@ -346,10 +327,10 @@ class Observer:
         far = (i for i in self.pods.carriers(place.carried_as) if i.namespace != namespace)
         return tuple(naming.expand(i) for i in (*near, *far) if place.may_be_held_by(i))
 
-    def _may_hold(self, intent: Intent | None, namespace: str, seat: Seat, uid: str) -> bool:
+    def _may_hold(self, naming: Naming, namespace: str, seat: Seat, uid: str) -> bool:
         """True unless the pod watch has shown of an object that it cannot hold a seat."""
         pod = self.pods.get(uid)
-        return intent is None or pod is None or HeldSeat(seat.key, intent.naming, namespace).may_be_held_by(pod)
+        return pod is None or HeldSeat(seat.key, naming, namespace).may_be_held_by(pod)
 
 
 def _present(workload_name: str, naming: Naming | None, known: Sequence[KnownPod]) -> tuple[KnownPod, ...]:

@@ -21,7 +21,7 @@ from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..core.members.memory import SETTLE_MIN_S, without_ended
 from ..core.members.node_gone import NodeLifecycle
 from ..core.outcomes import Executed
-from ..core.plan import Plan, plan
+from ..core.plan import Plan, Survey, decide
 from ..core.snapshot import Snapshot
 from ..core.status.members import wire_members
 from ..core.status.memory import history_from
@@ -133,17 +133,16 @@ class Reconciler:
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group), memory.status, self.now_s()
         revision, last = self._revision(memory), memory.seen_until(started_s)
-        snapshot = await self.observe(group, spec, memory, last.picture if last is not None else None)
-        if last is not None and snapshot is None:
+        observed = await self.observe(group, spec, memory, last.picture if last is not None else None)
+        if last is not None and observed is None:
             return self._rested(key, memory, revision, last, began_s, started_s)
-        assert snapshot is not None
-        if snapshot.sight is None:
-            memory.look_away()
+        assert observed is not None
+        snapshot, found = observed
         picture = Picture.of(spec, snapshot, memory.history, change_count=revision.change_count)
         if last is not None and last.picture == picture:
             memory.history = last.picture.history  # the same, by which the next look knows it
             return self._rested(key, memory, revision, last, began_s, started_s)
-        decided = self._planned(key, spec, snapshot, memory, began_s)
+        decided = self._decided(key, spec, snapshot, found, memory, began_s)
         await self.narrator.group_config_changed(group, decided, memory.history.shared_setting)
         executed, decided = await self.execute(group, spec, decided, memory)
         memory.history = decided.history
@@ -200,13 +199,13 @@ class Reconciler:
         waits = (last.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
         return Result(requeue_after_s=min(waits))
 
-    def _planned(self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, memory: Memory, began_s: float) -> Plan:
-        """Plan, and plan again where the picture shows that an absence has ended: the next pod may be made right away."""
-        decided = plan(spec, snapshot, memory.history, self.now_s())
-        absences = self.returns.round(key, spec, snapshot, decided, began_s)
-        if absences is not memory.history.absences:
-            memory.history = replace(memory.history, absences=absences)
-            decided = plan(spec, snapshot, memory.history, self.now_s())
+    def _decided(
+        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, memory: Memory, began_s: float
+    ) -> Plan:
+        """Decide; an absence that has ended counts at once, for the next pod may be made right away."""
+        absences = self.returns.round(key, spec, snapshot, found, began_s)
+        found = replace(found, history=replace(found.history, absences=absences))
+        decided = decide(spec, snapshot, found, self.now_s())
         if decided.history.group_config is not None and decided.history.group_config.is_open:
             memory.bounds_read_at_s = float("-inf")  # until it is read back
         return decided
@@ -252,14 +251,14 @@ class Reconciler:
             resource_version="",
         )
         spec = self._effective(group)
-        snapshot = await self.observe(group, spec, memory)
-        assert snapshot is not None  # nothing was seen before
-        return spec, snapshot
+        observed = await self.observe(group, spec, memory)
+        assert observed is not None  # nothing was seen before
+        return spec, observed[0]
 
     async def observe(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, last: Picture | None = None
-    ) -> Snapshot | None:
-        """Take one frozen picture, see `Observer`; None when nothing can have changed since the last one."""
+    ) -> tuple[Snapshot, Survey] | None:
+        """Gather what a round decides on, see `Observer`; None when nothing can have changed since the last one."""
         observer = self._observer()
         described = await observer.describe(group, spec)
         if last is not None and observer.shows_the_same(group, spec, memory, described, last):

@@ -127,7 +127,7 @@ RETURNED = (
     mutant("classic leave taken for durable", "core/plan.py", VERIFICATION, ("is_durable = group.group_type is not GroupType.CLASSIC", "is_durable = True")),
     mutant("carriers not asked", "core/guards.py", PLAN, ("    returned,\n    carriers_left,\n", "    returned,\n")),
     mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        return Hit(", "    if False:\n        return Hit(")),
-    mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("history = replace(history, members=without_ended(history.members, snapshot.sight))", "pass")),
+    mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("members = without_ended(members, sight) if sight is not None else", "members = members if sight is not None else")),
     mutant("first ids issued under a watch that has not seen all", "core/next_pods/injection.py", PLAN, ('return snapshot.watch if is_new else ""', "return snapshot.watch")),
     mutant("ids of an old StaticGroup taken for new", "core/next_pods/injection.py", PLAN, ("spec.identity.scope is None and is_young and not", "spec.identity.scope is None and not")),
     mutant("ids with a written scope taken for new", "core/next_pods/injection.py", PLAN, ("spec.identity.scope is None and is_young", "is_young")),

@@ -143,9 +143,11 @@ ORDER = tuple(
             "runtime/observer.py",
             "describe last",
             (
-                "replace(seen, workload=workload), fresh)  # step 4: only now\n",
-                "replace(seen, workload=workload), fresh)\n"
-                "            seen = replace(seen, group=await self.kafka.describe(settings, spec.group_id))\n",
+                "        # Step 4: only now",
+                "        again = await self.kafka.describe(described.settings, spec.group_id)\n"
+                "        seen = replace(seen, group=again)\n"
+                "        found = survey(spec, seen, issuance, self.now_s())\n"
+                "        # Step 4: only now",
             ),
         ),
         (
@@ -189,16 +191,14 @@ DEPARTED = tuple(
     for path, name, *changes in (
         (
             "runtime/observer.py",
-            "departed as before the consistent read",
-            (
-                "replace(seen, workload=workload), fresh)  # step 4: only now\n",
-                "seen, fresh)\n            seen = replace(seen, workload=workload)\n",
-            ),
+            "wanted as before the consistent read",
+            ("wanted = wanted_by(naming, workload)", "wanted = wanted_by(naming, seen.workload)"),
         ),
         (
-            "core/intent.py",
+            "core/issuance.py",
             "departed by the ids of the round before",
-            ("replace(history, injected=injection.injected, templates=injection.templates)", "history"),
+            ("naming = naming_of(spec, history)\n        expected", "naming = naming_of(spec, before)\n        expected"),
+            ("    injection = plan_injection(spec, snapshot, history)\n", "    before, injection = history, plan_injection(spec, snapshot, history)\n"),
         ),
     )
 )

@@ -80,8 +80,8 @@ SIGHTS = (
         ("replace(memory.history, members=without_ended(memory.history.members, sight))", "memory.history"),
     ),
     mutant(
-        "pod lost while the ids have no rule overlooked", "runtime/reconciler.py", FORGOTTEN,
-        ("        if snapshot.sight is None:\n            memory.look_away()\n", ""),
+        "pod lost while the ids have no rule overlooked", "core/plan.py", FORGOTTEN,
+        ("if sight is not None else replace(members, watch=\"\")", "if sight is not None else members"),
     ),
     mutant("the same while suspended", "runtime/reconciler.py", FORGOTTEN, ("        else:\n            memory.look_away()\n", "")),
     mutant(

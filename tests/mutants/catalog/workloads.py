@@ -44,13 +44,13 @@ WORKLOADS = tuple(
             ("self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None", "self.stores.workloads.get((namespace, ref.name))"),
         ),
         (
-            "core/plan.py",
+            "core/issuance.py",
             _ROUNDS,
             "ids of another StaticGroup injected on while the workload cannot be read",
             ("    return bool(snapshot.prior_claims) or ", "    return "),
         ),
         (
-            "core/plan.py",
+            "core/issuance.py",
             _ROUNDS,
             "ambiguous ids injected on while the workload cannot be read",
             ("    except AmbiguousIdentityError:\n        return True\n    except", "    except AmbiguousIdentityError:\n        return False\n    except"),

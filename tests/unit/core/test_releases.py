@@ -16,7 +16,7 @@ from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionB
 from staticgroup.core.guards import Guard
 from staticgroup.core.ids.collisions import Collision
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
-from staticgroup.core.plan import Plan, plan, reads_needed
+from staticgroup.core.plan import Plan, plan
 from staticgroup.core.releases import MARGIN_S, ReleaseGuard
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import FreshRead, History, ReleaseRecord, SeatMemory, Snapshot
@@ -37,6 +37,7 @@ from unit.core.builders import (
     sight,
     spec,
 )
+from unit.core.plans import read_keys
 
 ENDED_S = NOW_S - 3
 HEARD_S = NOW_S - 2
@@ -351,7 +352,7 @@ def test_watch_behind_the_read_holds() -> None:
 def test_seat_is_read_afresh_only_when_nothing_else_stands_against_a_release() -> None:
     def needed(snapshot: Snapshot, **changes: Any) -> list[str]:
         wanted = spec(**({"protocol": "Auto", "crashRelease": "Release"} | changes))
-        return [seat.key for seat in reads_needed(wanted, snapshot, remembered(), NOW_S)]
+        return read_keys(wanted, snapshot, remembered())
 
     assert needed(crash()) == [id_of(0)]
     assert needed(crash(crashed_pod(run(end=end(doubt="late"))))) == []

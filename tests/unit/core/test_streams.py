@@ -17,7 +17,7 @@ from staticgroup.core.group import BrokerBounds, GroupType, GroupView, LeaveCall
 from staticgroup.core.guards import Guard
 from staticgroup.core.next_pods.timeouts import TimeoutVerdict
 from staticgroup.core.outcomes import Executed
-from staticgroup.core.plan import Plan, plan, reads_needed
+from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History, Snapshot
 from staticgroup.core.status.memory import history_from
@@ -39,7 +39,7 @@ from .builders import (
     spec,
     workload,
 )
-from .plans import DEAD, LIVE, only_guard, removed
+from .plans import DEAD, LIVE, only_guard, read_keys, removed
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 ENV = {"preset": "Custom", "env": [{"instanceIdName": "ORDERS_INSTANCE_ID"}]}
@@ -290,8 +290,7 @@ def test_departed_threads_leave_by_the_call_that_serves_their_group(described: G
 def test_pods_of_departed_threads_are_read_before_they_leave() -> None:
     wish = streams(3)
     snapshot = expanded(wish, scaled_down(), known())
-    needed = reads_needed(wish, snapshot, known(), NOW_S)
-    assert [seat.key for seat in needed] == [f"{id_of(2)}-{n}" for n in (1, 2, 3)]
+    assert read_keys(wish, snapshot, known()) == [f"{id_of(2)}-{n}" for n in (1, 2, 3)]
     unread = replace(snapshot, evidence=evidence({k: e.chain for k, e in snapshot.evidence.items()}, {}))
     decided = decide(wish, unread)
     assert removed(decided) == set()

@@ -39,7 +39,7 @@ def timeout(
         **({"bounds": broker_bounds(classic_min_ms=6_000, classic_max_ms=classic_max_ms)} | (world or {})),
     )
     before = history(absences={Cause.ROLLOUT: Reservoir(samples=tuple(samples), seen=len(absences_ms))})
-    return next_pods(spec(**wish), snapshot, before)[0]
+    return next_pods(spec(**wish), snapshot, before)
 
 
 def start_librdkafka(session_ms: int, max_poll_ms: int | None) -> None:

@@ -75,8 +75,8 @@ class InjectionPlan:
     watch: str = ""
 
 
-def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, timeout: TimeoutPlan) -> InjectionPlan:
-    """Decide what the injection may write into the next pods.
+def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> InjectionPlan:
+    """Decide which ids the injection may write into the next pods; the session timeout of before stays until `delivered`.
 
     Notes
     -----
@@ -120,7 +120,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         scope=scope,
         method=method,
         id_template=template,
-        session_timeout_ms=_timeout_ms(timeout, before),
+        session_timeout_ms=before.session_timeout_ms if before is not None else None,
         suffix_follows_preset=suffix_follows_preset(identity_of(spec), before.suffix_follows_preset if before else None),
     )
     is_active = verdict is InjectionVerdict.ACTIVE
@@ -134,6 +134,19 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         brings_agent=is_active and is_brought(spec, snapshot.workload),
         without_agent=hindrance(spec, snapshot.workload) if is_active else None,
     )
+
+
+def delivered(plan: InjectionPlan, timeout: TimeoutPlan) -> InjectionPlan:
+    """Return the plan with the session timeout that the next pods get beside their ids.
+
+    Notes
+    -----
+    The number of before stays where the template of before does, and while the protocol of an emptied group is unknown for a moment.
+    """
+    goes_on = plan.verdict in (InjectionVerdict.INVALID, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
+    if plan.injected is None or goes_on or timeout.verdict is TimeoutVerdict.UNKNOWN:
+        return plan
+    return replace(plan, injected=replace(plan.injected, session_timeout_ms=timeout.inject_ms))
 
 
 def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
@@ -275,13 +288,6 @@ def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template:
     younger = [p for p in snapshot.known if p.created_at_s > snapshot.created_at_s]
     added = {"", *scheme.suffixes}  # a pod carries the id that its client appends to
     return any(scheme.ordinal_of(i + a) is not None for p in younger for i in p.instance_ids for a in added)
-
-
-def _timeout_ms(timeout: TimeoutPlan, before: Injected | None) -> int | None:
-    """Keep the last known number while the protocol is unknown for a moment (an emptied group)."""
-    if timeout.verdict is TimeoutVerdict.UNKNOWN and before is not None:
-        return before.session_timeout_ms
-    return timeout.inject_ms
 
 
 def _method_verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[InjectionVerdict, str]:

@@ -19,7 +19,7 @@ from ...core.group import GroupView
 from ...core.journal import Look, Remembered, facts_of_members, static_rejoins
 from ...core.next_pods.wishes import longest_restart_ms
 from ...core.outcomes import Executed
-from ...core.plan import ACTIVE_REQUEUE_S, Plan
+from ...core.plan import ACTIVE_REQUEUE_S, Plan, Survey
 from ...core.snapshot import Snapshot
 from ..metrics import Metrics
 from ..stores import Stores
@@ -54,7 +54,7 @@ class Returns:
         self.runs = RecentRuns(stores=self.stores, may_write=self.may_write, now_s=self.now_s)
 
     def round(
-        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, began_s: float
+        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, began_s: float
     ) -> Mapping[Cause, Reservoir]:
         """Count and measure what a round has shown; a fault in here never fails the round.
 
@@ -66,18 +66,18 @@ class Returns:
         -------
         What is kept of absences; the very mapping of before where no absence has ended.
         """
-        before = decided.history.absences
+        before = found.history.absences
         try:
-            return self._round(key, spec, snapshot, decided, began_s, before)
+            return self._round(key, spec, snapshot, found, began_s, before)
         except Exception:
             log.exception("returns of members could not be counted", extra={"key": "/".join(key)})
             return before
 
     def _round(
-        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, began_s: float, before: Mapping[Cause, Reservoir]
+        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, began_s: float, before: Mapping[Cause, Reservoir]
     ) -> Mapping[Cause, Reservoir]:
         counter = self.metrics.static_rejoins.labels(*key)  # made at 0, so that the first one is seen as an increase
-        if decided.table is None:
+        if found.table is None:
             return before  # what pods did waits until it is known who is wanted
         began_ms, now_ms = int(began_s * 1000), int(self.now_s() * 1000)
         look = Look(
@@ -85,7 +85,7 @@ class Returns:
             kafka_cluster_id=self.stores.kafka_cluster_id(spec.connection_ref.key(key[0])) or "",
             spec=spec,
             snapshot=snapshot,
-            plan=decided,
+            plan=Plan(table=found.table, naming=found.issuance.naming, history=found.history),
             executed=Executed(),
             began_ms=began_ms,
             ended_ms=now_ms,
@@ -93,7 +93,7 @@ class Returns:
         )
         self._remembered[key], facts = facts_of_members(self._remembered.get(key), look)
         self.runs.taken(key)
-        wanted = frozenset(seat.key for seat in decided.table.wanted)
+        wanted = frozenset(seat.key for seat in found.table.wanted)
         counter.inc(static_rejoins(facts, wanted))
         following = self._following.get(key, Following(since_ms=began_ms))
         group = snapshot.group if isinstance(snapshot.group, GroupView) else None
