@@ -1,7 +1,7 @@
 """How far one walks through the code: `python -m bench.walks` counts the files of one removal round and of one pod's end.
 
-A *file* is a module of `staticgroup` of which a function is entered; a *change of file* is a call or a return after which
-the running function belongs to another one. The round is the reconciler's own over fakes of its gateways; the end of a pod
+A *file* is a module of `staticgroup` of which a function is entered; a *change of file* is a call of a function that stands in
+another file than its caller. The round is the reconciler's own over fakes of its gateways; the end of a pod
 goes from the watch event, as the stream takes it, to the queue.
 """
 
@@ -50,23 +50,16 @@ class Walk:
 @contextmanager
 def recorded() -> Iterator[Walk]:
     """Record every call of a function of `staticgroup` in this thread."""
-    walk, where = Walk(), [""]
+    walk = Walk()
 
-    def moved(file: str) -> None:
-        if file != where[0]:
-            walk.changes += 1
-            where[0] = file
+    def file_of(frame: FrameType | None) -> str:
+        path = frame.f_code.co_filename if frame is not None else ""
+        return path[len(str(HOME)) + 1 :] if path.startswith(str(HOME)) else ""
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(HOME)):
-            file = str(Path(code.co_filename).relative_to(HOME))
-            walk.calls[file, code.co_name] += 1
-            moved(file)
-        elif event == "return" and code.co_filename.startswith(str(HOME)):
-            caller = frame.f_back
-            if caller is not None and caller.f_code.co_filename.startswith(str(HOME)):
-                moved(str(Path(caller.f_code.co_filename).relative_to(HOME)))
+        if event == "call" and (file := file_of(frame)):
+            walk.calls[file, frame.f_code.co_name] += 1
+            walk.changes += file_of(frame.f_back) not in ("", file)
 
     sys.setprofile(profile)
     try:

@@ -187,7 +187,7 @@ ORDER = tuple(
 
 
 DEPARTED = tuple(
-    mutant(name, path, ("tests/unit/runtime/test_departed.py",), *changes)
+    mutant(name, path, ("tests/unit/runtime/test_departed.py", "tests/unit/runtime/test_reconciler.py"), *changes)
     for path, name, *changes in (
         (
             "runtime/observer.py",

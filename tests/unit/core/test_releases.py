@@ -271,7 +271,9 @@ def test_pod_that_is_gone_or_proven_dead_is_a_matter_of_certificates() -> None:
 
 def test_member_that_was_never_described_before_is_left_alone() -> None:
     """As after a restart of the operator."""
-    assert is_silent(planned(memory=history(members=members(attributions={}))))
+    unknown = history(members=members(attributions={}))
+    assert is_silent(planned(memory=unknown))
+    assert is_silent(planned(crash(sight=sight(ended=frozenset(), has_passed=False)), unknown))
 
 
 def test_member_that_was_described_less_than_the_margin_before_the_end_is_only_named() -> None:
@@ -349,6 +351,13 @@ def test_watch_behind_the_read_holds() -> None:
     assert only_guard(planned(crash(reads=read(barrier_passed=False)))) == Guard.NO_BARRIER
 
 
+def test_pod_is_judged_as_the_pod_watch_shows_it_behind_the_read() -> None:
+    """A run that is lost, or a pod that ends, between the description and the barrier is known only then."""
+    lost, dead = crashed_pod(lost_boot="boot-1"), crashed_pod(state=DEAD, object_present=True)
+    assert only_guard(planned(crash(evidence=evidence({id_of(0): (lost,)}, {id_of(0): read()})))) == ReleaseGuard.OTHER_PROCESS
+    assert is_silent(planned(crash(evidence=evidence({id_of(0): (dead,)}, {id_of(0): read()}))))
+
+
 def test_seat_is_read_afresh_only_when_nothing_else_stands_against_a_release() -> None:
     def needed(snapshot: Snapshot, **changes: Any) -> list[str]:
         wanted = spec(**({"protocol": "Auto", "crashRelease": "Release"} | changes))
@@ -356,6 +365,7 @@ def test_seat_is_read_afresh_only_when_nothing_else_stands_against_a_release() -
 
     assert needed(crash()) == [id_of(0)]
     assert needed(crash(crashed_pod(run(end=end(doubt="late"))))) == []
+    assert needed(crash(crashed_pod(state=DEAD, object_present=True))) == []
     assert needed(crash(), crashRelease="Off") == []
     assert needed(crash(), crashRelease="Report") == []
     assert needed(crash(), mode="Observe") == []
