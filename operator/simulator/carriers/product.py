@@ -177,7 +177,7 @@ class Product:
         gone = {node_of(n) for n in range(1, 9) if look.off >> n & 1}
         gatherer = SightGatherer(
             pods=store, nodes=_Nodes(gone), lifecycle=NodeLifecycle.FIXED if look.off else NodeLifecycle.UNTRUSTED,  # type: ignore[arg-type]
-            may_be_of=lambda _pod: False, read_node=_Nodes(gone).read, monotonic_s=lambda: NOW_S, clock_ahead_s=lambda: 0.0,
+            may_be_of=lambda _pod: False, read_node=_Nodes(gone).read, clock_ahead_s=lambda: 0.0,
         )
         return _answer_of(
             gatherer.gather(

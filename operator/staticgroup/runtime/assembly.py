@@ -22,6 +22,8 @@ from ..kube.pods.store import PodStore
 from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
+from .executor import Executor
+from .gather import Gatherer
 from .injection import Injection
 from .journal import Journal, Sink
 from .journal.sinks import sinks_of
@@ -193,38 +195,57 @@ class Assembly(ABC):
         )
 
     def _reconciler(self, clock_ahead_s: Callable[[], float]) -> Reconciler:
-        return Reconciler(
+        sources, narrator = self.sources, Narrator(kube=self.kube, metrics=self.metrics)
+        gatherer = Gatherer(
             kube=self.kube,
             kafka=self.kafka,
             pods=self.pods,
             nodes=self.nodes,
             stores=self.stores,
             connections=self.connections,
-            memories=Memories(
-                kube=self.kube,
-                pods=self.pods,
-                stores=self.stores,
-                metrics=self.metrics,
-                may_write=self._may_write,
-                holding=self._writer,
-                still_holds=self.lease.confirm,
-                monotonic_s=self.sources.monotonic_s,
-            ),
-            narrator=Narrator(kube=self.kube, metrics=self.metrics),
             metrics=self.metrics,
-            may_write=self._may_write,
             cluster_uid="",
             policy_served=lambda: self.injection.policy_served,
             webhook_served=lambda: self.injection.webhook_served,
-            now_s=self.sources.now_s,
-            monotonic_s=self.sources.monotonic_s,
+            now_s=sources.now_s,
+            monotonic_s=sources.monotonic_s,
+            recommendations=self.recommendations,
+            lifecycle=NodeLifecycle(self.settings.node_lifecycle),
+            settle_least_s=self.settings.settle_s,
+            clock_ahead_s=clock_ahead_s,
+        )
+        executor = Executor(
+            kafka=self.kafka,
+            stores=self.stores,
+            connections=self.connections,
+            narrator=narrator,
+            may_write=self._may_write,
+            note_problem=gatherer.note_problem,
+            now_s=sources.now_s,
+        )
+        memories = Memories(
+            kube=self.kube,
+            pods=self.pods,
+            stores=self.stores,
+            metrics=self.metrics,
+            may_write=self._may_write,
+            holding=self._writer,
+            still_holds=self.lease.confirm,
+            monotonic_s=sources.monotonic_s,
+        )
+        return Reconciler(
+            gatherer=gatherer,
+            executor=executor,
+            stores=self.stores,
+            memories=memories,
+            narrator=narrator,
+            metrics=self.metrics,
+            may_write=self._may_write,
+            now_s=sources.now_s,
+            monotonic_s=sources.monotonic_s,
             force_observe=self.settings.force_observe,
             group_poll_s=self.settings.group_poll_s,
             journal=self.journal,
-            recommendations=self.recommendations,
-            node_lifecycle=NodeLifecycle(self.settings.node_lifecycle),
-            settle_least_s=self.settings.settle_s,
-            clock_ahead_s=clock_ahead_s,
         )
 
     # what the parts ask the operator ------------------------------------------------------------------------------

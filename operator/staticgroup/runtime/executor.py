@@ -26,7 +26,7 @@ from .stores import Stores
 from .work_queue import Key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Executor:
     """Whatever is asked to act on Kafka.
 

@@ -37,7 +37,7 @@ class SightGatherer:
     lifecycle: what the deletion of a Node says of its machine.
     may_be_of: whether a pod of another namespace may be a member of the StaticGroup's Kafka group.
     read_node: reads a Node consistently; None where there is none.
-    monotonic_s: a clock that never goes back. clock_ahead_s: how far the API server's clock is ahead of the operator's.
+    clock_ahead_s: how far the API server's clock is ahead of the operator's.
     """
 
     pods: PodStore
@@ -45,7 +45,6 @@ class SightGatherer:
     lifecycle: NodeLifecycle
     may_be_of: Callable[[KnownPod], bool]
     read_node: Callable[[str], Awaitable[NodeView | KubeProblem | None]]
-    monotonic_s: Callable[[], float]
     clock_ahead_s: Callable[[], float]
 
     async def gather(

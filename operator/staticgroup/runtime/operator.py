@@ -52,10 +52,10 @@ class Operator(Assembly):
 
     async def run(self) -> None:
         """Work until cancelled; nothing that the API server does or fails to do ends it."""
-        self.reconciler.cluster_uid = await self.read_cluster_uid()
+        self.reconciler.gatherer.cluster_uid = await self.read_cluster_uid()
         self.reached.set()
         if self.journal is not None:
-            self.journal.k8s_cluster_uid = self.reconciler.cluster_uid
+            self.journal.k8s_cluster_uid = self.reconciler.gatherer.cluster_uid
         try:
             async with asyncio.TaskGroup() as tasks:
                 if self.journal is not None:
@@ -172,7 +172,7 @@ class Operator(Assembly):
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Have the pod watch anchored meanwhile, without rounds and without the Lease, for an inquiry."""
-        self.reconciler.cluster_uid = await self.read_cluster_uid()
+        self.reconciler.gatherer.cluster_uid = await self.read_cluster_uid()
         await self.injection.read()
         resume = self._resumed = await self.lease.read_position()
         parts = [asyncio.create_task(s.run(), name=s.name) for s in self.streams.of_our_kinds]

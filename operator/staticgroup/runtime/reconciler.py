@@ -1,8 +1,8 @@
-"""One round of one StaticGroup: observe, plan, execute, report.
+"""One round of one StaticGroup: gather, decide, execute, report.
 
-The plan is made on the frozen picture that `observe` took in the order that makes a removal safe (`observer`), and the
+The plan is made on the frozen snapshot that was gathered in the order that makes a removal safe (`gather`), and the
 removal carries the member.id of step 1, so whatever happens in between is answered FENCED_INSTANCE_ID.
-Every round starts at *observe*: crash anywhere, start again, reach the same end. A round may also be cut at any await,
+Every round starts at *gather*: crash anywhere, start again, reach the same end. A round may also be cut at any await,
 when its deadline has passed: what it remembers is replaced right after the answer that it rests on, and an answer that
 did not come counts as unknown.
 """
@@ -18,8 +18,7 @@ from typing import Any
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.members.memory import SETTLE_MIN_S, without_ended
-from ..core.members.node_gone import NodeLifecycle
+from ..core.members.memory import without_ended
 from ..core.outcomes import Executed
 from ..core.plan import Plan, Survey, decide
 from ..core.snapshot import Snapshot
@@ -27,21 +26,15 @@ from ..core.status.members import wire_members
 from ..core.status.memory import history_from
 from ..core.status.projection import project
 from ..core.status.statements import suspended_conditions
-from ..kafka.gateway import KafkaGateway
-from ..kube.gateway import KubeGateway
-from ..kube.nodes.store import NodeStore
-from ..kube.pods.store import PodStore
-from .connections import Connections
 from .connections.allowed import may_be_exclusive
 from .executor import Executor
+from .gather import Described, Gatherer
 from .journal import Journal, RoundReport
 from .memory.memories import Memories
 from .memory.memory import Memory, Revision
 from .memory.rest import Picture, Seen, seen
 from .metrics import Metrics
 from .narrator import Narrator
-from .observer import Described, Observer
-from .recommendations import Recommendations
 from .returns.returns import Returns
 from .stores import Stores
 from .work_queue import Key, Result
@@ -59,37 +52,24 @@ class Reconciler:
 
     Parameters
     ----------
-    node_lifecycle: what the deletion of a Node says of its machine. settle_least_s: see `Snapshot`. clock_ahead_s: how far the API
-        server's clock is ahead of the operator's, seconds.
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     force_observe: plan and report only, whatever the spec says.
     journal: told each round; None while it is off.
-    recommendations: asked in each round; None while they are not read.
     """
 
-    kube: KubeGateway
-    kafka: KafkaGateway
-    pods: PodStore
-    nodes: NodeStore
+    gatherer: Gatherer
+    executor: Executor
     stores: Stores
-    connections: Connections
     memories: Memories
     narrator: Narrator
     metrics: Metrics
-    cluster_uid: str
     may_write: Callable[[], bool]
-    policy_served: Callable[[], bool]
-    webhook_served: Callable[[], bool]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     force_observe: bool = False
     group_poll_s: float = 30.0
     journal: Journal | None = None
-    recommendations: Recommendations | None = None
-    node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO
-    settle_least_s: float = SETTLE_MIN_S
-    clock_ahead_s: Callable[[], float] = lambda: 0.0
     returns: Returns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -133,18 +113,17 @@ class Reconciler:
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group), memory.status, self.now_s()
         revision, last = self._revision(memory), memory.seen_until(started_s)
-        observed = await self.observe(group, spec, memory, last.picture if last is not None else None)
-        if last is not None and observed is None:
+        described = await self.gatherer.describe(group, spec)
+        if last is not None and self.gatherer.shows_the_same(group, spec, memory, described, last.picture):
             return self._rested(key, memory, revision, last, began_s, started_s)
-        assert observed is not None
-        snapshot, found = observed
+        snapshot, found = await self.gatherer.gather(group, spec, memory, described)
         picture = Picture.of(spec, snapshot, memory.history, change_count=revision.change_count)
         if last is not None and last.picture == picture:
             memory.history = last.picture.history  # the same, by which the next look knows it
             return self._rested(key, memory, revision, last, began_s, started_s)
         decided = self._decided(key, spec, snapshot, found, memory, began_s)
         await self.narrator.group_config_changed(group, decided, memory.history.shared_setting)
-        executed, decided = await self.execute(group, spec, decided, memory)
+        executed, decided = await self.executor.execute(group, spec, decided, memory)
         memory.history = decided.history
         if self.journal is not None:
             self.journal.round(
@@ -251,56 +230,8 @@ class Reconciler:
             resource_version="",
         )
         spec = self._effective(group)
-        observed = await self.observe(group, spec, memory)
-        assert observed is not None  # nothing was seen before
-        return spec, observed[0]
-
-    async def observe(
-        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, last: Picture | None = None
-    ) -> tuple[Snapshot, Survey] | None:
-        """Gather what a round decides on, see `Observer`; None when nothing can have changed since the last one."""
-        observer = self._observer()
-        described = await observer.describe(group, spec)
-        if last is not None and observer.shows_the_same(group, spec, memory, described, last):
-            return None
-        return await observer.observe(group, spec, memory, described)
-
-    def _observer(self) -> Observer:
-        return Observer(
-            kube=self.kube,
-            kafka=self.kafka,
-            pods=self.pods,
-            stores=self.stores,
-            connections=self.connections,
-            cluster_uid=self.cluster_uid,
-            policy_served=self.policy_served,
-            webhook_served=self.webhook_served,
-            note_problem=self._note_problem,
-            now_s=self.now_s,
-            monotonic_s=self.monotonic_s,
-            recommendations=self.recommendations,
-            nodes=self.nodes,
-            lifecycle=self.node_lifecycle,
-            settle_least_s=self.settle_least_s,
-            clock_ahead_s=self.clock_ahead_s,
-        )
-
-    # execute ---------------------------------------------------------------------------------------------------
-
-    async def execute(
-        self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan, memory: Memory
-    ) -> tuple[Executed, Plan]:
-        """Carry out the plan's actions, see `Executor`; returns what became of them."""
-        executor = Executor(
-            kafka=self.kafka,
-            stores=self.stores,
-            connections=self.connections,
-            narrator=self.narrator,
-            may_write=self.may_write,
-            note_problem=self._note_problem,
-            now_s=self.now_s,
-        )
-        return await executor.execute(group, spec, decided, memory)
+        snapshot, _ = await self.gatherer.gather(group, spec, memory, await self.gatherer.describe(group, spec))
+        return spec, snapshot
 
     # report ----------------------------------------------------------------------------------------------------
 
@@ -351,14 +282,14 @@ class Reconciler:
 
     def _revision(self, memory: Memory) -> Revision:
         """Return how much is known now; taken before a round reads anything."""
-        return Revision(at_s=self.monotonic_s(), suspect_count=self.pods.suspect_count, change_count=memory.change_count)
+        return Revision(at_s=self.monotonic_s(), suspect_count=self.gatherer.pods.suspect_count, change_count=memory.change_count)
 
     async def _looked(self, group: StaticGroup, memory: Memory) -> dict[str, Any]:
         """Take in what the pods tell, without asking the brokers; returns what is remembered as fields of the status."""
         naming = memory.naming_of(group.spec)
         if naming is not None:
             found = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
-            sight = await self._observer().sight(group, group.spec, memory, Described(
+            sight = await self.gatherer.sight(group, group.spec, memory, Described(
                 settings=found, group=found, at_s=self.now_s(), monotonic_s=self.monotonic_s()
             ), naming)
             memory.history = replace(memory.history, members=without_ended(memory.history.members, sight))
@@ -382,12 +313,3 @@ class Reconciler:
         if spec.identity.exclusive and not may_be_exclusive(self.stores, group):
             spec = spec.model_copy(update={"identity": spec.identity.model_copy(update={"exclusive": False})})
         return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec
-
-    def _note_problem(self, connection_key: Key, problem: KafkaProblem) -> None:
-        self.metrics.kafka_problems.labels(problem.kind.value).inc()
-        if problem.kind in (
-            KafkaProblemKind.AUTHENTICATION_FAILED,
-            KafkaProblemKind.TLS_FAILED,
-            KafkaProblemKind.SECRET_INVALID,
-        ):
-            self.connections.distrust(connection_key)

@@ -112,7 +112,7 @@ ON_ITS_WAY = (
     ),
     mutant(
         "time of the answer taken for that of the question",
-        "runtime/observer.py",
+        "runtime/gather.py",
         CRASHES,
         ("            described_at_s=described.at_s,\n", "            described_at_s=self.now_s(),\n"),
     ),

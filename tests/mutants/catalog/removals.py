@@ -30,7 +30,7 @@ GUARDS = (
     ),
     mutant(
         "copy of a pod stands for one that is not visible",
-        "runtime/observer.py",
+        "runtime/gather.py",
         SENTENCES,
         (" and ordinal_of_pod(workload_name, p.pod_name) is not None)", ")"),
     ),
@@ -120,7 +120,7 @@ ORDER = tuple(
     mutant(name, path, ROUNDS, *changes)
     for path, name, *changes in (
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             "no barrier",
             (
                 "passed = bool(versions) and await self._barrier(namespace, versions, position)",
@@ -128,7 +128,7 @@ ORDER = tuple(
             ),
         ),
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             "barrier before describe",
             (
                 "        settings = await self.connections.settings_for(group)\n        at_s",
@@ -140,7 +140,7 @@ ORDER = tuple(
             ),
         ),
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             "describe last",
             (
                 "        # Step 4: only now",
@@ -151,7 +151,7 @@ ORDER = tuple(
             ),
         ),
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             "intent read dropped",
             (
                 "        workload = await self.kube.read_workload(namespace, spec.workload_ref)\n        if",
@@ -190,7 +190,7 @@ DEPARTED = tuple(
     mutant(name, path, ("tests/unit/runtime/test_departed.py", "tests/unit/runtime/test_reconciler.py"), *changes)
     for path, name, *changes in (
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             "wanted as before the consistent read",
             ("wanted = wanted_by(naming, workload)", "wanted = wanted_by(naming, seen.workload)"),
         ),

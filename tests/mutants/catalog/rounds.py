@@ -70,7 +70,7 @@ SIGHTS = (
         "pod of which a run is lost is no suspect because its object is there", GATHERER, LOST,
         ("PodState.LIVE and (not suspect.lost_boot or self._is_over(suspect))", "PodState.LIVE"),
     ),
-    mutant("round rests though a pod became a suspect", "runtime/observer.py", RESTING, ("memory.stored.suspect_count != self.pods.suspect_count or ", "")),
+    mutant("round rests though a pod became a suspect", "runtime/gather.py", RESTING, ("memory.stored.suspect_count != self.pods.suspect_count or ", "")),
     mutant(
         "stored position passes a suspect that no look has found", "runtime/memory/memories.py", RESTING,
         ("if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]", "if m.stored.change_count != m.change_count]"),
@@ -90,7 +90,7 @@ SIGHTS = (
     ),
     mutant("junk of a tenant's pod kept in place of an id of ours", GATHERER, FLOODS, ("instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i))", "instance_ids=pod.instance_ids")),
     mutant(
-        "ids of our scope asked of the rivals of another namespace", "runtime/observer.py", EARLIER, ("naming.has_scope(pod) or Rivals", "naming.is_told_by_scope or Rivals"),
+        "ids of our scope asked of the rivals of another namespace", "runtime/gather.py", EARLIER, ("naming.has_scope(pod) or Rivals", "naming.is_told_by_scope or Rivals"),
     ),
     mutant(
         "round counted before its status is written", "runtime/reconciler.py", FORGOTTEN,

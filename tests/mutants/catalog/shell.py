@@ -149,7 +149,7 @@ SHELL = (
     ),
     mutant(
         "bounds are not read again at rest",
-        "runtime/observer.py",
+        "runtime/gather.py",
         REST,
         (" and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S", ""),
     ),

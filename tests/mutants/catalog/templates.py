@@ -17,7 +17,7 @@ TEMPLATES = (
     ),
     mutant(
         "pod of the newest template read afresh only",
-        "runtime/observer.py",
+        "runtime/gather.py",
         EARLIER_TEMPLATES,
         ("for name in seat.pod_names))", "for name in seat.pod_names[:1]))"),
         ("for n in seat.pod_names if not", "for n in seat.pod_names[:1] if not"),
@@ -31,7 +31,7 @@ TEMPLATES = (
     ),
     mutant(
         "read of one name that failed taken for absence",
-        "runtime/observer.py",
+        "runtime/gather.py",
         EARLIER_TEMPLATES,
         ("if len(reads) < len(seat.pod_names):", "if not reads:"),
     ),

@@ -38,7 +38,7 @@ WORKLOADS = tuple(
             ("    if len(listed) < len(pods):\n        raise WrongShapeError(\"spec.pods[].metadata.name\", pods)\n", ""),
         ),
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             _ROUNDS,
             "StatefulSet of the same name taken for the workload",
             ("self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None", "self.stores.workloads.get((namespace, ref.name))"),

@@ -83,7 +83,7 @@ async def test_a_node_of_that_name_that_may_be_older_than_the_pod_proves_nothing
 
 async def test_a_node_that_the_watch_has_lost_and_a_read_still_shows_is_there() -> None:
     world = await lost_with_its_node()
-    world.reconciler.nodes = FakeNodes({})  # type: ignore[assignment]
+    world.reconciler.gatherer.nodes = FakeNodes({})  # type: ignore[assignment]
     await world.settled(3)
     assert world.did("read_node") == [("n2",)]
     assert left(world) == []

@@ -114,15 +114,15 @@ async def advised(root: Path, **spec_changes: Any) -> OperatorWorld:
 
 
 def attach(world: OperatorWorld, root: Path) -> None:
-    world.reconciler.recommendations = Recommendations(
+    world.reconciler.gatherer.recommendations = Recommendations(
         source=DirectorySource(root), poll_s=300, metrics=Metrics(), now_s=lambda: world.now_s
     )
 
 
 async def look(world: OperatorWorld) -> None:
-    assert world.reconciler.recommendations is not None
+    assert world.reconciler.gatherer.recommendations is not None
     await world.round()
-    await world.reconciler.recommendations.poll()
+    await world.reconciler.gatherer.recommendations.poll()
     await world.round()
 
 

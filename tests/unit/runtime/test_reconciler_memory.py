@@ -240,7 +240,7 @@ async def test_first_holder_after_a_change_reads_what_the_other_replica_wrote() 
     assert world.status.settling
     world.list_again()
     standby.forget_all()
-    standby.pods = world.pods  # type: ignore[assignment]
+    standby.gatherer.pods = world.pods  # type: ignore[assignment]
     await standby.reconcile(KEY)
     assert world.status.settling
     assert len(world.left) == 1

@@ -46,7 +46,7 @@ class SharedWorld(OperatorWorld):
     def __init__(self, **audit_spec: Any) -> None:
         super().__init__(identity={"env": [{"suffix": "-a"}]})
         self.kafkas = KafkaOfGroups("orders", "audit")
-        self.reconciler.kafka = self.kafkas  # type: ignore[assignment]
+        self.ask_kafka(self.kafkas)
         self.audit_spec = audit_spec
         self.declare_audit()
 
@@ -96,7 +96,7 @@ class SharedWorld(OperatorWorld):
         version = self.kube.resource_version
         self.pods.resume_after(before, tuple(self.kube.pods.values()), version, position=version)
         self.reconciler = self._new_reconciler()
-        self.reconciler.kafka = self.kafkas  # type: ignore[assignment]
+        self.ask_kafka(self.kafkas)
         self.stores.put_group(AUDIT, self.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT])
 
     def scaled_down(self) -> None:

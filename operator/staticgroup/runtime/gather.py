@@ -1,7 +1,7 @@
-"""Take the picture of one round, in the order that makes a removal safe and no other.
+"""Gather what one round decides on, in the order that makes a removal safe and no other.
 
 (1) describe the group; where it shows a member for the first time, bring the pod watch up to a read behind it and attribute it,
-(2) read workload and pods consistently, (3) bring the pod watch up to that read, (4) see who of the carriers is left.
+(2) read workload and pods consistently, (3) bring the pod watch up to that read, (4) see which of the carriers are left.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..api.identifiers import Ordinal
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
 from ..api.workloads import STATEFUL_SET
 from ..core.evidence.chain import KnownPod, PodState
-from ..core.group import BrokerBounds, GroupView, KafkaProblem
+from ..core.group import BrokerBounds, GroupView, KafkaProblem, KafkaProblemKind
 from ..core.ids.naming import Naming, ordinal_of_pod
 from ..core.issuance import Issuance, issue, wanted_by
 from ..core.members.holding import Seat as HeldSeat
-from ..core.members.memory import Sight
+from ..core.members.memory import SETTLE_MIN_S, Sight
 from ..core.members.node_gone import NodeLifecycle
 from ..core.next_pods.advice import Advice
 from ..core.plan import Survey, survey
@@ -39,6 +39,7 @@ from .connections.connections import Connections
 from .members import SightGatherer
 from .memory.memory import Memory
 from .memory.rest import Picture
+from .metrics import Metrics
 from .recommendations import Recommendations
 from .rivals import Rivals
 from .stores import Stores
@@ -46,6 +47,8 @@ from .work_queue import Key
 
 BOUNDS_MAX_AGE_S = 300.0
 """Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
+
+_OF_SETTINGS = (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.TLS_FAILED, KafkaProblemKind.SECRET_INVALID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,33 +61,35 @@ class Described:
     monotonic_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observer:
-    """Whatever is asked for a picture.
+@dataclass(slots=True, kw_only=True)
+class Gatherer:
+    """Ask brokers, API server and stores for one round.
 
     Parameters
     ----------
-    note_problem: told of a Kafka problem with the KafkaConnection that has it.
+    cluster_uid: uid of the kube-system namespace.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     recommendations: None while they are not read.
+    lifecycle: what the deletion of a Node object says of its machine.
+    settle_least_s, clock_ahead_s: see `Snapshot` and `SightGatherer`.
     """
 
     kube: KubeGateway
     kafka: KafkaGateway
     pods: PodStore
+    nodes: NodeStore
     stores: Stores
     connections: Connections
+    metrics: Metrics
     cluster_uid: str
     policy_served: Callable[[], bool]
     webhook_served: Callable[[], bool]
-    note_problem: Callable[[Key, KafkaProblem], None]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
-    recommendations: Recommendations | None
-    nodes: NodeStore
-    lifecycle: NodeLifecycle
-    settle_least_s: float
-    clock_ahead_s: Callable[[], float]
+    recommendations: Recommendations | None = None
+    lifecycle: NodeLifecycle = NodeLifecycle.AUTO
+    settle_least_s: float = SETTLE_MIN_S
+    clock_ahead_s: Callable[[], float] = lambda: 0.0
 
     async def describe(self, group: StaticGroup, spec: StaticGroupSpec) -> Described:
         """Describe the Kafka group, which comes before all else."""
@@ -97,6 +102,12 @@ class Observer:
         if isinstance(found, KafkaProblem):
             self.note_problem(spec.connection_ref.key(namespace), found)
         return Described(settings=settings, group=found, at_s=at_s, monotonic_s=monotonic_s)
+
+    def note_problem(self, connection_key: Key, problem: KafkaProblem) -> None:
+        """Count a problem, and read the settings of a connection again that may be wrong."""
+        self.metrics.kafka_problems.labels(problem.kind.value).inc()
+        if problem.kind in _OF_SETTINGS:
+            self.connections.distrust(connection_key)
 
     def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: Picture) -> bool:
         """Say whether all that a picture is made of is as it was, by the description and what can have changed untold.
@@ -115,7 +126,7 @@ class Observer:
         advice = self._advice(spec.connection_ref.key(key[0]), spec)
         return is_alone and last.quiet.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
 
-    async def observe(
+    async def gather(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described
     ) -> tuple[Snapshot, Survey]:
         """Gather what a round decides on, in the order that the safety argument needs; the group is described already."""
@@ -212,8 +223,7 @@ class Observer:
     ) -> Sight:
         """Gather what is known, after a description, of the pods that may hold members."""
         gatherer = SightGatherer(
-            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node,
-            monotonic_s=self.monotonic_s, clock_ahead_s=self.clock_ahead_s,
+            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node, clock_ahead_s=self.clock_ahead_s,
             may_be_of=lambda pod: naming.has_scope(pod) or Rivals(self.stores).may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group),
         )
         return await gatherer.gather(
