@@ -19,7 +19,15 @@ from types import FrameType
 from typing import Any
 
 import staticgroup
-from unit.runtime.operator_world import departing
+from staticgroup.kube.transport import connect
+from staticgroup.runtime.operator import Operator
+from staticgroup.runtime.process.settings import Settings
+from support.fake_apiserver import FakeApiServer
+from support.fake_gateways import FakeKafka
+from unit.kube.raw_objects import at, composed, pod
+from unit.kube.raw_objects import ended as container_ended
+from unit.kube.raw_objects import running as container_running
+from unit.runtime.operator_world import KEY, departing, static_group
 
 HOME = Path(staticgroup.__file__).parent
 PLANNERS = ("issue", "plan_timeout", "plan_injection", "build_seat_table", "naming_of", "judge", "decide", "survey")
@@ -78,6 +86,25 @@ async def removal_round() -> Walk:
     return walk
 
 
+async def end_of_a_pod() -> Walk:
+    """Record how the end of a pod comes from an event of the pod watch to the queue of rounds."""
+    server = FakeApiServer()
+    transport = connect(server.configuration())
+    operator = Operator(Settings(identity="one", namespace="ops"), transport, kafka=FakeKafka())
+    operator.stores.put_group(KEY, static_group())
+    operator.is_active = True
+    stream = next(iter(operator.pods._streams.values()))
+    running = composed(pod(statuses=[container_running()]))
+    stream._take_event({"type": "ADDED", "object": at(running, 101)})
+    operator.queue.forget(KEY)
+    over = composed(pod(phase="Succeeded", statuses=[container_ended()], deletionTimestamp="2026-01-01T00:01:00Z"))
+    with recorded() as walk:
+        stream._take_event({"type": "MODIFIED", "object": at(over, 102)})
+    assert len(operator.queue), "this end asked for no round"
+    await transport.close()
+    return walk
+
+
 def report(name: str, walk: Walk, *, files_max: int, changes_max: int | None, say: Callable[[str], None], details: bool) -> bool:
     """Print one walk; returns False where it is longer than it may be."""
     files = walk.files
@@ -97,9 +124,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.walks", description=__doc__)
     parser.add_argument("--details", action="store_true", help="name every file with the calls into it")
     arguments = parser.parse_args()
-    rounds = asyncio.run(removal_round())
-    is_short = report("a removal round", rounds, files_max=FILES_MAX, changes_max=CHANGES_MAX, say=print, details=arguments.details)
-    return 0 if is_short else 1
+    walks = (
+        ("a removal round", asyncio.run(removal_round()), FILES_MAX, CHANGES_MAX),
+        ("the end of a pod, from event to queue", asyncio.run(end_of_a_pod()), EVENT_FILES_MAX, None),
+    )
+    are_short = [
+        report(name, walk, files_max=files_max, changes_max=changes_max, say=print, details=arguments.details)
+        for name, walk, files_max, changes_max in walks
+    ]
+    return 0 if all(are_short) else 1
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from staticgroup.core.group import GroupType, GroupView
 from staticgroup.core.journal.look import Remembered, RememberedGroup
 from staticgroup.core.members.memory import SETTLE_MIN_S
 from staticgroup.core.snapshot import Evidence
-from staticgroup.runtime.memory.rest import AT_REST_S, WAITING_S
 from staticgroup.runtime.gather import BOUNDS_MAX_AGE_S
+from staticgroup.runtime.memory.rest import AT_REST_S, WAITING_S
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
 from .stories import LIVING, force_delete, start_as
