@@ -201,7 +201,7 @@ class Product:
             namespace=NAMESPACE, name="web", uid="w1", metadata_generation=1, observed_generation=1, replicas=int(wanted), status_replicas=0
         )
         book = book_of(look.seen, self.are_reused)
-        chain: tuple[KnownPod, ...] = book.records.chain(NAMESPACE, (POD,), (ID,))
+        chain: tuple[KnownPod, ...] = book.index.chain(NAMESPACE, (POD,), (ID,))
         evidence = {} if fresh is None else {ID: Evidence(chain=chain, fresh=fresh)}
         return Snapshot(
             namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=workload, pods=tuple(p for p in chain if p.object_present),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from .certificate import Certificate, RefusalReason, certify, certify_unbound, lost_runs
@@ -54,6 +55,7 @@ class KnownPod:
     provider: of that Node, see `NodeView`.
     addresses: its own, as it showed them last; shown_at_s: since when, operator's clock, seconds since the Unix epoch.
     ended_no: which certificate of this process it got, counted from 1; 0 for one that no watch brought.
+    owner_name: of the last controller that owned it; "" when none did.
     """
 
     namespace: str
@@ -89,6 +91,7 @@ class KnownPod:
     addresses: tuple[str, ...] = ()
     shown_at_s: float = 0.0
     ended_no: int = 0
+    owner_name: str = ""
 
     @property
     def has_lost(self) -> bool:
@@ -125,7 +128,7 @@ def fold(
         node_name=version.node_name or base.node_name,
         resource_version=max(base.resource_version, version.resource_version),
         object_present=True,
-        started_containers=base.started_containers | version.started_containers,
+        started_containers=_shared(base.started_containers | version.started_containers),
         boot=boot if lost <= base.lost_runs else "",
         lost_boot=_lost_boot(base, lost, boot),
         lost_runs=base.lost_runs | lost,
@@ -142,6 +145,7 @@ def fold(
         provider=node.provider if node is not None and is_known else base.provider,
         addresses=version.addresses or base.addresses,
         shown_at_s=now_s if version.addresses and version.addresses != base.addresses else base.shown_at_s,
+        owner_name=version.owner_name or base.owner_name,
     )
     if seen.certificate is not None:
         return seen
@@ -152,6 +156,12 @@ def fold(
     return replace(
         seen, state=PodState.LIVE, refusal=verdict.clause, refusal_reason=verdict.reason.value, since_s=since_s
     )
+
+
+@lru_cache(maxsize=1024)
+def _shared(names: frozenset[str]) -> frozenset[str]:
+    """Return one and the same set for equal ones, as for the containers of all pods of a workload."""
+    return names
 
 
 def _lost_boot(base: KnownPod, lost: frozenset[str], boot: str) -> str:

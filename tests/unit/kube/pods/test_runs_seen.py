@@ -28,9 +28,9 @@ def end(run: str = "a") -> Json:
 
 
 def known_end(book: PodBook) -> RunEnd | None:
-    record = book.records.get("uid-0")
-    assert record is not None
-    (container,) = record.known_pod().ends
+    found = book.index.get("uid-0")
+    assert found is not None
+    (container,) = found.ends
     return container.end
 
 
