@@ -25,8 +25,7 @@ from typing import Final
 from ..api import remedies
 from ..api.resources.staticgroup import CrashRelease, Mode, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
-from .evidence.chain import KnownPod, PodState
-from .evidence.run import ContainerEnd, RunEnd, holders
+from .evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd, holders
 from .findings import Finding, Subject
 from .group import GroupView, LeaveCall, MemberView, ReleaseEntry
 from .guards import (

@@ -153,7 +153,7 @@ CONNECT = tuple(
             )
         ),
         (
-            "kube/translate/session_timeouts.py",
+            "kube/translate/carried_ids.py",
             ("tests/unit/kube/translate/test_translated_ids.py",),
             "session timeout of a worker's own believed beside the agent's",
             (" or name == _OF_AGENT", ""),

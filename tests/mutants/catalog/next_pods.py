@@ -232,7 +232,7 @@ IN_FORCE = tuple(
             ("base.session_timeouts_ms if is_under_way else version", "version"),
         ),
         (
-            "kube/translate/session_timeouts.py",
+            "kube/translate/carried_ids.py",
             ("tests/unit/kube/translate/test_translated_ids.py",),
             "session timeout that no client takes believed",
             ("    return int(text) if 0 < int(text) <= TIMEOUT_MS_MAX else None\n", "    return int(text)\n"),

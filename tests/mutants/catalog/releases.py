@@ -6,7 +6,7 @@ from .mutant import mutant
 from .suites import CRASHES, LEAVES_FOR_A_WHILE, RELEASES, RUNS, TOLD_RUNS
 
 RUN_ENDS = tuple(
-    mutant(name, "core/evidence/run.py", RUNS, *changes)
+    mutant(name, "core/evidence/chain.py", RUNS, *changes)
     for name, *changes in (
         ("lost run taken for one that ended", (" or told.reason in LOST_RUN_REASONS", "")),
         ("end of no run believed", (" or not told.container_id:", ":")),

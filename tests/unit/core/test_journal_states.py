@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.evidence.chain import PodState
-from staticgroup.core.evidence.run import RunEnd
+from staticgroup.core.evidence.chain import PodState, RunEnd
 from staticgroup.core.group import LeaveCall, LeaveEntry, LeaveOutcome, ReleaseEntry, ReleaseOutcome
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Removal

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.status import ExceptionKind
-from staticgroup.core.evidence.chain import KnownPod, PodState
-from staticgroup.core.evidence.run import ContainerEnd, RunEnd
+from staticgroup.core.evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd
 from staticgroup.core.findings.seats import findings_of_seats
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
 from staticgroup.core.guards import Guard

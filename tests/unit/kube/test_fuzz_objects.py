@@ -26,8 +26,8 @@ from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.object_stream import ObjectStream
 from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pods.store import PodStore
-from staticgroup.kube.pods.watch.seat_filter import may_hold_a_seat, uid_in
 from staticgroup.kube.translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
+from staticgroup.kube.translate.pods import may_hold_a_seat, uid_of
 from staticgroup.kube.transport import STATEFULSETS, Transport, connect
 from support.long_drills import by_length
 from support.mutations import json_values, mutated_json
@@ -81,7 +81,7 @@ def odd(original: Any) -> st.SearchStrategy[Any]:
 @given(raw=odd(POD))
 def test_any_pod_is_a_version_or_refused(raw: Any) -> None:
     assert isinstance(may_hold_a_seat(raw), bool)
-    assert isinstance(uid_in(raw), str)
+    assert isinstance(uid_of(raw), str)
     version = pod_version(raw, env_names=frozenset({"MEMBER"}))
     assert isinstance(version, PodVersion | MalformedObject)
     if isinstance(version, PodVersion):

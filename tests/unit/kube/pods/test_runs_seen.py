@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticgroup.core.evidence.run import RunEnd
+from staticgroup.core.evidence.chain import RunEnd
 from staticgroup.kube.pods.book import PodBook
 from unit.core import crashes
 from unit.core.crashes import shows
