@@ -172,13 +172,14 @@ class FakePods(Hooks):
 
 @dataclass(frozen=True)
 class FakeNodes:
-    """The Nodes that exist, all of them known."""
+    """The Nodes that exist, all of them known, and what is known of those that are gone."""
 
     nodes: Mapping[str, NodeView]
+    vanished: Mapping[str, NodeView] = field(default_factory=dict)
 
     def node_of(self, name: str) -> NodeView | None:
         """Return what is known of a Node."""
-        return self.nodes.get(name)
+        return self.nodes.get(name) or self.vanished.get(name)
 
     def is_present(self, name: str) -> bool:
         """True for a Node that exists."""

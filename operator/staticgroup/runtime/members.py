@@ -15,7 +15,7 @@ from ..core.members.address import pod_of
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN
 from ..core.members.holding import Seat
 from ..core.members.memory import Members, Sight, without_ended
-from ..core.members.node_gone import NodeLifecycle, is_node_gone, may_be_gone
+from ..core.members.node_gone import NodeLifecycle, has_lost_its_node, is_node_gone, may_be_gone
 from ..core.members.suspects import Suspect
 from ..core.roles import Role
 from ..core.seats import holders_of
@@ -75,6 +75,7 @@ class SightGatherer:
             described_at_s=described_at_s, dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
             ended=gone | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
             present=frozenset(self._present(members, doubtful)), has_passed=has_passed,
+            nodeless=frozenset(s.uid for s in (*members.suspects, *doubtful) if self._is_nodeless(s)),
         )
         if not has_passed:
             return sight
@@ -109,12 +110,16 @@ class SightGatherer:
         for suspect in {s.uid: s for s in (*members.suspects, *new)}.values():
             known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
             is_worth_it = known is None or not self.nodes.is_present(suspect.node_name) or is_node_gone(suspect, known)
-            is_forgotten = suspect.since_s < watched_since_s
+            is_forgotten = suspect.since_s < watched_since_s or self._is_nodeless(suspect)
             if not is_forgotten and may_be_gone(suspect, self.lifecycle) and is_worth_it:
                 node = await self.read_node(suspect.node_name)
                 if not isinstance(node, KubeProblem) and is_node_gone(suspect, node):
                     gone.add(suspect.uid)
         return frozenset(gone)
+
+    def _is_nodeless(self, suspect: Suspect) -> bool:
+        """True for a suspect whose Node another machine has taken over."""
+        return has_lost_its_node(suspect, self.nodes.node_of(suspect.node_name) if suspect.node_name else None, clocks_apart_s=CLOCKS_APART_S)
 
     def _pods_of(self, seat: Seat) -> Iterator[KnownPod]:
         """Yield every known pod that may hold an id."""

@@ -74,6 +74,22 @@ async def test_a_node_that_is_gone_ends_its_pods_where_its_deletion_says_so(
     assert [s.uid for s in world.status.suspects] == ([] if removed else ["u2"])
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_node_that_another_machine_took_over_tells_nothing_of_the_first(restarts: bool) -> None:
+    """Its name is all that the machines share: the first one may run on, cut off, while the second is switched off and its Node goes."""
+    world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
+    taken_over = replace(world.kube.nodes["n2"], machine="other", other_until_s=world.now_s)
+    world.reconciler.gatherer.nodes = FakeNodes({"n2": taken_over})  # type: ignore[assignment]
+    await world.settled(2)
+    if restarts:
+        world.restart()
+    else:
+        world.reconciler.gatherer.nodes = FakeNodes({}, {"n2": taken_over})  # type: ignore[assignment]
+    gone(world)
+    await world.settled(3)
+    assert (left(world), guards(world)) == ([], ["Suspect"])
+
+
 async def test_a_node_of_that_name_that_may_be_older_than_the_pod_proves_nothing() -> None:
     world = await lost_with_its_node(placed_s=None)
     made_again(world)

@@ -169,8 +169,8 @@ class NodeView:
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     provider: scheme of spec.providerID, such as aws; "" when it has none, or when somebody else than the cloud's controller deletes the
         Node (Karpenter, see `members.node_gone`).
-    other_until_s: when the object stood for another machine, as far as this process has seen, seconds since the Unix epoch; 0.0: never.
-        The object itself does not tell.
+    other_until_s: until when an object of this name stood for another machine than it did later, as far as this process has seen, seconds
+        since the Unix epoch; 0.0: none did. The object itself does not tell.
     """
 
     name: str
