@@ -36,10 +36,10 @@ from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.allowed import may_be_exclusive
 from .connections.connections import Connections
+from .fleet import AdvicePort
 from .members import SightGatherer
 from .memory.memory import Memory
 from .memory.rest import Picture
-from .recommendations import Recommendations
 from .rivals import Rivals
 from .stores import Stores
 from .work_queue import Key
@@ -66,7 +66,6 @@ class Observer:
     ----------
     note_problem: told of a Kafka problem with the KafkaConnection that has it.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
-    recommendations: None while they are not read.
     """
 
     kube: KubeGateway
@@ -80,7 +79,7 @@ class Observer:
     note_problem: Callable[[Key, KafkaProblem], None]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
-    recommendations: Recommendations | None
+    recommendations: AdvicePort
     nodes: NodeStore
     lifecycle: NodeLifecycle
     settle_least_s: float
@@ -211,8 +210,6 @@ class Observer:
 
     def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
         """Return what the fleet learner recommends; None while recommendations are not read."""
-        if self.recommendations is None:
-            return None
         return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
 
     async def _sight(
