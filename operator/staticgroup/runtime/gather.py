@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import Ordinal
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
@@ -36,11 +36,11 @@ from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.allowed import may_be_exclusive
 from .connections.connections import Connections
+from .fleet import AdvicePort, NoAdvice
 from .members import SightGatherer
 from .memory.memory import Memory
 from .memory.rest import Picture
 from .metrics import Metrics
-from .recommendations import Recommendations
 from .rivals import Rivals
 from .stores import Stores
 from .work_queue import Key
@@ -69,7 +69,6 @@ class Gatherer:
     ----------
     cluster_uid: uid of the kube-system namespace.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
-    recommendations: None while they are not read.
     lifecycle: what the deletion of a Node object says of its machine.
     settle_least_s, clock_ahead_s: see `Snapshot` and `SightGatherer`.
     """
@@ -86,7 +85,7 @@ class Gatherer:
     webhook_served: Callable[[], bool]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
-    recommendations: Recommendations | None = None
+    recommendations: AdvicePort = field(default_factory=NoAdvice)
     lifecycle: NodeLifecycle = NodeLifecycle.AUTO
     settle_least_s: float = SETTLE_MIN_S
     clock_ahead_s: Callable[[], float] = lambda: 0.0
@@ -214,8 +213,6 @@ class Gatherer:
 
     def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
         """Return what the fleet learner recommends; None while recommendations are not read."""
-        if self.recommendations is None:
-            return None
         return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
 
     async def sight(

@@ -28,8 +28,8 @@ from ..core.status.projection import project
 from ..core.status.statements import suspended_conditions
 from .connections.allowed import may_be_exclusive
 from .executor import Executor
+from .fleet import JournalPort, NoJournal
 from .gather import Described, Gatherer
-from .journal import Journal, RoundReport
 from .memory.memories import Memories
 from .memory.memory import Memory, Revision
 from .memory.rest import Picture, Seen, seen
@@ -55,7 +55,6 @@ class Reconciler:
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     force_observe: plan and report only, whatever the spec says.
-    journal: told each round; None while it is off.
     """
 
     gatherer: Gatherer
@@ -69,7 +68,7 @@ class Reconciler:
     monotonic_s: Callable[[], float]
     force_observe: bool = False
     group_poll_s: float = 30.0
-    journal: Journal | None = None
+    journal: JournalPort = field(default_factory=NoJournal)
     returns: Returns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -125,19 +124,9 @@ class Reconciler:
         await self.narrator.group_config_changed(group, decided, memory.history.shared_setting)
         executed, decided = await self.executor.execute(group, spec, decided, memory)
         memory.history = decided.history
-        if self.journal is not None:
-            self.journal.round(
-                key,
-                RoundReport(
-                    group=group,
-                    spec=spec,
-                    snapshot=snapshot,
-                    plan=decided,
-                    executed=executed,
-                    before=before,
-                    began_s=began_s,
-                ),
-            )
+        self.journal.round(
+            key, spec=spec, snapshot=snapshot, plan=decided, executed=executed, before=before, began_s=began_s
+        )
         written = await self.report(key, group, spec, snapshot, decided, executed, memory, revision)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
@@ -157,9 +146,8 @@ class Reconciler:
     def _keep_seen(
         self, key: Key, memory: Memory, picture: Picture, snapshot: Snapshot, decided: Plan, started_s: float, *, has_changed: bool
     ) -> None:
-        """Keep what a round saw that changed nothing, unless the journal waits to be told, or something to be forgotten."""
-        is_told = self.journal is None or self.journal.knows(key)
-        if has_changed or not is_told or memory.grows_old:
+        """Keep what a round saw that changed nothing, unless the journal waits for a round, or something to be forgotten."""
+        if has_changed or not self.journal.knows(key) or memory.grows_old:
             memory.seen = None
             return
         memory.seen = seen(picture, snapshot, decided, began_s=started_s, before=memory.seen)
@@ -171,8 +159,7 @@ class Reconciler:
         memory.stored = revision
         began_ms = int(began_s * 1000)
         self.returns.seen_again(key, began_ms)
-        if self.journal is not None:
-            self.journal.seen_again(key, began_ms)
+        self.journal.seen_again(key, began_ms)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         self.metrics.rounds.labels("nothing_new").inc()
         waits = (last.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
@@ -209,15 +196,13 @@ class Reconciler:
         self.narrator.forget(key)
         self.metrics.forget(*key)
         self.returns.forget(key)
-        if self.journal is not None:
-            self.journal.forget(key)
+        self.journal.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so the status is read again."""
         self.memories.forget_all()
         self.returns.forget_all()
-        if self.journal is not None:
-            self.journal.forget_all()
+        self.journal.forget_all()
 
     async def snapshot_of(self, group: StaticGroup) -> tuple[StaticGroupSpec, Snapshot]:
         """Observe once without remembering or writing anything, for `explain`."""

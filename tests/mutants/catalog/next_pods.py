@@ -109,13 +109,13 @@ RECOMMENDATIONS = tuple(
             "core/next_pods/advice.py",
             TIMEOUTS,
             "recommendation for another setting taken",
-            ("    if record.setting is not setting:\n", "    if False:\n"),
+            ("    if record.setting != setting:\n", "    if False:\n"),
         ),
         (
             "core/next_pods/advice.py",
             TIMEOUTS,
             "recommendation taken before its canary wave",
-            ("    if not record.released:\n", "    if False:\n"),
+            ("    if not record.is_released:\n", "    if False:\n"),
         ),
         (
             "core/next_pods/bounds.py",
@@ -142,43 +142,43 @@ RECOMMENDATIONS = tuple(
             ("        fleet_timeout_ms=_fleet_timeout_ms(status),\n", ""),
         ),
         (
-            "runtime/recommendations.py",
+            "../journal/recommendations/reader.py",
             PULLER,
             "expired snapshot used",
             (" and now_ms < good.manifest.expires_ms:", ":"),
         ),
         (
-            "runtime/recommendations.py",
+            "../journal/recommendations/reader.py",
             PULLER,
             "expired record used",
             ("if not record.is_valid_at(now_ms):", "if False:"),
         ),
         (
-            "runtime/recommendations.py",
+            "../journal/recommendations/reader.py",
             PULLER,
             "unneeded shard not verified",
             ("        if digest != shard.sha256:\n", "        if False:\n"),
         ),
         (
-            "runtime/recommendations.py",
+            "../journal/recommendations/reader.py",
             PULLER,
             "unknown model used",
             ('if manifest.model_version.partition(".")[0] != MODEL_MAJOR:', "if False:"),
         ),
         (
-            "runtime/recommendations.py",
+            "../journal/recommendations/reader.py",
             PULLER,
             "redirect followed",
             ("allow_redirects=False", "allow_redirects=True"),
         ),
         (
-            "api/recommendation/manifest.py",
+            "../journal/recommendations/manifest.py",
             PULLER,
             "shard not verified",
             ("    if hashlib.sha256(payload).hexdigest() != shard.sha256:\n", "    if False:\n"),
         ),
         (
-            "api/recommendation/manifest.py",
+            "../journal/recommendations/manifest.py",
             PULLER,
             "manifest not verified",
             ("    if not is_whole:\n", "    if False:\n"),
@@ -246,15 +246,6 @@ IN_FORCE = tuple(
                 "    told: dict[str, int] = {}\n",
             ),
         ),
-        (
-            "runtime/journal/journal.py",
-            ("tests/unit/runtime/journal/test_journal.py",),
-            "status of the version before told as another session timeout",
-            (
-                "before.timeout.next_ms if before.timeout.next_ms is not None else before.timeout.effective_ms",
-                "before.timeout.next_ms",
-            ),
-        ),
     )
 )
 
@@ -306,14 +297,14 @@ EXPERIENCE = tuple(
         (
             "core/absences/following.py",
             ABSENCES,
-            "absence from before the first look measured",
-            (" and not (isinstance(fact, MemberDown) and event_ms(fact) < before.since_ms)", ""),
+            "absence from before the first round measured",
+            (" and not (event.kind is EventKind.ENDED and event.at_ms < before.since_ms)", ""),
         ),
         (
             "core/absences/following.py",
             ABSENCES,
             "night without replicas taken for a restart",
-            ("for i, rows in before.facts.items() if i in wanted}", "for i, rows in before.facts.items()}"),
+            ("for i, rows in before.events.items() if i in wanted}", "for i, rows in before.events.items()}"),
         ),
         (
             "core/absences/following.py",

@@ -82,9 +82,9 @@ NODES = ("tests/unit/kube/nodes/test_node_store.py",)
 OBJECTS = ("tests/unit/kube/test_object_stream.py",)
 PROCESS = ("tests/unit/runtime/test_operator.py",)
 PULLER = (
-    "tests/unit/runtime/test_recommendations.py",
-    "tests/unit/runtime/test_recommendations_http.py",
-    "tests/unit/runtime/test_recommendations_rounds.py",
+    "tests/unit/journal/test_recommendations.py",
+    "tests/unit/journal/test_recommendations_http.py",
+    "tests/unit/journal/test_recommendations_rounds.py",
 )
 GATEWAY = (
     "tests/unit/kafka/test_gateway.py",

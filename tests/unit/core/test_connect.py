@@ -24,9 +24,9 @@ from staticgroup.core.status.projection import project
 from staticgroup.core.status.statements import conditions_of
 from staticgroup.core.workload import ContainerBudget
 from staticgroup.runtime.commands.explanation import explained
+from unit.journal.observer import Observer, kinds
 
 from .builders import NOW_S, departure, group, history, id_of, known_pod, member, sight, spec, workload
-from .journal_observer import Observer, kinds
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 WISH: dict[str, Any] = {"role": "Connect", "protocol": "Auto", "groupId": "connect-cluster", "identity": {"preset": "Connect"}}

@@ -14,7 +14,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticgroup.api.recommendation import Setting
 from staticgroup.core import protocols
 from staticgroup.core.group import BrokerBounds, GroupType
 from staticgroup.core.next_pods.advice import Advice
@@ -62,7 +61,7 @@ class Party:
 
 def of_consumers(told: Advice) -> Advice:
     assert told.record is not None
-    return replace(told, record=told.record.model_copy(update={"setting": Setting.CONSUMER_SESSION_TIMEOUT}))
+    return replace(told, record=replace(told.record, setting="consumer.session.timeout.ms"))
 
 
 parties = st.builds(

@@ -10,10 +10,11 @@ from itertools import pairwise
 
 import pytest
 
+from journal.rounds import Remembered
 from staticgroup.api import names
+from staticgroup.core.absences.readings import Reading
 from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.group import GroupType, GroupView
-from staticgroup.core.journal.look import Remembered, RememberedGroup
 from staticgroup.core.members.memory import SETTLE_MIN_S
 from staticgroup.core.snapshot import Evidence
 from staticgroup.runtime.gather import BOUNDS_MAX_AGE_S
@@ -184,12 +185,12 @@ async def test_a_status_that_the_watch_tells_before_the_write_is_answered_is_no_
 
 def test_what_changes_next_has_changed_since_the_last_look() -> None:
     """What the journal says of when a rebalance began rests on the last look that showed the group settled."""
-    settled = RememberedGroup(group_type=GroupType.CLASSIC, state="Stable", epoch=None, seen_ms=1_000, settled_ms=1_000)
-    before = Remembered(uid="sg-1", group_key="k/orders", seen_ms=1_000, group=settled)
+    settled = Reading(group_type=GroupType.CLASSIC, state="Stable", epoch=None, began_ms=1_000, settled_ms=1_000)
+    before = Remembered(uid="sg-1", group_key="k/orders", seen_ms=1_000, reading=settled)
     after = before.seen_again(31_000)
-    assert (after.seen_ms, after.group) == (31_000, dataclasses.replace(settled, seen_ms=31_000, settled_ms=31_000))
-    moving = dataclasses.replace(before, group=dataclasses.replace(settled, settled_ms=500))
-    assert moving.seen_again(31_000).group == dataclasses.replace(settled, seen_ms=31_000, settled_ms=500)
+    assert (after.seen_ms, after.reading) == (31_000, dataclasses.replace(settled, began_ms=31_000, settled_ms=31_000))
+    moving = dataclasses.replace(settled, settled_ms=500)
+    assert moving.seen_again(31_000) == dataclasses.replace(settled, began_ms=31_000, settled_ms=500)
 
 
 def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:

@@ -11,13 +11,41 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ...api.reasons import Reason
-from ...api.recommendation import Recommendation, RecommendationReason, Setting
 from ...api.resources.staticgroup import SessionTimeout, TimeoutMode
 from .bounds import Bounds
 
+SESSION_TIMEOUT = "session.timeout.ms"
+"""The setting that each member of a classic group brings itself."""
 STEP_MS = 5_000
 MOMENT_MS_MAX = 253_402_300_799_000
 """The last second of the year 9999, which datetime and metav1.Time end with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetTimeout:
+    """What the fleet learner recommends for one group.
+
+    Parameters
+    ----------
+    setting: of Kafka, that the number is for.
+    recommended_ms: None: the present value is to stay.
+    lower_ms, upper_ms, uncapped_ms: the interval of the number, and what it would be without any bound; None: not known.
+    stops, method, reasons: what it rests on, and what shaped it, for people.
+    is_released: the fleet's canary lets this group act on it now. is_rolled_back: the canary was rolled back.
+    is_capped: the brokers' maximum shortened it.
+    """
+
+    setting: str
+    recommended_ms: int | None
+    lower_ms: int | None = None
+    upper_ms: int | None = None
+    uncapped_ms: int | None = None
+    stops: int
+    method: str
+    reasons: tuple[str, ...] = ()
+    is_released: bool
+    is_rolled_back: bool = False
+    is_capped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +59,7 @@ class Advice:
     cause: with a record, what is wrong with a newer snapshot; "" when nothing is.
     """
 
-    record: Recommendation | None = None
+    record: FleetTimeout | None = None
     valid_until_ms: int = 0
     reason: Reason = Reason.RECOMMENDATION_USED
     cause: str = ""
@@ -53,7 +81,7 @@ class AdviceVerdict:
     fleet_ms: int | None
     recommended_ms: int | None = None
     asked_ms: int | None = None
-    record: Recommendation | None = None
+    record: FleetTimeout | None = None
     valid_until_ms: int = 0
     reason: Reason
     cause: str = ""
@@ -65,7 +93,7 @@ def quantised(value_ms: int) -> int:
 
 
 def judge_advice(
-    advice: Advice, spec: SessionTimeout, setting: Setting, bounds: Bounds, kept_ms: int | None
+    advice: Advice, spec: SessionTimeout, setting: str, bounds: Bounds, kept_ms: int | None
 ) -> AdviceVerdict:
     """Decide what becomes of a recommendation.
 
@@ -83,13 +111,12 @@ def judge_advice(
     record = advice.record
     if record is None:
         return AdviceVerdict(fleet_ms=present_ms, reason=advice.reason, cause=advice.cause)
-    if record.setting is not setting:
-        text = f"the record is for {record.setting.value}, the group's protocol reads {setting.value}"
+    if record.setting != setting:
+        text = f"the record is for {record.setting}, the group's protocol reads {setting}"
         return AdviceVerdict(fleet_ms=present_ms, reason=Reason.RECOMMENDATION_ABSENT, cause=text)
     recommended_ms = None if record.recommended_ms is None else bounds.clamped_ms(quantised(record.recommended_ms))
     why_not = _why_not(record, recommended_ms, is_auto=is_auto)
-    is_rolled_back = not record.released and RecommendationReason.CANARY_ROLLED_BACK in record.reasons
-    kept_or_none = None if is_rolled_back else present_ms
+    kept_or_none = None if record.is_rolled_back and not record.is_released else present_ms
     reason = Reason.RECOMMENDATION_SHOWN if why_not else Reason.RECOMMENDATION_USED
     return AdviceVerdict(
         fleet_ms=kept_or_none if why_not else recommended_ms,
@@ -107,28 +134,28 @@ def moment(unix_ms: int) -> datetime:
     return datetime.fromtimestamp(min(unix_ms, MOMENT_MS_MAX) // 1000, tz=UTC)
 
 
-def _why_not(record: Recommendation, recommended_ms: int | None, *, is_auto: bool) -> str:
+def _why_not(record: FleetTimeout, recommended_ms: int | None, *, is_auto: bool) -> str:
     """Say why a record is shown and not taken; "" when it is taken. First match wins."""
     if recommended_ms is None:
         return f"it is to keep the present value ({_words(record)})"
     if not is_auto:
         return f"{recommended_ms} ms are recommended, and spec.sessionTimeout.mode is Fixed; set it to Auto to use them"
-    if not record.released and RecommendationReason.CANARY_ROLLED_BACK in record.reasons:
+    if record.is_rolled_back and not record.is_released:
         return "its canary wave was rolled back, so the structural estimate holds"
-    if not record.released:
+    if not record.is_released:
         return f"{recommended_ms} ms wait for this group's canary wave"
     return ""
 
 
-def _what(record: Recommendation, recommended_ms: int | None, advice: Advice) -> str:
+def _what(record: FleetTimeout, recommended_ms: int | None, advice: Advice) -> str:
     until = moment(advice.valid_until_ms).isoformat().replace("+00:00", "Z")
-    is_capped = RecommendationReason.BROKER_CAP in record.reasons and record.uncapped_ms is not None
+    is_capped = record.is_capped and record.uncapped_ms is not None
     beyond = f"; without the brokers' maximum it would be {record.uncapped_ms} ms" if is_capped else ""
-    return f"{recommended_ms} ms from {record.evidence.stops} stops ({_words(record)}), valid until {until}{beyond}"
+    return f"{recommended_ms} ms from {record.stops} stops ({_words(record)}), valid until {until}{beyond}"
 
 
-def _words(record: Recommendation) -> str:
-    return ", ".join(reason.value for reason in record.reasons) or record.evidence.method.value
+def _words(record: FleetTimeout) -> str:
+    return ", ".join(record.reasons) or record.method
 
 
 def _beside(advice: Advice) -> str:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...api.reasons import Reason
-from ...api.recommendation import Setting
 from ...api.resources.staticgroup import SessionTimeout
 from ...api.resources.status import TimeoutSource
 from ..group import BrokerBounds, SessionBounds
 from ..protocols import CLASSIC, Protocol
 from ..workload import WorkloadView
-from .advice import Advice, AdviceVerdict, judge_advice
+from .advice import SESSION_TIMEOUT, Advice, AdviceVerdict, judge_advice
 from .bounds import UNKNOWN_CLIENT, Bounds, Client, bounds_of
 from .group_timeouts import plan_group
 from .timeouts import TimeoutPlan, TimeoutVerdict, need_words, plan_of
@@ -74,7 +73,7 @@ def _plan_own(
     """Choose the value that each member brings itself; it is injected only once it is known that they do."""
     beat_ms = client.heartbeat_ms or 1000 * CLASSIC.heartbeat_interval_s
     limits = bounds_of(spec, client, beat_ms, *_assumed(bounds))
-    judged = None if advice is None else judge_advice(advice, spec, Setting.SESSION_TIMEOUT, limits, kept_ms)
+    judged = None if advice is None else judge_advice(advice, spec, SESSION_TIMEOUT, limits, kept_ms)
     wish = wish_of(spec, workload, beat_ms, judged, experience)
     chosen_ms = chosen_within(wish, limits)
     verdict, message = _classic_verdict(

@@ -51,9 +51,9 @@ def plan_group(
     """
     beat_ms = bounds.heartbeat_ms or 1000 * protocol.heartbeat_interval_s
     judged = None
-    if advice is not None and protocol.recommended_as is not None:
+    if advice is not None:
         limits = bounds_of(spec, ANY_SESSION, beat_ms, bounds.min_ms or 0, bounds.max_ms or TIMEOUT_MS_MAX)
-        judged = judge_advice(advice, spec, protocol.recommended_as, limits, None if asked_by_others_ms is None else kept_ms)
+        judged = judge_advice(advice, spec, protocol.group_setting, limits, None if asked_by_others_ms is None else kept_ms)
     wish = wish_of(spec, workload, beat_ms, judged, experience)
     own_ms = chosen_within(wish, bounds_of(spec, ANY_SESSION, beat_ms, 0, TIMEOUT_MS_MAX))
     if asked_by_others_ms is None:

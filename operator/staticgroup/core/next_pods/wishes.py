@@ -119,7 +119,7 @@ def wish_of(
         )
     if judged is None or judged.fleet_ms is None:
         return replace(own, advice=judged)
-    stops = judged.record.evidence.stops if judged.record is not None else None
+    stops = judged.record.stops if judged.record is not None else None
     if stops is not None and judged.reason is Reason.RECOMMENDATION_USED and own.held is not None and own.samples >= stops:
         return replace(own, why=f"{own.why}; the fleet learner's word rests on {stops}", advice=_outvoted(judged, own.samples, stops))
     asked_ms = judged.asked_ms if judged.reason is Reason.RECOMMENDATION_USED else None

@@ -161,8 +161,8 @@ def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Reco
             uncapped_ms=target_ms if record.uncapped_ms is None else record.uncapped_ms,
             source=api.RecommendationSource.FLEET,
             valid_until=moment(t.advice_verdict.valid_until_ms),
-            reasons=[reason.value for reason in record.reasons[: api.RECOMMENDATION_REASONS_MAX]],
-        ), min(record.evidence.stops, INT32_MAX)
+            reasons=list(record.reasons[: api.RECOMMENDATION_REASONS_MAX]),
+        ), min(record.stops, INT32_MAX)
     before = previous.recommended if previous is not None else None
     if (
         t.advice_verdict is not None

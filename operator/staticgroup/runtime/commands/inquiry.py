@@ -59,10 +59,9 @@ async def _explain(operator: Operator, namespace: str, name: str, snapshot_path:
         return 1
     group = StaticGroup.from_wire(body)
     async with operator.watching():
-        if operator.recommendations is not None:
-            cluster_id = operator.stores.kafka_cluster_id(group.spec.connection_ref.key(namespace))
-            operator.recommendations.advice(cluster_id, group.spec.group_id)  # it reads only what was asked for
-            await operator.recommendations.poll()
+        cluster_id = operator.stores.kafka_cluster_id(group.spec.connection_ref.key(namespace))
+        operator.recommendations.advice(cluster_id, group.spec.group_id)  # it reads only what was asked for
+        await operator.recommendations.poll()
         spec, snapshot = await operator.reconciler.snapshot_of(group)
         history = history_from(group.status, group.metadata.namespace)
         now_s = operator.sources.now_s()
