@@ -22,10 +22,8 @@ from ..core.members.memory import without_ended
 from ..core.outcomes import Executed
 from ..core.plan import Plan, Survey, decide
 from ..core.snapshot import Snapshot
-from ..core.status.members import wire_members
-from ..core.status.memory import history_from
-from ..core.status.projection import project
-from ..core.status.statements import suspended_conditions
+from ..core.status.durable import history_from, wire_members
+from ..core.status.projection import project, suspended_conditions
 from .connections.allowed import may_be_exclusive
 from .executor import Executor
 from .gather import Described, Gatherer
@@ -272,7 +270,7 @@ class Reconciler:
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         revision, before = self._revision(memory), memory.status or StaticGroupStatus()
         remembered = await self._looked(group, memory)
-        conditions = list(suspended_conditions(before.conditions, group.metadata.generation, now))
+        conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
         changes = {"observed_generation": group.metadata.generation, "static_group_uid": group.metadata.uid, "conditions": conditions}
         status = before.model_copy(update=changes | remembered)
         if self.may_write():

@@ -87,7 +87,7 @@ CONNECT = tuple(
             ("    if load is None or load.unknown or load.delay_ms:\n", "    if load is None or load.unknown:\n"),
         ),
         (
-            "core/findings/connect.py",
+            "core/findings/kafka.py",
             _WORKERS,
             "agent missed before a worker can have joined",
             ("missing = table.of(Standing.MISSING)", "missing = table.wanted"),

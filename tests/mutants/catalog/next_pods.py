@@ -136,7 +136,7 @@ RECOMMENDATIONS = tuple(
             ("    allowed = max(1, len(", "    allowed = 1 if snapshot.advice else max(1, len("),
         ),
         (
-            "core/status/memory.py",
+            "core/status/durable.py",
             PULLER,
             "recommended value forgotten at a restart",
             ("        fleet_timeout_ms=_fleet_timeout_ms(status),\n", ""),
@@ -388,19 +388,19 @@ EXPERIENCE = tuple(
             ("min(max(own_ms, asked_by_others_ms), bounds.max_ms)", "min(own_ms, bounds.max_ms)"),
         ),
         (
-            "core/status/shared_settings.py",
+            "core/status/durable.py",
             AGREEMENT,
             "number told to others that the own bounds do not allow",
             ("        return t.own_ms\n", "        return t.target_ms\n"),
         ),
         (
-            "core/status/memory.py",
+            "core/status/durable.py",
             GROUP_CONFIG,
             "who insists on a setting forgotten at a restart",
             ("shared_setting=shared_setting_from(status.timeout)", "shared_setting=None"),
         ),
         (
-            "core/status/memory.py",
+            "core/status/durable.py",
             MEMORY,
             "what others want of the group taken for the fleet's value",
             (" if status.timeout.own_ms is None else status.timeout.own_ms", ""),

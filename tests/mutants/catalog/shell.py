@@ -240,7 +240,7 @@ SHELL = (
     ),
     mutant(
         "rolling restart alarms",
-        "core/findings/membership.py",
+        "core/findings/members.py",
         STATEMENTS,
         (
             "            is_transient=True,\n",
@@ -249,7 +249,7 @@ SHELL = (
     ),
     mutant(
         "suspect hidden behind an ending pod",
-        "core/findings/removal.py",
+        "core/findings/members.py",
         STATEMENTS,
         (
             "    lasting = [finding for finding in plan.held if not finding.is_transient]\n",

@@ -7,7 +7,7 @@ PLAN = (
     "tests/unit/core/test_plan_verification.py",
     "tests/unit/core/test_plan_invariants.py",
 )
-MEMORY = ("tests/unit/core/test_memory.py",)
+MEMORY = ("tests/unit/core/test_durable.py",)
 EARLIER_TEMPLATES = (
     "tests/unit/runtime/test_earlier_templates.py",
     "tests/unit/runtime/test_colliding_templates.py",

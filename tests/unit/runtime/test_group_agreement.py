@@ -26,7 +26,7 @@ from staticgroup.core.next_pods.wishes import Experience
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History
-from staticgroup.core.status.memory import history_from
+from staticgroup.core.status.durable import history_from
 from staticgroup.core.status.projection import project
 from staticgroup.runtime.rivals import Rivals
 from staticgroup.runtime.stores import Stores

@@ -1,7 +1,7 @@
-"""What is so with a StaticGroup, in words: whoever tells (status, exceptions, explain, Events, journal) tells findings.
+"""A finding: one sentence on what is so with a StaticGroup, and one on what to do about it.
 
-A finding says what is so and what a person can do about it; nothing else words either. `guards` finds why a removal is held
-back, `seats` what is out of order with one id or pod, the other modules how the whole stands, one finding for each condition.
+Status, exceptions, `explain`, Events and the journal show findings, and nothing else is worded. `core.guards` and `core.releases`
+find what holds a removal or a release back; the modules here find the rest, one finding for each condition or exception.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Finding:
     Parameters
     ----------
     kind: the condition that it is, or the kind of the exception.
-    reason: a `Reason` of a condition, or the stable word for one exception, such as the name of a guard.
-    sentence, remedy: what is so, and what to do; "" when there is nothing to do. Never a secret, nothing that ticks.
-    is_transient: it passes by itself in the ordinary course of things, so nobody needs to be told to act.
+    reason: a `Reason` of a condition, or the CamelCase name of one kind of exception, such as that of a guard.
+    sentence, remedy: what is so, and what to do; "" when there is nothing to do. Never a secret, no time that ticks.
+    is_transient: it passes by itself in the ordinary course of things, so nobody needs to act.
     status: of the condition.
-    requeue_after_s: when looking again can help; None when only an event can.
+    requeue_after_s: when another round can help; None when only an event can.
     """
 
     kind: ConditionType | ExceptionKind
@@ -58,3 +58,8 @@ class Finding:
 def ended(text: str) -> str:
     """End a text with a full stop."""
     return text if text.endswith(".") else f"{text}."
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """Count things in words: `1 member is`, `2 members are`."""
+    return f"{count} {one if count == 1 else many}"

@@ -16,8 +16,7 @@ from typing import Any
 from ...api import names
 from ...api.resources.staticgroup import StaticGroup
 from ...api.resources.status import StaticGroupStatus, Writer
-from ...core.status.members import remembers_the_same
-from ...core.status.memory import history_from, is_of
+from ...core.status.durable import history_from, is_of, remembers_the_same
 from ...kube.gateway import KubeGateway
 from ...kube.lease import is_older
 from ...kube.pods.store import PodStore
