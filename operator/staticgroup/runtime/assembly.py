@@ -28,7 +28,7 @@ from .injection import Injection
 from .journal import Journal, Sink
 from .journal.sinks import sinks_of
 from .listener import Listener
-from .memory.memories import Memories
+from .memory.memory import Memories
 from .metrics import Metrics
 from .narrator import Narrator
 from .process.settings import Settings

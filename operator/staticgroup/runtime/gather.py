@@ -38,7 +38,7 @@ from .connections.allowed import may_be_exclusive
 from .connections.connections import Connections
 from .members import SightGatherer
 from .memory.memory import Memory
-from .memory.rest import Picture
+from .memory.plan_cache import PlanInputs
 from .metrics import Metrics
 from .recommendations import Recommendations
 from .rivals import Rivals
@@ -109,7 +109,7 @@ class Gatherer:
         if problem.kind in _OF_SETTINGS:
             self.connections.distrust(connection_key)
 
-    def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: Picture) -> bool:
+    def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: PlanInputs) -> bool:
         """Say whether all that a picture is made of is as it was, by the description and what can have changed untold.
 
         Notes
@@ -120,11 +120,11 @@ class Gatherer:
         """
         key = (group.metadata.namespace, group.metadata.name)
         is_unchanged = last.change_count == memory.change_count and last.history is memory.history and last.spec == spec
-        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.has_company or last.members != hash(described.group):
+        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.shares_group_or_ids or last.members != hash(described.group):
             return False
         is_alone = not Rivals(self.stores).any_of(key)
         advice = self._advice(spec.connection_ref.key(key[0]), spec)
-        return is_alone and last.quiet.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
+        return is_alone and last.snapshot.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
 
     async def gather(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described

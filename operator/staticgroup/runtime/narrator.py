@@ -23,7 +23,7 @@ from ..core.plan import Plan
 from ..core.releases import Release
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
-from .memory.refusals import Refusal
+from .memory.status_pace import Refusal
 from .metrics import Metrics
 from .work_queue import Key
 

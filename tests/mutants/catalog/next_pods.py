@@ -238,12 +238,12 @@ IN_FORCE = tuple(
             ("    return int(text) if 0 < int(text) <= TIMEOUT_MS_MAX else None\n", "    return int(text)\n"),
         ),
         (
-            "runtime/memory/pace.py",
-            ("tests/unit/runtime/test_pace.py",),
+            "runtime/memory/status_pace.py",
+            ("tests/unit/runtime/test_status_pace.py",),
             "every pod's session timeout written at once",
             (
-                '    told = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0, "why": None}\n',
-                "    told: dict[str, int] = {}\n",
+                '    of_pods = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0, "why": None}\n',
+                "    of_pods: dict[str, int] = {}\n",
             ),
         ),
         (
