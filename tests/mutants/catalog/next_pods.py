@@ -409,13 +409,13 @@ EXPERIENCE = tuple(
             "runtime/rivals.py",
             AGREEMENT,
             "StaticGroup that rests not counted although its members run",
-            ("            if protocol_asked_for(o.spec) is not", "            if not o.spec.suspend and protocol_asked_for(o.spec) is not"),
+            (" and protocol_asked_for(o.spec) is not", " and not o.spec.suspend and protocol_asked_for(o.spec) is not"),
         ),
         (
             "runtime/rivals.py",
             AGREEMENT,
             "StaticGroup that cannot be read taken for one that wants nothing",
-            ("if own_ms is None), *unread))", "if own_ms is None),))"),
+            ("if ms is None), *unread))", "if ms is None),))"),
         ),
         (
             "core/next_pods/shared_setting.py",
