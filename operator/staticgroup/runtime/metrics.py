@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from sys import intern
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -18,6 +17,7 @@ from prometheus_client.registry import Collector
 from .work_queue import Key
 
 OF_GROUP: Final = ("namespace", "staticgroup")
+_GAUGES_OF_GROUPS: Final = ("members", "held", "suspects", "ready", "condition")
 
 
 class GroupGauge(Collector):
@@ -42,14 +42,10 @@ class GroupGauge(Collector):
     def show(self, key: Key, values: Mapping[tuple[str, ...], float]) -> None:
         """Let a StaticGroup have these series, by their further labels, and no others."""
         if values:
-            self._values[key] = {self._one(labels): value for labels, value in values.items()}
+            one = self._shared.setdefault  # the same object for the same labels, of which there are few: kinds and reasons
+            self._values[key] = {one(labels, labels): value for labels, value in values.items()}
         else:
             self._values.pop(key, None)
-
-    def _one(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the same object for the same labels, of which there are few: kinds and reasons."""
-        assert len(labels) == len(self._labelnames) - len(OF_GROUP)
-        return self._shared.setdefault(labels, tuple(intern(str(label)) for label in labels))
 
     def clear(self) -> None:
         """Let no StaticGroup have any."""
@@ -158,19 +154,19 @@ class Metrics:
             "staticgroup_rounds_late", "Rounds under way for longer than a second, which left their place to others."
         )
 
+    def show(self, key: Key, **series: Mapping[tuple[str, ...], float]) -> None:
+        """Let a StaticGroup have these series of the gauges, each by its name here, and no others."""
+        for name in _GAUGES_OF_GROUPS:
+            gauge: GroupGauge = getattr(self, name)
+            gauge.show(key, series.get(name, {}))
+
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a StaticGroup that is gone."""
-        for gauge in self._gauges_of_groups():
-            gauge.show((namespace, name), {})
+        self.show((namespace, name))
         for counter in (self.removed, self.released, self.static_rejoins):
             counter.remove(namespace, name)
 
     def forget_all(self) -> None:
         """Drop the series of every StaticGroup."""
-        for gauge in self._gauges_of_groups():
-            gauge.clear()
-        for counter in (self.removed, self.released, self.static_rejoins):
-            counter.clear()
-
-    def _gauges_of_groups(self) -> tuple[GroupGauge, ...]:
-        return (self.members, self.held, self.suspects, self.ready, self.condition)
+        for each in (*(getattr(self, name) for name in _GAUGES_OF_GROUPS), self.removed, self.released, self.static_rejoins):
+            each.clear()

@@ -242,19 +242,14 @@ class Reconciler:
         status = project(
             spec, snapshot, decided, executed, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
         )
-        await self.narrator.held(group, decided)
-        await self.narrator.conditions(group, memory.status, status)
-        self.narrator.gauges(group, decided, status)
+        await self.narrator.round(group, decided, memory.status, status)
         return await self._write(group, status, memory, revision)
 
     async def _write(self, group: StaticGroup, status: StaticGroupStatus, memory: Memory, revision: Revision) -> bool:
         """Write the status unless the API server has it already; returns False when that failed."""
         key = (group.metadata.namespace, group.metadata.name)
-        is_written = self.memories.is_written(memory, status)
-        if not is_written:
-            is_written = await self.memories.write(key, memory, status)
-            await self.narrator.status(group, memory.refusal)
-        self.memories.note_stored(memory, revision, status)
+        is_written = await self.memories.store(key, memory, status, revision)
+        await self.narrator.status(group, memory.refusal)
         return is_written
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:

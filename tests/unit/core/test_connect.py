@@ -13,13 +13,13 @@ from staticgroup.api.resources import status as api
 from staticgroup.api.resources.conditions import Condition
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.evidence.chain import PodState
-from staticgroup.core.findings import Finding
+from staticgroup.core.findings import Finding, exceptions_of
 from staticgroup.core.findings.members import findings_of_seats
 from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView, WorkerView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.snapshot import History, Snapshot
-from staticgroup.core.status.projection import exceptions_of, project
+from staticgroup.core.status.projection import project
 from staticgroup.core.workload import ContainerBudget
 from staticgroup.runtime.commands.explanation import explained
 

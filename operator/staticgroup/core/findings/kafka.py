@@ -6,7 +6,7 @@ Figures of Connect were measured with real brokers and stock workers (docs/guide
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -20,7 +20,7 @@ from ..next_pods.timeouts import seconds
 from ..outcomes import Executed
 from ..plan import Plan
 from ..roles import CONNECT
-from ..seats import SeatTable, Standing
+from ..seats import Seat, SeatTable
 from ..snapshot import Snapshot
 from . import Finding, Subject
 
@@ -109,9 +109,13 @@ def way_to_agent(snapshot: Snapshot, plan: Plan) -> str:
     return remedies.run_agent()
 
 
-def without_agent(table: SeatTable, remedy: str) -> Finding | None:
-    """Say that workers drop the ids that their pods carry; None where none does, or a worker may only not have joined yet."""
-    missing = table.of(Standing.MISSING)
+def without_agent(table: SeatTable, missing: Sequence[Seat], remedy: str) -> Finding | None:
+    """Say that workers drop the ids that their pods carry; None where none does, or a worker may only not have joined yet.
+
+    Parameters
+    ----------
+    missing: the seats whose pods are Ready and whose members are not in the group.
+    """
     if table.role is not CONNECT or not table.dynamic or not missing:
         return None
     return Finding(

@@ -53,17 +53,18 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=group.message)
     if plan.too_large or not isinstance(group, GroupView) or table is None:
         return _unknown(_COMPLETE, snapshot, plan)
-    sentence = f"All {len(table.wanted)} expected members are in the group.{connect_notes(snapshot, plan)}"
-    agent = way_to_agent(snapshot, plan)
-    return (
+    wanted, agent = table.wanted, way_to_agent(snapshot, plan)
+    missing = [seat for seat in wanted if seat.standing is Standing.MISSING]
+    found = (
         _wrong_group(spec, group)
         or _wrong_suffix(plan.suffix)
-        or _misled(snapshot, plan, table)
-        or without_agent(table, agent)
-        or _fencing(table)
-        or _absent_members(group, table, snapshot.namespace, agent)
-        or Finding(kind=_COMPLETE, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
+        or _misled(snapshot, plan, missing, len(wanted))
+        or without_agent(table, missing, agent)
+        or _fencing(wanted)
+        or _absent_members(group, table, wanted, snapshot.namespace, agent)
     )
+    sentence = f"All {len(wanted)} expected members are in the group.{connect_notes(snapshot, plan)}"
+    return found or Finding(kind=_COMPLETE, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
 
 
 def _unknown(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
@@ -114,19 +115,18 @@ def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
     )
 
 
-def _misled(snapshot: Snapshot, plan: Plan, table: SeatTable) -> Finding | None:
+def _misled(snapshot: Snapshot, plan: Plan, missing: Sequence[Seat], expected: int) -> Finding | None:
     """Say that members are missing because their clients got another StaticGroup's ids, or none; None when that cannot be."""
-    missing = table.of(Standing.MISSING)
     is_misled = snapshot.collisions or (plan.injection is not None and plan.injection.lacking_container)
     if not is_misled or not missing:
         return None
-    sentence = f"{len(missing)} of {len(table.wanted)} members are not in the group though their pods are Ready: see Injected."
+    sentence = f"{len(missing)} of {expected} members are not in the group though their pods are Ready: see Injected."
     return Finding(kind=_COMPLETE, reason=Reason.MEMBERS_MISSING, sentence=sentence)
 
 
-def _fencing(table: SeatTable) -> Finding | None:
+def _fencing(wanted: Sequence[Seat]) -> Finding | None:
     """Say that members of one id take its place from each other; None where none did twice while its pod stayed Ready."""
-    fencing = [seat for seat in table.wanted if seat.memory.replaced is not None and seat.memory.replaced[2] > 1]
+    fencing = [seat for seat in wanted if seat.memory.replaced is not None and seat.memory.replaced[2] > 1]
     if not fencing:
         return None
     pod_name = fencing[0].pod_name
@@ -139,9 +139,9 @@ def _fencing(table: SeatTable) -> Finding | None:
     )
 
 
-def _absent_members(group: GroupView, table: SeatTable, namespace: str, agent: str) -> Finding | None:
+def _absent_members(group: GroupView, table: SeatTable, wanted: Sequence[Seat], namespace: str, agent: str) -> Finding | None:
     """Say which expected members are not in the group, the most specific cause first; None when all are."""
-    if group.group_type is GroupType.ABSENT and table.wanted:
+    if group.group_type is GroupType.ABSENT and wanted:
         return Finding(
             kind=_COMPLETE,
             reason=Reason.GROUP_NOT_FOUND,
@@ -149,16 +149,15 @@ def _absent_members(group: GroupView, table: SeatTable, namespace: str, agent: s
             remedy=f"It appears when the first {table.role.singular} joins; if {table.role.plural} run, compare their group.id with "
             "spec.groupId.",
         )
-    found = ((standing, table.of(standing)) for standing in _LASTING)
-    lasting = next(((standing, seats) for standing, seats in found if seats), None)
-    if lasting is not None:
-        return _lasting(*lasting, table, namespace, agent)
-    away = table.of(Standing.AWAY)
+    first = min((seat.standing for seat in wanted if seat.standing in _LASTING), key=_LASTING.index, default=None)
+    if first is not None:
+        return _lasting([seat for seat in wanted if seat.standing is first], len(wanted), table, namespace, agent)
+    away = [seat for seat in wanted if seat.standing is Standing.AWAY]
     if away:
         return Finding(
             kind=_COMPLETE,
             reason=Reason.MEMBERS_AWAY,
-            sentence=f"{len(away)} of {len(table.wanted)} members are away while their pods restart.",
+            sentence=f"{len(away)} of {len(wanted)} members are away while their pods restart.",
             remedy="Nothing to do unless it outlasts the session timeout.",
             is_transient=True,
         )
@@ -172,9 +171,9 @@ def absent_remedy(table: SeatTable, namespace: str, pod_name: str, agent: str) -
     return remedies.take_ids() if table.dynamic else remedies.restart_pod(namespace, pod_name)
 
 
-def _lasting(standing: Standing, seats: Sequence[Seat], table: SeatTable, namespace: str, agent: str) -> Finding:
+def _lasting(seats: Sequence[Seat], expected: int, table: SeatTable, namespace: str, agent: str) -> Finding:
     """Say why members are not in the group that do not join by themselves."""
-    pod, many = seats[0].pod_name, f"{len(seats)} of {len(table.wanted)} members"
+    pod, many = seats[0].pod_name, f"{len(seats)} of {expected} members"
     workload_name = pod.rpartition("-")[0]
     sentence, remedy = {
         Standing.UNISSUED: (
@@ -196,7 +195,7 @@ def _lasting(standing: Standing, seats: Sequence[Seat], table: SeatTable, namesp
             f"{many} have been away for longer than a restart takes, because their pods do not exist, such as {pod}.",
             f"See why with kubectl -n {namespace} describe statefulset {workload_name}",
         ),
-    }[standing]
+    }[seats[0].standing]
     return Finding(kind=_COMPLETE, reason=Reason.MEMBERS_MISSING, sentence=sentence, remedy=remedy)
 
 

@@ -59,6 +59,17 @@ def history_from(status: api.StaticGroupStatus | None, namespace: str) -> Histor
     )
 
 
+def wire_history(spec: StaticGroupSpec, namespace: str, history: History) -> dict[str, Any]:
+    """Write what is remembered but for the setting of the group, as fields of the status."""
+    return {
+        "injected": wire_injected(spec, history.injected),
+        "issued": wire_issued(history),
+        "settling": wire_settling(history),
+        "absences": wire_absences(history),
+        **wire_members(namespace, history.members),
+    }
+
+
 def is_of(status: api.StaticGroupStatus, uid: str) -> bool:
     """True for a status that was written for the StaticGroup with this uid, not for one in a backup or in another cluster."""
     return status.static_group_uid in (None, uid)

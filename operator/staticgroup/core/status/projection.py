@@ -8,20 +8,20 @@ is written by `durable`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Final
 
 from ...api import remedies
 from ...api.protocols import GroupProtocol
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources import status as api
-from ...api.resources.conditions import Condition, set_condition, stated
+from ...api.resources.conditions import Condition
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.roles import RoleChoice
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
-from ..findings import Finding
+from ..findings import MESSAGE_MAX, Finding, conditions_of, exceptions_of
 from ..findings.kafka import authorized, connected
 from ..findings.members import findings_of_seats, membership_complete, removal_settled
 from ..findings.workload import collided, ids_injected, recommendation_current, timeout_sufficient, workload_found
@@ -32,14 +32,10 @@ from ..next_pods.timeouts import TimeoutPlan, in_short
 from ..outcomes import Executed
 from ..plan import Plan
 from ..protocols import told_as
-from ..seats import Standing
+from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot
-from .durable import own_ms, wire_absences, wire_injected, wire_issued, wire_members, wire_settling, wire_shared_setting
+from .durable import own_ms, wire_history, wire_shared_setting
 
-MESSAGE_MAX = 300
-WORD_MAX = 40
-INSTANCE_ID_MAX = 249
-POD_NAME_MAX = 253
 _T = ConditionType
 _ORDER: Final = {kind.value: place for place, kind in enumerate(ConditionType)}
 _SUMMED_UP: Final = (
@@ -70,24 +66,21 @@ def project(
     A complete status; equal to `before` when nothing but time has passed.
     """
     previous, group = before or api.StaticGroupStatus(), snapshot.group
+    members = _members(plan, previous)
     return api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
         static_group_uid=snapshot.uid,
         conditions=_conditions(previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now),
         protocol=told_as(group) or previous.protocol or GroupProtocol.UNKNOWN,  # an empty or unreadable group keeps the last one
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,
-        columns=_columns(plan),
-        injected=wire_injected(spec, plan.history.injected),
-        issued=wire_issued(plan.history),
-        members=_members(plan, previous),
+        columns=_columns(plan.table, members, plan.timeout),
+        members=members,
         exceptions=exceptions_of(findings_of_seats(plan, snapshot), previous.exceptions, now),
-        settling=wire_settling(plan.history),
         last_removal=_last_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
-        absences=wire_absences(plan.history),
         connect=_connect(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
-        **wire_members(snapshot.namespace, plan.history.members),
         writer=previous.writer,
+        **wire_history(spec, snapshot.namespace, plan.history),
     )
 
 
@@ -123,24 +116,15 @@ def suspended_conditions(before: Sequence[Condition], observed_generation: int, 
     sentence = "Not checked while spec.suspend is true."
     for kind in (kind for kind in _T if kind is not _T.READY and any(c.type == kind for c in before)):
         found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, sentence=sentence))
-    return _merged(before, found, observed_generation, now)
+    return list(conditions_of(found, before, observed_generation=observed_generation, now=now))
 
 
 def _conditions(before: Sequence[Condition], found: Sequence[Finding], observed_generation: int, now: datetime) -> list[Condition]:
     """Return the conditions of a round in their order; of a recommendation only while recommendations are read."""
     is_advised = any(finding.kind is _T.RECOMMENDATION_CURRENT for finding in found)
     kept = [c for c in before if is_advised or c.type != _T.RECOMMENDATION_CURRENT]
-    return sorted(_merged(kept, found, observed_generation, now), key=lambda c: _ORDER.get(c.type, len(_ORDER)))
-
-
-def _merged(before: Sequence[Condition], found: Iterable[Finding], observed_generation: int, now: datetime) -> list[Condition]:
-    conditions = tuple(before)
-    for each in found:
-        new = stated(
-            ConditionType(each.kind), Reason(each.reason), status=each.status, message=each.text, observed_generation=observed_generation, now=now
-        )
-        conditions = set_condition(conditions, new, now)
-    return list(conditions)
+    conditions = conditions_of(found, kept, observed_generation=observed_generation, now=now)
+    return sorted(conditions, key=lambda c: _ORDER.get(c.type, len(_ORDER)))
 
 
 def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) -> Finding:
@@ -192,52 +176,12 @@ def _shared_ids(snapshot: Snapshot) -> Finding | None:
     return collided(_T.READY, snapshot.collisions[0]) if snapshot.collisions else None
 
 
-# exceptions
-
-
-def exceptions_of(
-    findings: Iterable[Finding], before: Sequence[api.MemberException], now: datetime
-) -> list[api.MemberException]:
-    """Return a row for each finding about an id or a pod, most urgent first, at most 50; one that was there before keeps its `since`."""
-    since = {(e.kind, e.instance_id, e.pod_name, e.reason): e.since for e in before}
-    rows = (_row(finding, now.replace(microsecond=0)) for finding in islice(findings, api.EXCEPTIONS_MAX))
-    return [
-        row.model_copy(update={"since": since.get((row.kind, row.instance_id, row.pod_name, row.reason), row.since)})
-        for row in rows
-    ]
-
-
-def _row(finding: Finding, since: datetime) -> api.MemberException:
-    subject, sentence = finding.subject, finding.sentence
-    remedy = finding.text[len(sentence) :]  # what to do is not what is cut off
-    text = _cut(sentence, max(0, MESSAGE_MAX - len(remedy))) + remedy
-    return api.MemberException(
-        kind=api.ExceptionKind(finding.kind),
-        instance_id=subject.instance_id[:INSTANCE_ID_MAX] if subject.instance_id else None,
-        # An id may hold an ordinal of two hundred digits; no pod has such a name.
-        pod_name=subject.pod_name if len(subject.pod_name or "") <= POD_NAME_MAX else None,
-        reason=finding.reason,
-        message=text[:MESSAGE_MAX],
-        since=since,
-    )
-
-
-def _cut(text: str, length: int) -> str:
-    """Return a text that fits, with a sign where it was cut; words stay whole, but for very long ones."""
-    if len(text) <= length:
-        return text
-    kept = text[: max(0, length - 1)]
-    words = kept.rpartition(" ")[0]
-    return (words if len(kept) - len(words) <= WORD_MAX else kept) + "…"[:length]
-
-
 # figures
 
 
-def _columns(plan: Plan) -> api.Columns:
-    table, timeout = plan.table, plan.timeout
-    members = f"{len(table.of(Standing.JOINED))}/{len(table.wanted)}" if table is not None else None
-    return api.Columns(members=members, timeout=in_short(timeout) if timeout is not None else None)
+def _columns(table: SeatTable | None, members: api.Members | None, timeout: TimeoutPlan | None) -> api.Columns:
+    joined = f"{members.joined}/{members.expected}" if table is not None and members is not None else None
+    return api.Columns(members=joined, timeout=in_short(timeout) if timeout is not None else None)
 
 
 def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
@@ -245,30 +189,31 @@ def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
     table = plan.table
     if table is None:
         return previous.members
-    conflicting = len(table.duplicates) + sum(h.reason == Guard.CONFLICT for h in plan.held)
+    standing = Counter(seat.standing for seat in table.seats)
     return api.Members(
         expected=len(table.wanted),
-        joined=len(table.of(Standing.JOINED)),
-        away=len(table.of(Standing.AWAY, Standing.OVERDUE, Standing.WITHOUT_POD)),
-        missing=len(table.of(Standing.MISSING, Standing.LOCKED_OUT)),
-        departed=sum(len(seat.holders) for seat in table.departed),
+        joined=standing[Standing.JOINED],
+        away=standing[Standing.AWAY] + standing[Standing.OVERDUE] + standing[Standing.WITHOUT_POD],
+        missing=standing[Standing.MISSING] + standing[Standing.LOCKED_OUT],
+        departed=sum(len(seat.holders) for seat in table.seats if seat.standing is Standing.DEPARTED),
         foreign=len(table.foreign),
         dynamic=len(table.dynamic),
-        conflicting=conflicting,
+        conflicting=len(table.duplicates) + sum(h.reason == Guard.CONFLICT for h in plan.held),
     )
 
 
 def _last_removal(executed: Executed, previous: api.StaticGroupStatus, now: datetime) -> api.LastRemoval | None:
-    if not executed.removed:
+    removed = executed.removed
+    if not removed:
         return previous.last_removal
-    first = executed.removed[0]
+    first = removed[0]
     return api.LastRemoval(
         at=now,
         instance_id=first.entry.instance_id,
         member_id=first.entry.member_id[:300],
         evidence=first.evidence[:MESSAGE_MAX],
         reason=first.entry.reason[:MESSAGE_MAX],
-        count=len(executed.removed),
+        count=len(removed),
     )
 
 

@@ -217,20 +217,6 @@ class Memories:
         """Return the StaticGroups that remember a suspect on a node."""
         return frozenset(k for k, m in self._by_key.items() if any(s.node_name == node_name for s in m.history.members.suspects))
 
-    def is_written(self, memory: Memory, status: StaticGroupStatus) -> bool:
-        """Return True when the API server has a status already."""
-        return status == memory.status and not memory.must_write
-
-    def note_stored(self, memory: Memory, revision: Revision, status: StaticGroupStatus) -> None:
-        """Note the revision of a round if the API server has everything that was remembered after it.
-
-        Parameters
-        ----------
-        status: the one to be written after that round, whether it was or not.
-        """
-        if memory.status is not None and not memory.must_write and remembers_the_same(memory.status, status):
-            memory.stored = revision
-
     def unstored_since_s(self, term_began_s: float) -> float | None:
         """Return the start of the oldest round after which changes are not in the API server yet, monotonic seconds; None when all are.
 
@@ -279,13 +265,23 @@ class Memories:
         log.error("a later holder of the Lease wrote the status", extra={"key": "/".join(key)})
         return True
 
-    async def write(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
-        """Write a status over the one this process knows; returns False when it is not, and another round is due.
+    async def store(self, key: Key, memory: Memory, status: StaticGroupStatus, revision: Revision) -> bool:
+        """Write the status of a round over the one this process knows, unless the API server has it; returns False when it is not there.
+
+        Parameters
+        ----------
+        revision: of the round; noted if the API server has everything that was remembered after it.
 
         Notes
         -----
-        One that is not written yet may wait for its time (`Memory.due_s`).
+        A status that is not written yet may wait for its time (`Memory.due_s`).
         """
+        is_there = (status == memory.status and not memory.must_write) or await self._write(key, memory, status)
+        if memory.status is not None and not memory.must_write and remembers_the_same(memory.status, status):
+            memory.stored = revision
+        return is_there
+
+    async def _write(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
         if self._is_held_up(key, memory, status):
             return False
         for pause_s in RACE_PAUSES_S:
