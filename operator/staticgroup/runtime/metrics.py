@@ -99,7 +99,7 @@ class Metrics:
         )
         self.end_to_release_seconds = histogram(
             "staticgroup_end_to_release_seconds",
-            "From when the end of a crashed process was heard of to its acknowledged release.",
+            "From the report of the end of a crashed process to its acknowledged release.",
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30),
         )
         self.static_rejoins = counter(
@@ -135,7 +135,7 @@ class Metrics:
             ("reason",),
         )
         self.watch_age = gauge(
-            "staticgroup_watch_age_seconds", "Time since the pod watch last heard from the API server."
+            "staticgroup_watch_age_seconds", "Time since the pod watch last received anything from the API server."
         )
         # what others read and write
         self.journal_records = counter(
@@ -145,7 +145,7 @@ class Metrics:
             "staticgroup_journal_dropped_total", "Journal records that were lost.", ("sink", "reason")
         )
         self.recommendation_polls = counter(
-            "staticgroup_recommendation_polls_total", "Looks at the fleet learner's recommendations.", ("result",)
+            "staticgroup_recommendation_polls_total", "Polls of the fleet learner's recommendations.", ("result",)
         )
         # this process
         self.leader = gauge("staticgroup_lease_held", "1 while this replica may write.")

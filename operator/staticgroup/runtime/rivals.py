@@ -54,8 +54,8 @@ def rivals_of(stores: Stores, pods: PodStore | None, key: Key) -> Rivals:
 
     Notes
     -----
-    Whoever injects ids keeps them, whoever would begin yields to those that issue theirs, by hand or not; of equals the older one keeps.
-    So no tenant silences another by writing his template, and of any two the statuses and creation times, which both see alike, decide.
+    A StaticGroup that injects ids keeps them; one that would begin yields to those that issue theirs, by hand or not; of equals the older
+    one keeps. So no tenant silences another by writing his template, and of any two the statuses and creation times, which both see alike, decide.
     For the setting of the group everybody counts who is there: one that may not set it, or is suspended, has members in the group all the
     same. Those of other namespaces do not: what a tenant writes changes nothing with another one's credentials.
     """
@@ -125,7 +125,7 @@ def _is_rival(stores: Stores, mine: StaticGroup, other: StaticGroup) -> bool:
 
 
 def _may_share_a_cluster(stores: Stores, a: StaticGroup, b: StaticGroup) -> bool:
-    """Return True unless the brokers of both have told which cluster they are, and it is not the same."""
+    """Return True unless the brokers of both have reported their cluster, and it is not the same."""
     ids = [stores.kafka_cluster_id(g.spec.connection_ref.key(g.metadata.namespace)) for g in (a, b)]
     return not all(ids) or ids[0] == ids[1]
 
@@ -174,7 +174,7 @@ def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, s
 
     Parameters
     ----------
-    wanted: what another one would issue; whoever injects such ids keeps them, also when its spec asks for others by now.
+    wanted: what another one would issue; a StaticGroup that injects such ids keeps them, also when its spec asks for others by now.
     """
     spec, created = group.spec, group.metadata.creation_timestamp
     injected = group.status.injected if group.status is not None else None

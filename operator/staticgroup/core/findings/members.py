@@ -268,7 +268,7 @@ def _settled(plan: Plan) -> Finding:
 
 
 def findings_of_seats(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield a finding for each id or pod that a person may have to look at."""
+    """Yield a finding for each id or pod that may need a person."""
     yield from _pods_to_restart(plan, snapshot)
     yield from (finding for finding in plan.locked_out if not finding.is_transient)
     yield from plan.held

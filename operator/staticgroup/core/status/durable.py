@@ -174,7 +174,7 @@ def wire_members(namespace: str, members: Members) -> dict[str, Any]:
     Notes
     -----
     Where the status has no room for all of it, neither watch nor seal is written, and the next process begins as if it remembered nothing:
-    whoever joins may be of a pod that nobody saw. Seats that are plain need no room: it attributes their members to the same pods by itself.
+    every member may be of a pod that nobody saw. Seats that are plain need no room: it attributes their members to the same pods by itself.
     """
     fitting, lost = _seats(members), _suspects(members.suspects)
     left_out = members.attributions.keys() - fitting.keys()

@@ -261,7 +261,7 @@ def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
 
 
 def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Recommended, int]:
-    """Report what is recommended, and from how many restarts; the fleet's word stays while nothing newer can be read."""
+    """Report what is recommended, and from how many restarts; the fleet's value stays while no newer one can be read."""
     record = t.advice_verdict.record if t.advice_verdict is not None else None
     if t.advice_verdict is not None and record is not None and t.advice_verdict.recommended_ms is not None:
         target_ms = t.advice_verdict.recommended_ms

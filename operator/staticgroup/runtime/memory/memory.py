@@ -1,6 +1,6 @@
 """What this process remembers of each StaticGroup between rounds, and the only way in which it reads and writes a status.
 
-A write is bound to the version of the object that this process knows; whoever wrote meanwhile is read first. A status of a later
+A write is bound to the version of the object that this process knows; what was written meanwhile is read first. A status of a later
 holding of the Lease ends the matter; any other (a user's edit, a restored backup, the last write of a replica that was paused) is
 written over. A write that was sent and not yet seen is an *expectation*, as in the controllers of Kubernetes: an answer, the watch or a
 read fulfils it, and a refusal ends it.
@@ -252,7 +252,7 @@ class Memories:
 
         Notes
         -----
-        Whoever may write a status can put any number there, and an older Lease can be put back, so the Lease itself is asked.
+        Everybody with the right to write a status can put any number there, and an older Lease can be restored, so the Lease itself is read.
         """
         writer, ours = status.writer if status is not None else None, self.holding()
         if writer is None or ours is None or writer.lease_uid != ours.lease_uid:

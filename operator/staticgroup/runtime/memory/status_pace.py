@@ -30,7 +30,7 @@ EDITS_PACE_S: Final = 0.3
 that led to it, and one that an edit overtakes is for nothing."""
 RETRY_FIRST_S: Final = 1.0
 RETRY_MAX_S: Final = 45.0
-"""Below a minute by the longest wait for a turn, so that whoever upgrades the CRDs sees the end of a refusal within one."""
+"""Below a minute by the longest wait for a turn, so that a person who upgrades the CRDs sees the end of a refusal within one."""
 
 _PROGRESS: Final = frozenset({"absences", "columns", "conditions", "exceptions", "group_state", "members", "seal", "seats", "suspects"})
 """Fields of a status that show how far things are. All others are acted upon by the admission policy, by the next process or
