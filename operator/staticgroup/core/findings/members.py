@@ -53,8 +53,9 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=group.message)
     if plan.too_large or not isinstance(group, GroupView) or table is None:
         return _unknown(_COMPLETE, snapshot, plan)
-    wanted, agent = table.wanted, way_to_agent(snapshot, plan)
+    wanted = table.wanted
     missing = [seat for seat in wanted if seat.standing is Standing.MISSING]
+    agent = way_to_agent(snapshot, plan) if missing else ""
     found = (
         _wrong_group(spec, group)
         or _wrong_suffix(plan.suffix)
@@ -296,11 +297,12 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
 
 def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield pods that a person has to restart, each with the command."""
-    namespace, agent = snapshot.namespace, way_to_agent(snapshot, plan)
-    for seat in plan.table.of(Standing.MISSING) if plan.table is not None else ():
+    missing = plan.table.of(Standing.MISSING) if plan.table is not None else ()
+    agent = way_to_agent(snapshot, plan) if missing else ""
+    for seat in missing:
         near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
-        remedy = absent_remedy(plan.table, namespace, seat.pod_name, agent) if plan.table is not None else ""
+        remedy = absent_remedy(plan.table, snapshot.namespace, seat.pod_name, agent) if plan.table is not None else ""
         if snapshot.collisions:  # a restart gives its client the same ids again
             remedy = snapshot.collisions[0].remedy
         if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id

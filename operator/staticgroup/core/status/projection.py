@@ -287,6 +287,5 @@ def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Reco
     if chosen_ms is None and t.group_target_ms is not None and t.own_ms is not None:  # what is set may be longer, for others
         chosen_ms = max(t.broker_min_ms or 0, min(t.own_ms, t.group_target_ms))
     target_ms = t.target_ms if chosen_ms is None else chosen_ms
-    lower_ms = t.need_ms if t.is_measured else t.structural_ms
-    recommended = api.Recommended(lower_ms=lower_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms)
-    return recommended, t.samples if t.is_measured else 0
+    lower_ms, samples = (t.need_ms, t.samples) if t.is_measured else (t.structural_ms, 0)
+    return api.Recommended(lower_ms=lower_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms), samples
