@@ -30,8 +30,7 @@ KINDS = (
 async def untold(rounds: Reconciler, key: Key, group: StaticGroup, memory: Memory) -> list[str]:
     """Plan and report on a copy of what is remembered, and return what is other than it is remembered and told."""
     spec, copy = rounds._effective(group), replace(memory, cached=None)
-    snapshot = await rounds.observe(group, spec, copy)
-    assert snapshot is not None
+    snapshot, _ = await rounds.gatherer.gather(group, spec, copy, await rounds.gatherer.describe(group, spec))
     decided = plan(spec, snapshot, copy.history, rounds.now_s())
     now = datetime.fromtimestamp(rounds.now_s(), tz=UTC)
     status = project(spec, snapshot, decided, Executed(), memory.status, now)
