@@ -26,7 +26,7 @@ from .fleet import Sinks, journal_of, recommendations_of
 from .gather import Gatherer
 from .injection import Injection
 from .listener import Listener
-from .memory.memories import Memories
+from .memory.memory import Memories
 from .metrics import Metrics
 from .narrator import Narrator
 from .process.settings import Settings

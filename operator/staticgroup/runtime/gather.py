@@ -39,9 +39,9 @@ from .connections.connections import Connections
 from .fleet import AdvicePort, NoAdvice
 from .members import SightGatherer
 from .memory.memory import Memory
-from .memory.rest import Picture
+from .memory.plan_cache import PlanInputs
 from .metrics import Metrics
-from .rivals import Rivals
+from .rivals import has_rivals, may_share_group, rivals_of
 from .stores import Stores
 from .work_queue import Key
 
@@ -108,7 +108,7 @@ class Gatherer:
         if problem.kind in _OF_SETTINGS:
             self.connections.distrust(connection_key)
 
-    def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: Picture) -> bool:
+    def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: PlanInputs) -> bool:
         """Say whether all that a picture is made of is as it was, by the description and what can have changed untold.
 
         Notes
@@ -119,11 +119,11 @@ class Gatherer:
         """
         key = (group.metadata.namespace, group.metadata.name)
         is_unchanged = last.change_count == memory.change_count and last.history is memory.history and last.spec == spec
-        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.has_company or last.members != hash(described.group):
+        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.shares_group_or_ids or last.members != hash(described.group):
             return False
-        is_alone = not Rivals(self.stores).any_of(key)
+        is_alone = not has_rivals(self.stores, key)
         advice = self._advice(spec.connection_ref.key(key[0]), spec)
-        return is_alone and last.quiet.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
+        return is_alone and last.snapshot.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
 
     async def gather(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described
@@ -198,15 +198,15 @@ class Gatherer:
 
     def _with_rivals(self, snapshot: Snapshot) -> Snapshot:
         """Say who else asks for the same, and who injects, as it is by now."""
-        key, rivals = (snapshot.namespace, snapshot.name), Rivals(self.stores, self.pods)
+        rivals = rivals_of(self.stores, self.pods, (snapshot.namespace, snapshot.name))
         return replace(
             snapshot,
-            overlaps=rivals.overlaps(key),
-            same_scope=rivals.same_scope(key),
-            prior_claims=rivals.claims(key),
-            collisions=rivals.collisions(key),
-            asked_by_others_ms=rivals.asked_by_others_ms(key),
-            unheard=rivals.unheard(key),
+            overlaps=rivals.overlaps,
+            same_scope=rivals.same_scope,
+            prior_claims=rivals.prior_claims,
+            collisions=rivals.collisions,
+            asked_by_others_ms=rivals.asked_by_others_ms,
+            unheard=rivals.unheard,
             policy_served=self.policy_served(),
             webhook_served=self.webhook_served(),
         )
@@ -221,7 +221,7 @@ class Gatherer:
         """Gather what is known, after a description, of the pods that may hold members."""
         gatherer = SightGatherer(
             pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node, clock_ahead_s=self.clock_ahead_s,
-            may_be_of=lambda pod: naming.has_scope(pod) or Rivals(self.stores).may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group),
+            may_be_of=lambda pod: naming.has_scope(pod) or may_share_group(self.stores, group, pod.namespace, pod.pod_name.rpartition("-")[0]),
         )
         return await gatherer.gather(
             group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members,

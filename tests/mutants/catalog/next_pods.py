@@ -136,7 +136,7 @@ RECOMMENDATIONS = tuple(
             ("    allowed = max(1, len(", "    allowed = 1 if snapshot.advice else max(1, len("),
         ),
         (
-            "core/status/memory.py",
+            "core/status/durable.py",
             PULLER,
             "recommended value forgotten at a restart",
             ("        fleet_timeout_ms=_fleet_timeout_ms(status),\n", ""),
@@ -238,12 +238,12 @@ IN_FORCE = tuple(
             ("    return int(text) if 0 < int(text) <= TIMEOUT_MS_MAX else None\n", "    return int(text)\n"),
         ),
         (
-            "runtime/memory/pace.py",
-            ("tests/unit/runtime/test_pace.py",),
+            "runtime/memory/status_pace.py",
+            ("tests/unit/runtime/test_status_pace.py",),
             "every pod's session timeout written at once",
             (
-                '    told = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0, "why": None}\n',
-                "    told: dict[str, int] = {}\n",
+                '    of_pods = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0, "why": None}\n',
+                "    of_pods: dict[str, int] = {}\n",
             ),
         ),
     )
@@ -379,19 +379,19 @@ EXPERIENCE = tuple(
             ("min(max(own_ms, asked_by_others_ms), bounds.max_ms)", "min(own_ms, bounds.max_ms)"),
         ),
         (
-            "core/status/shared_settings.py",
+            "core/status/durable.py",
             AGREEMENT,
             "number told to others that the own bounds do not allow",
             ("        return t.own_ms\n", "        return t.target_ms\n"),
         ),
         (
-            "core/status/memory.py",
+            "core/status/durable.py",
             GROUP_CONFIG,
             "who insists on a setting forgotten at a restart",
             ("shared_setting=shared_setting_from(status.timeout)", "shared_setting=None"),
         ),
         (
-            "core/status/memory.py",
+            "core/status/durable.py",
             MEMORY,
             "what others want of the group taken for the fleet's value",
             (" if status.timeout.own_ms is None else status.timeout.own_ms", ""),
@@ -400,13 +400,13 @@ EXPERIENCE = tuple(
             "runtime/rivals.py",
             AGREEMENT,
             "StaticGroup that rests not counted although its members run",
-            ("            if protocol_asked_for(o.spec) is not", "            if not o.spec.suspend and protocol_asked_for(o.spec) is not"),
+            (" and protocol_asked_for(o.spec) is not", " and not o.spec.suspend and protocol_asked_for(o.spec) is not"),
         ),
         (
             "runtime/rivals.py",
             AGREEMENT,
             "StaticGroup that cannot be read taken for one that wants nothing",
-            ("if own_ms is None), *unread))", "if own_ms is None),))"),
+            ("if ms is None), *unread))", "if ms is None),))"),
         ),
         (
             "core/next_pods/shared_setting.py",

@@ -7,7 +7,7 @@ PLAN = (
     "tests/unit/core/test_plan_verification.py",
     "tests/unit/core/test_plan_invariants.py",
 )
-MEMORY = ("tests/unit/core/test_memory.py",)
+MEMORY = ("tests/unit/core/test_durable.py",)
 EARLIER_TEMPLATES = (
     "tests/unit/runtime/test_earlier_templates.py",
     "tests/unit/runtime/test_colliding_templates.py",
@@ -38,7 +38,7 @@ ROUNDS = (
     "tests/unit/runtime/test_secrets_in_rounds.py",
     )
 QUEUE = ("tests/unit/runtime/test_work_queue.py", "tests/unit/runtime/test_queue_spacing.py")
-REST = ("tests/unit/runtime/test_rest.py",)
+REST = ("tests/unit/runtime/test_plan_cache.py",)
 FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
 CUT = ("tests/unit/runtime/test_round_cut.py",)
 SILENCE = ("tests/unit/kafka/test_silence.py",)

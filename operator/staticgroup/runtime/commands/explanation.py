@@ -8,14 +8,14 @@ from ...api.ordinals import Ordinals
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...core.evidence.chain import KnownPod
 from ...core.findings import ended
-from ...core.findings.seats import findings_of_seats
+from ...core.findings.members import findings_of_seats
 from ...core.group import GroupView, KafkaProblem
 from ...core.next_pods.timeouts import TimeoutPlan, seconds
 from ...core.outcomes import Executed
 from ...core.plan import Plan
 from ...core.seats import Seat
 from ...core.snapshot import Snapshot
-from ...core.status.statements import findings_of_round
+from ...core.status.projection import findings_of_round
 
 FINDINGS_MAX = 100
 

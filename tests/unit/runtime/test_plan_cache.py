@@ -18,7 +18,7 @@ from staticgroup.core.group import GroupType, GroupView
 from staticgroup.core.members.memory import SETTLE_MIN_S
 from staticgroup.core.snapshot import Evidence
 from staticgroup.runtime.gather import BOUNDS_MAX_AGE_S
-from staticgroup.runtime.memory.rest import AT_REST_S, WAITING_S
+from staticgroup.runtime.memory.plan_cache import REPLAN_AWAY_S, REPLAN_S
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
 from .stories import LIVING, force_delete, start_as
@@ -56,7 +56,7 @@ async def test_a_group_at_rest_is_described_as_often_and_planned_now_and_then() 
         planned.append(await plans(world))
         assert world.did("describe") == [("orders",)]
         world.now_s += POLL_S
-    assert planned.count(True) == 30 * POLL_S / AT_REST_S
+    assert planned.count(True) == 30 * POLL_S / REPLAN_S
 
 
 async def test_what_the_group_shows_is_decided_on_at_once() -> None:
@@ -77,7 +77,7 @@ async def test_who_is_away_is_planned_more_often() -> None:
     for _ in range(48):
         planned.append(await plans(world))
         world.now_s += 5
-    assert 48 * 5 / WAITING_S <= planned.count(True) <= 48 * 5 / WAITING_S + 3
+    assert 48 * 5 / REPLAN_AWAY_S <= planned.count(True) <= 48 * 5 / REPLAN_AWAY_S + 3
 
 
 async def test_whatever_is_told_is_decided_on() -> None:

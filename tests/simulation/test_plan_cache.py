@@ -16,7 +16,7 @@ from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.status.projection import project
 from staticgroup.runtime.memory.memory import Memory
-from staticgroup.runtime.memory.rest import WAITING_S
+from staticgroup.runtime.memory.plan_cache import REPLAN_AWAY_S
 from staticgroup.runtime.reconciler import Reconciler
 from staticgroup.runtime.work_queue import Key, Result
 
@@ -29,9 +29,8 @@ KINDS = (
 
 async def untold(rounds: Reconciler, key: Key, group: StaticGroup, memory: Memory) -> list[str]:
     """Plan and report on a copy of what is remembered, and return what is other than it is remembered and told."""
-    spec, copy = rounds._effective(group), replace(memory, seen=None)
-    snapshot = await rounds.observe(group, spec, copy)
-    assert snapshot is not None
+    spec, copy = rounds._effective(group), replace(memory, cached=None)
+    snapshot, _ = await rounds.gatherer.gather(group, spec, copy, await rounds.gatherer.describe(group, spec))
     decided = plan(spec, snapshot, copy.history, rounds.now_s())
     now = datetime.fromtimestamp(rounds.now_s(), tz=UTC)
     status = project(spec, snapshot, decided, Executed(), memory.status, now)
@@ -46,7 +45,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, list[str]]]:
     """Return what each look that planned nothing would have found, and when."""
     seen: list[tuple[float, list[str]]] = []
     rested: list[Any] = []
-    round_of, rest_of = Reconciler._round, Reconciler._rested
+    round_of, rest_of = Reconciler._round, Reconciler._skip_plan
 
     def rests(self: Reconciler, *of: Any) -> Result:
         rested.append(of)
@@ -62,7 +61,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, list[str]]]:
                 seen.append((self.monotonic_s(), other))
         return result
 
-    monkeypatch.setattr(Reconciler, "_rested", rests)
+    monkeypatch.setattr(Reconciler, "_skip_plan", rests)
     monkeypatch.setattr(Reconciler, "_round", goes)
     return seen
 
@@ -85,4 +84,4 @@ def test_a_look_that_planned_nothing_would_have_found_nothing(found: list[tuple[
     aged = [at_s for at_s, names in found if names]
     assert len(found) > 5
     assert other == []
-    assert not aged or max(aged) - min(aged) <= WAITING_S
+    assert not aged or max(aged) - min(aged) <= REPLAN_AWAY_S

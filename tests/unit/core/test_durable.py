@@ -11,8 +11,7 @@ from staticgroup.core.group import LeaveOutcome
 from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory
-from staticgroup.core.status.members import wire_members
-from staticgroup.core.status.memory import history_from, is_of, wire_injected, wire_issued, wire_settling
+from staticgroup.core.status.durable import history_from, is_of, wire_injected, wire_issued, wire_members, wire_settling
 
 from .builders import COORDINATOR, NOW_S, departure, history, id_of, injected, members, spec, suspect
 
