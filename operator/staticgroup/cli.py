@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .runtime.process.settings import Settings, SettingsError, from_environment
+from .runtime.process.settings import Settings, SettingsError
 
 EXIT_USAGE = 2
 
@@ -84,14 +84,13 @@ def _settings() -> Settings:
     from .runtime.process.run import default_identity
 
     environment = {"STATICGROUP_IDENTITY": default_identity(), **os.environ}
-    return from_environment(environment)
+    return Settings.from_environment(environment)
 
 
 def _webhook(_: argparse.Namespace) -> int:
-    from .runtime.webhook.process import from_environment as webhook_settings
-    from .runtime.webhook.process import run
+    from .runtime.webhook.process import WebhookSettings, run
 
-    return asyncio.run(run(webhook_settings(os.environ)))
+    return asyncio.run(run(WebhookSettings.from_environment(os.environ)))
 
 
 def _run(_: argparse.Namespace) -> int:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from ..api.journal import watch_scope_of
 from ..api.resources.status import Writer
-from ..core.members.node_gone import NodeLifecycle
 from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kafka.login.lent import Lent
 from ..kube.gateway import AioKubeGateway
@@ -222,7 +221,7 @@ class Assembly(ABC):
             group_poll_s=self.settings.group_poll_s,
             journal=self.journal,
             recommendations=self.recommendations,
-            node_lifecycle=NodeLifecycle(self.settings.node_lifecycle),
+            node_lifecycle=self.settings.node_lifecycle,
             settle_least_s=self.settings.settle_s,
             clock_ahead_s=clock_ahead_s,
         )

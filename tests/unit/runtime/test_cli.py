@@ -67,7 +67,7 @@ def test_bad_setting_is_named_before_anything_is_connected(
 ) -> None:
     monkeypatch.setenv("STATICGROUP_CONCURRENCY", "0")
     assert cli.main(["run"]) == cli.EXIT_USAGE
-    assert "STATICGROUP_CONCURRENCY must be between 1 and 256" in capsys.readouterr().err
+    assert "STATICGROUP_CONCURRENCY: Input should be greater than or equal to 1. Meaning: Rounds at once" in capsys.readouterr().err
 
 
 def test_crds_prints_every_definition_for_kubectl(capsys: pytest.CaptureFixture[str]) -> None:

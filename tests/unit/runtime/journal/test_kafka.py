@@ -19,7 +19,7 @@ from staticgroup.runtime.journal import kafka
 from staticgroup.runtime.journal.kafka import KafkaSink, MissingLibraryError, configuration_of, librdkafka
 from staticgroup.runtime.journal.sinks import sinks_of
 from staticgroup.runtime.metrics import Metrics
-from staticgroup.runtime.process.settings import Settings, from_environment
+from staticgroup.runtime.process.settings import Settings
 
 from ..operator_world import CANARY
 
@@ -268,7 +268,7 @@ def test_journal_is_off_by_default(tmp_path: Path) -> None:
     assert sinks_of(Settings(), "op", settings_of=bench.settings_of, metrics=Metrics()) == ()
     environment = {"STATICGROUP_JOURNAL_KAFKA_CONNECTION": "ops/kafka", "STATICGROUP_JOURNAL_FILES_PATH": str(tmp_path)}
     sinks = sinks_of(
-        from_environment(environment), "op", settings_of=bench.settings_of, metrics=Metrics(), make_producer=bench.make
+        Settings.from_environment(environment), "op", settings_of=bench.settings_of, metrics=Metrics(), make_producer=bench.make
     )
     assert [s.name for s in sinks] == ["kafka", "files"]
 
