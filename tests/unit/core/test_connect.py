@@ -12,6 +12,7 @@ from staticgroup.api.names import REBALANCE_DELAY_VARIABLE
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.conditions import Condition
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.findings import Finding
 from staticgroup.core.findings.seats import findings_of_seats
@@ -23,7 +24,6 @@ from staticgroup.core.status.exceptions import exceptions_of
 from staticgroup.core.status.projection import project
 from staticgroup.core.status.statements import conditions_of
 from staticgroup.core.workload import ContainerBudget
-from staticgroup.runtime.commands.explanation import explained
 
 from .builders import NOW_S, departure, group, history, id_of, known_pod, member, sight, spec, workload
 from .journal_observer import Observer, kinds

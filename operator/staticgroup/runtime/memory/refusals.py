@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ...api.served import UPGRADE_CRDS
+from ...api.remedies import APPLY_CRDS
 from ...kube.problem import KubeProblem, KubeProblemKind
 
 RETRY_FIRST_S: Final = 1.0
@@ -17,11 +17,10 @@ RETRY_MAX_S: Final = 45.0
 """Below a minute by the longest wait for a turn, so that whoever upgrades the CRDs sees the end of it within one."""
 
 REMEDIES: Final = {
-    KubeProblemKind.UNDECLARED: f"the CRD is older than this operator and lacks a field of the status; {UPGRADE_CRDS}",
+    KubeProblemKind.UNDECLARED: f"the CRD is older than this operator and lacks a field of the status; {APPLY_CRDS}",
     KubeProblemKind.INVALID: (
         "the status holds a value, such as a protocol of groups, or a length that the CRD does not allow, as when the CRD is older "
-        f"than this operator; {UPGRADE_CRDS}; when they are of the same version, it is a fault "
-        "of the operator"
+        f"than this operator; when they are of the same version, it is a fault of the operator; {APPLY_CRDS}"
     ),
     KubeProblemKind.FORBIDDEN: (
         "the operator's right is missing; grant patch on staticgroups/status (API group staticgroup.io) to its service "
