@@ -40,6 +40,9 @@ RUN set -e; \
     find "$site" -type d \( -name tests -o -name test -o -name __pycache__ \) -prune -exec rm -rf {} +; \
     find "$site" -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \) -delete; \
     /opt/staticgroup/bin/python -m compileall -q --invalidation-mode unchecked-hash "$site"; \
+    printf '%s\n' '#!/opt/staticgroup/bin/python' 'import sys' 'from staticgroup.cli.command_line import main' 'sys.exit(main())' \
+      > /opt/staticgroup/bin/staticgroup; \
+    chmod 755 /opt/staticgroup/bin/staticgroup; \
     /opt/staticgroup/bin/python -c 'import aiokafka, confluent_kafka, kio, kopf, kubernetes, prometheus_client, pydantic, journal.journal, staticgroup.kafka.wire'
 
 FROM ${BASE_IMAGE}
@@ -60,5 +63,5 @@ ENV PATH=/opt/staticgroup/bin:/usr/local/bin:/usr/bin:/bin \
 USER 65532:65532
 WORKDIR /
 EXPOSE 8080
-ENTRYPOINT ["python", "-m", "staticgroup"]
+ENTRYPOINT ["staticgroup"]
 CMD ["run"]

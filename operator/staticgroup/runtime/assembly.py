@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..api.resources.status import Writer
-from ..core.members.node_gone import NodeLifecycle
 from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kafka.login.lent import Lent
 from ..kube.gateway import AioKubeGateway
@@ -197,7 +196,7 @@ class Assembly(ABC):
             now_s=sources.now_s,
             monotonic_s=sources.monotonic_s,
             recommendations=self.recommendations,
-            lifecycle=NodeLifecycle(self.settings.node_lifecycle),
+            lifecycle=self.settings.node_lifecycle,
             settle_least_s=self.settings.settle_s,
             clock_ahead_s=clock_ahead_s,
         )

@@ -12,6 +12,7 @@ from staticgroup.api.names import REBALANCE_DELAY_VARIABLE
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.conditions import Condition
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.findings import Finding, exceptions_of
 from staticgroup.core.findings.members import findings_of_seats
@@ -21,7 +22,6 @@ from staticgroup.core.plan import Plan, plan
 from staticgroup.core.snapshot import History, Snapshot
 from staticgroup.core.status.projection import project
 from staticgroup.core.workload import ContainerBudget
-from staticgroup.runtime.commands.explanation import explained
 from unit.journal.observer import Observer, kinds
 
 from .builders import NOW_S, departure, group, history, id_of, known_pod, member, sight, spec, workload

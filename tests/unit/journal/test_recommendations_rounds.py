@@ -17,8 +17,8 @@ from journal.recommendations.reader import (
     SourceError,
 )
 from staticgroup.api.reasons import Reason
+from staticgroup.cli.operator.snapshot_file import SnapshotFile, read_snapshot_file, write_snapshot_file
 from staticgroup.core.plan import plan
-from staticgroup.runtime.commands.snapshot_file import SnapshotFile, read_snapshot_file, write_snapshot_file
 from staticgroup.runtime.fleet import NoAdvice, recommendations_of
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.process.settings import Settings

@@ -9,11 +9,11 @@ import pytest
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.api.workloads import STRIMZI_POD_SET
+from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.plan import plan
 from staticgroup.core.seats import OVERDUE_AFTER_S
 from staticgroup.core.snapshot import History
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
-from staticgroup.runtime.commands.explanation import explained
 from staticgroup.runtime.rivals import rivals_of
 from unit.core.builders import workload
 

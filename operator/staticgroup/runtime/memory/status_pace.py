@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...api.remedies import APPLY_CRDS
 from ...api.resources.status import StaticGroupStatus, TimeoutSource
-from ...api.served import UPGRADE_CRDS
 from ...kube.problem import KubeProblem, KubeProblemKind
 from ..work_queue import Key
 
@@ -37,10 +37,10 @@ _PROGRESS: Final = frozenset({"absences", "columns", "conditions", "exceptions",
 by somebody who waits for an edit to be observed."""
 
 REMEDIES: Final = {
-    KubeProblemKind.UNDECLARED: f"the CRD is older than this operator and lacks a field of the status; {UPGRADE_CRDS}",
+    KubeProblemKind.UNDECLARED: f"the CRD is older than this operator and lacks a field of the status; {APPLY_CRDS}",
     KubeProblemKind.INVALID: (
         "the status holds a value, such as a protocol of groups, or a length that the CRD does not allow, as when the CRD is older "
-        f"than this operator; {UPGRADE_CRDS}; when they are of the same version, it is a fault "
+        f"than this operator; {APPLY_CRDS}; when they are of the same version, it is a fault "
         "of the operator"
     ),
     KubeProblemKind.FORBIDDEN: (

@@ -1,4 +1,4 @@
-"""A plan in words: what each seat looks like, what is planned, and the findings that the status would tell."""
+"""A plan in words: the state of each seat, what is planned, and the findings that the status would show."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _lines(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: floa
         yield from _seats(snapshot.group, decided, now_s)
         yield from _removals(spec, decided)
     yield from _findings(spec, snapshot, decided)
-    yield f"Next look in {decided.requeue_after_s:.0f} s at the latest."
+    yield f"Next round in {decided.requeue_after_s:.0f} s at the latest."
 
 
 def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _removals(spec: StaticGroupSpec, decided: Plan) -> Iterator[str]:
 
 
 def _findings(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator[str]:
-    """Tell what the status tells, in the same words."""
+    """Yield what the status says, in the same words."""
     executed = Executed(observe_only=spec.mode is Mode.OBSERVE)
     for finding in findings_of_round(spec, snapshot, decided, executed):
         yield f"{finding.kind}: {finding.status} ({finding.reason}). {finding.text}"

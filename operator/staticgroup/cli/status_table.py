@@ -1,13 +1,13 @@
-"""`status`: StaticGroups in one table, and below it what is not as it should be, in the words of their statuses."""
+"""`status`: StaticGroups in one table, and below it what is not as it should be, as their statuses put it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
-Json = dict[str, Any]
+from .api_server import Json
 
+ASK_DOCTOR = "kubectl staticgroup doctor"
 EXCEPTIONS_SHOWN_MAX = 20
 _COLUMNS = ("NAMESPACE", "NAME", "GROUP", "MODE", "EXPECTED", "JOINED", "DEPARTED", "TIMEOUT", "READY", "REASON", "AGE")
 
@@ -18,23 +18,24 @@ def ready_of(body: Json) -> Json:
         if condition.get("type") == "Ready":
             found: Json = condition
             return found
-    return {"status": "Unknown", "reason": "NoStatus", "message": "no operator has written a status; run `kubectl staticgroup doctor`"}
+    message = f"no operator has written a status; run: {ASK_DOCTOR}"
+    return {"status": "Unknown", "reason": "NoStatus", "message": message}
 
 
 def not_so(body: Json) -> list[Json]:
-    """Return the conditions besides Ready that are False: what Ready does not wait for, such as a session timeout that is too short."""
+    """Return the False conditions that Ready does not wait for, such as a session timeout that is too short."""
     conditions = (body.get("status") or {}).get("conditions") or ()
     return [each for each in conditions if each.get("status") == "False" and each.get("type") != "Ready"]
 
 
 def is_stale(body: Json) -> bool:
-    """Return whether the spec was edited after the operator last looked."""
+    """Return whether the spec was edited after the operator last read it."""
     observed = (body.get("status") or {}).get("observedGeneration")
     return observed is not None and observed != body["metadata"].get("generation")
 
 
 def summary_of(body: Json) -> Json:
-    """Return one StaticGroup as `-o json` tells it; its keys are an interface."""
+    """Return one StaticGroup as `-o json` prints it; its keys are an interface."""
     spec, status, ready = body.get("spec") or {}, body.get("status") or {}, ready_of(body)
     return {
         "namespace": body["metadata"]["namespace"],
@@ -81,31 +82,31 @@ def lines_of(bodies: Iterable[Json], now: datetime) -> Iterator[str]:
 
 
 def _row(body: Json, now: datetime) -> tuple[str, ...]:
-    told = summary_of(body)
-    mode = f"{told['mode']}{', suspended' if told['suspended'] else ''}"
-    members = told["members"]
+    row = summary_of(body)
+    mode = f"{row['mode']}{', suspended' if row['suspended'] else ''}"
+    members = row["members"]
     counts = (str(members.get(key, "-")) for key in ("expected", "joined", "departed"))
     return (
-        told["namespace"], told["name"], str(told["groupId"]), mode, *counts, str(told["timeout"] or "-"),
-        str(told["ready"]), str(told["reason"]), age(str(body["metadata"].get("creationTimestamp")), now),
+        row["namespace"], row["name"], str(row["groupId"]), mode, *counts, str(row["timeout"] or "-"),
+        str(row["ready"]), str(row["reason"]), age(str(body["metadata"].get("creationTimestamp")), now),
     )  # fmt: skip
 
 
 def _trouble(body: Json) -> Iterator[str]:
-    told = summary_of(body)
-    exceptions = told["exceptions"]
-    if told["ready"] == "True" and not exceptions and told["specSeen"] and not told["notSo"]:
+    row = summary_of(body)
+    exceptions = row["exceptions"]
+    if row["ready"] == "True" and not exceptions and row["specSeen"] and not row["notSo"]:
         return
     yield ""
-    yield f"{told['namespace']}/{told['name']}: {told['reason']}: {told['message']}"
-    if not told["specSeen"]:
-        yield "  the spec was edited since; the operator has not looked yet"
-    yield from (f"  {each['type']}: False ({each['reason']}). {each['message']}" for each in told["notSo"])
+    yield f"{row['namespace']}/{row['name']}: {row['reason']}: {row['message']}"
+    if not row["specSeen"]:
+        yield "  the spec was edited since; the operator has not read it yet"
+    yield from (f"  {each['type']}: False ({each['reason']}). {each['message']}" for each in row["notSo"])
     yield from (f"  {line}" for line in exception_lines(exceptions, EXCEPTIONS_SHOWN_MAX))
 
 
 def exception_lines(exceptions: Sequence[Json], most: int) -> Iterator[str]:
-    """Yield a line for each exception, as far as `most`, then how many more there are."""
+    """Yield a line for each exception, at most `most`, then how many more there are."""
     for each in exceptions[:most]:
         about = each.get("instanceId") or each.get("podName") or "the group"
         yield f"{each.get('kind')}: {about} ({each.get('reason')}): {each.get('message')}"

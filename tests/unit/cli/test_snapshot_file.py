@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from staticgroup.core.evidence.chain import PodState
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.core.plan import plan
-from staticgroup.core.snapshot import RemovalRecord, Snapshot
-from staticgroup.runtime.commands import snapshot_file
-from staticgroup.runtime.commands.snapshot_file import (
+from staticgroup.cli.operator import snapshot_file
+from staticgroup.cli.operator.snapshot_file import (
     SnapshotFile,
     SnapshotFileError,
     read_snapshot_file,
     write_snapshot_file,
 )
+from staticgroup.core.evidence.chain import PodState
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import RemovalRecord, Snapshot
 from unit.core.builders import COORDINATOR, NOW_S, departure, group, history, id_of, known_pod, member, spec
-
-from ..operator_world import CANARY, KEY, OperatorWorld
+from unit.runtime.operator_world import CANARY, KEY, OperatorWorld
 
 RECORD = RemovalRecord(
     instance_id=id_of(2),
@@ -71,7 +70,7 @@ def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"spec": 1}'])
 def test_file_that_is_no_snapshot_file_says_so(text: str, tmp_path: Path) -> None:
-    with pytest.raises(SnapshotFileError, match="is no snapshot of `staticgroup explain --snapshot`"):
+    with pytest.raises(SnapshotFileError, match="is no snapshot of `staticgroup plan --snapshot`"):
         read_snapshot_file(written(tmp_path / "p.json", text))
 
 

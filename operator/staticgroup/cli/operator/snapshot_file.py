@@ -1,4 +1,4 @@
-"""One round's input as a file: what `explain --snapshot` writes and `plan -f` reads.
+"""One round's input as a file: what `plan --snapshot` writes and `plan -f` reads.
 
 A snapshot file holds the spec, the snapshot and the history, never a credential: whatever was decided on a cluster can be
 decided again on a desk.
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...core.snapshot import History, Snapshot
-from ..stores import violations
+from ...runtime.stores import violations
 
 SNAPSHOT_FILE_BYTES_MAX = 16 * 1024 * 1024
 
@@ -51,4 +51,6 @@ def read_snapshot_file(path: Path) -> SnapshotFile:
     except OSError as error:
         raise SnapshotFileError(f"{path} cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        raise SnapshotFileError(f"{path} is no snapshot of `staticgroup explain --snapshot`: {violations(error)}") from error
+        raise SnapshotFileError(
+            f"{path} is no snapshot of `staticgroup plan --snapshot`: {violations(error)}"
+        ) from error

@@ -1,7 +1,4 @@
-"""`explain`: everything that the status of one StaticGroup tells, in sentences.
-
-The operator's own `explain` plans a round afresh, with its rights and its credentials; this one tells what the operator wrote.
-"""
+"""`explain`: everything that the status of one StaticGroup says, in sentences; `plan` plans a round afresh."""
 
 from __future__ import annotations
 
@@ -9,7 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from .summary import Json, age, exception_lines, is_stale
+from .api_server import Json
+from .status_table import ASK_DOCTOR, age, exception_lines, is_stale
 
 SHOWN_MAX: Final = 50
 _NOBODY: Final = {
@@ -19,13 +17,13 @@ _NOBODY: Final = {
 """What stands among the carriers for pods that are not known; see core/members/carriers.py."""
 
 
-def account_of(body: Json, now: datetime) -> Iterator[str]:
+def explanation_of(body: Json, now: datetime) -> Iterator[str]:
     """Yield what is known of one StaticGroup, as lines."""
     spec, status, metadata = body.get("spec") or {}, body.get("status") or {}, body["metadata"]
     suspended = ", suspended" if spec.get("suspend") else ""
     yield f"StaticGroup {metadata['namespace']}/{metadata['name']}: {spec.get('mode', 'Manage')}{suspended}"
     if not status:
-        yield "No operator has written a status. See: kubectl staticgroup doctor"
+        yield f"No operator has written a status. Run: {ASK_DOCTOR}"
         return
     if is_stale(body):
         yield "The spec was edited since; what follows is about the spec before."
@@ -55,7 +53,7 @@ def _world(spec: Json, status: Json) -> Iterator[str]:
 
 
 def _why(timeout: Json) -> str:
-    """Say what a session timeout rests on; nothing while it is not told."""
+    """Say what a session timeout rests on; nothing while the status does not say."""
     return f" ({timeout['basis']}): {timeout.get('why', '')}" if timeout.get("basis") else ""
 
 
@@ -75,7 +73,7 @@ def _removals(status: Json, now: datetime) -> Iterator[str]:
 
 
 def _memory(status: Json, now: datetime) -> Iterator[str]:
-    """Tell which pods may hold each member, those first whose end nobody may have seen, and which pods may live unseen."""
+    """Say which pods may hold each member, those first whose end may be unseen, and which pods may live unseen."""
     suspects = {str(each.get("uid")): each for each in status.get("suspects") or ()}
     seats = sorted(status.get("seats") or (), key=lambda seat: not _is_doubtful(seat, suspects))
     if seats:

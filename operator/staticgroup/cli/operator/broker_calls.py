@@ -36,7 +36,7 @@ NEEDS = (
     ),
     Need(
         api=Api.DESCRIBE_GROUPS, version=4, is_fatal=True,
-        without="the ids of members are not told, so nothing is known of a classic group",
+        without="the ids of members are not described, so nothing is known of a classic group",
         remedy="use brokers like Kafka 2.4 or newer",
     ),
     Need(
@@ -46,8 +46,8 @@ NEEDS = (
     ),
     Need(
         api=Api.LEAVE_GROUP, version=5,
-        without="the brokers' log does not tell why a member was removed",
-        remedy="nothing has to be done; the operator's audit log tells it",
+        without="the brokers' log does not say why a member was removed",
+        remedy="nothing has to be done; the operator's audit log says it",
     ),
     Need(
         api=Api.CONSUMER_GROUP_DESCRIBE, version=0,
@@ -74,8 +74,8 @@ def lacking(api_versions: Mapping[int, tuple[int, int]]) -> Iterator[Need]:
     ----------
     api_versions: API key → (lowest, highest) version that they serve.
     """
-    told: set[Api] = set()
+    named: set[Api] = set()
     for need in NEEDS:
-        if need.api not in told and api_versions.get(need.api, (0, -1))[1] < need.version:
-            told.add(need.api)
+        if need.api not in named and api_versions.get(need.api, (0, -1))[1] < need.version:
+            named.add(need.api)
             yield need

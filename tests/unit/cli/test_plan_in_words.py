@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory, Snapshot
-from staticgroup.runtime.commands.explanation import explained
 from support.bounds import broker_bounds
 from support.recommendations import advice
 from unit.core.builders import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from staticgroup.cli.operator.broker_calls import NEEDS, lacking
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
-from staticgroup.runtime.commands.broker_calls import NEEDS, lacking
 from unit.kafka.fake_broker import KAFKA_2_3, KAFKA_3_7, MODERN, SASL, Cluster, FakeBroker
 
 CLASSIC_ONLY = SASL | {3: (0, 9), 10: (0, 3), 11: (0, 7), 12: (0, 4), 13: (0, 4), 15: (0, 5), 16: (0, 4), 32: (1, 4)}

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from staticgroup import cli
+from staticgroup.cli import command_line
+from staticgroup.cli.operator.snapshot_file import SnapshotFile, write_snapshot_file
 from staticgroup.core.evidence.chain import PodState
-from staticgroup.runtime.commands.snapshot_file import SnapshotFile, write_snapshot_file
 from unit.core.builders import NOW_S, departure, history, id_of, known_pod, members, spec
+
+from .fake_kubectl import FakeKubectl
+from .statuses import call
 
 
 @pytest.fixture
@@ -22,7 +25,7 @@ def snapshot_file(tmp_path: Path) -> Path:
 
 def test_plan_tells_what_would_be_done_and_writes_nothing(snapshot_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = snapshot_file.read_bytes()
-    assert cli.main(["plan", "-f", str(snapshot_file)]) == 0
+    assert command_line.main(["plan", "-f", str(snapshot_file)]) == 0
     assert f"Plan: {id_of(2)} is removed" in capsys.readouterr().out
     assert snapshot_file.read_bytes() == before
 
@@ -30,7 +33,7 @@ def test_plan_tells_what_would_be_done_and_writes_nothing(snapshot_file: Path, c
 def test_plan_names_the_guard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = departure(chains={id_of(2): (known_pod(state=PodState.SUSPECT),)})
     write_snapshot_file(SnapshotFile(spec=spec(), snapshot=held, history=history(members=members({2: ("u9",)})), now_s=NOW_S), tmp_path / "p.json")
-    assert cli.main(["plan", "-f", str(tmp_path / "p.json")]) == 0
+    assert command_line.main(["plan", "-f", str(tmp_path / "p.json")]) == 0
     assert "(Suspect)" in capsys.readouterr().out
 
 
@@ -41,7 +44,7 @@ def test_plan_of_a_bad_file_says_why_on_standard_error(
     path = tmp_path / "bad.json"
     if content is not None:
         path.write_text(content)
-    assert cli.main(["plan", "-f", str(path)]) == cli.EXIT_USAGE
+    assert command_line.main(["plan", "-f", str(path)]) == command_line.EXIT_USAGE
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith("staticgroup: ")
@@ -51,27 +54,58 @@ def test_plan_of_a_bad_file_says_why_on_standard_error(
 @pytest.mark.parametrize("arguments", [[], ["plan"], ["fly"], ["explain"]])
 def test_wrong_usage_ends_with_status_2_and_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
+        command_line.main(arguments)
     assert ended.value.code == 2
     assert "usage: staticgroup" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["orders", "/orders", "shop/"])
-def test_explain_wants_namespace_and_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["explain", name]) == cli.EXIT_USAGE
-    assert "NAMESPACE/NAME" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "nearest"),
+    [
+        (["statu"], "status"),
+        (["explain", "orders", "--namespce", "shop"], "--namespace"),
+        (["doctor", "--all-namespace"], "--all-namespaces"),
+        (["xyz"], None),
+    ],
+)
+def test_the_nearest_command_or_flag_is_named(
+    arguments: list[str], nearest: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command_line.main(arguments)
+    told = capsys.readouterr().err
+    assert (f"; did you mean {nearest}?" in told) if nearest else ("did you mean" not in told)
+
+
+@pytest.mark.parametrize("arguments", [["plan", "orders", "-f", "x.json"], ["status", "orders", "-A"]])
+def test_what_excludes_each_other_is_wrong_usage(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        status = call(monkeypatch, FakeKubectl({}), *arguments)
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 0
+    assert status == command_line.EXIT_USAGE
+
+
+@pytest.mark.parametrize(("program", "name"), [("/usr/bin/kubectl-staticgroup", "kubectl staticgroup"), ("/app/__main__.py", "staticgroup")])
+def test_usage_names_the_program_as_it_was_called(
+    program: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", [program])
+    with pytest.raises(SystemExit):
+        command_line.main(["--help"])
+    assert capsys.readouterr().out.startswith(f"usage: {name} [-h]")
 
 
 def test_bad_setting_is_named_before_anything_is_connected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("STATICGROUP_CONCURRENCY", "0")
-    assert cli.main(["run"]) == cli.EXIT_USAGE
-    assert "STATICGROUP_CONCURRENCY must be between 1 and 256" in capsys.readouterr().err
+    assert command_line.main(["run"]) == command_line.EXIT_USAGE
+    assert "STATICGROUP_CONCURRENCY: Input should be greater than or equal to 1. Meaning: Rounds at once" in capsys.readouterr().err
 
 
 def test_crds_prints_every_definition_for_kubectl(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["crds"]) == 0
+    assert command_line.main(["crds"]) == 0
     names = {d["metadata"]["name"] for d in yaml.safe_load_all(capsys.readouterr().out)}
     assert names == {
         "staticgroups.staticgroup.io",

@@ -1,14 +1,11 @@
-"""What `doctor` tells: one check, and which rights the operator needs in each namespace that it serves.
-
-Imports the standard library and ours alone, because the kubectl plugin carries it as it is.
-"""
+"""What `doctor` prints: one check each; and the rights that the operator needs in each namespace that it serves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from ...api import names
+from ..api import names
 
 POLICY_MINOR: Final = 36
 """From this minor of Kubernetes on MutatingAdmissionPolicy is v1 (KEP-3962)."""
@@ -16,7 +13,7 @@ POLICY_MINOR: Final = 36
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One check: what was looked at, whether it is good, and what to do when it is not.
+    """One check: what was checked, whether it is good, and what to do when it is not.
 
     Parameters
     ----------
