@@ -79,7 +79,7 @@ class EnvironmentSettings(BaseModel):
         for variable in sorted(environment):
             if variable.startswith(PREFIX) and variable not in fields:
                 raise SettingsError(
-                    f"unknown setting {variable}{hint(variable, fields)}; all: docs/reference/settings.md"
+                    f"unknown setting {variable} (all: docs/reference/settings.md){hint(variable, fields)}"
                 )
         try:
             return cls.model_validate({name: environment[v].strip() for v, name in fields.items() if v in environment})

@@ -95,12 +95,12 @@ def test_malformed_value_stops_the_process_naming_variable_and_range(variable: s
 
 
 def test_unknown_setting_is_refused_because_a_typo_must_not_switch_observe_off() -> None:
-    with pytest.raises(SettingsError, match="unknown setting STATICGROUP_FORCE_OBSERV; did you mean STATICGROUP_FORCE_OBSERVE"):
+    with pytest.raises(SettingsError, match=r"unknown setting STATICGROUP_FORCE_OBSERV .*; did you mean STATICGROUP_FORCE_OBSERVE\?"):
         Settings.from_environment({"STATICGROUP_FORCE_OBSERV": "true"})
 
 
 def test_what_a_process_finds_out_is_no_setting() -> None:
-    with pytest.raises(SettingsError, match="unknown setting STATICGROUP_GONE_NAMESPACES;"):
+    with pytest.raises(SettingsError, match="unknown setting STATICGROUP_GONE_NAMESPACES "):
         Settings.from_environment({"STATICGROUP_GONE_NAMESPACES": "team-a"})
 
 
