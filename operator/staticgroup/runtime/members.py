@@ -75,7 +75,7 @@ class SightGatherer:
             described_at_s=described_at_s, dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
             ended=gone | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
             present=frozenset(self._present(members, doubtful)), has_passed=has_passed,
-            nodeless=frozenset(s.uid for s in (*members.suspects, *doubtful) if self._is_nodeless(s)),
+            nodeless=self._nodeless(members, doubtful),
         )
         if not has_passed:
             return sight
@@ -105,21 +105,23 @@ class SightGatherer:
         A pod that was gone before the watch began may have been forgotten, together with its Node, by an etcd that was set back.
         The store only says where a read is worth it: its watch may be behind that of pods.
         """
-        gone = set()
+        gone, nodeless = set(), self._nodeless(members, doubtful)
         new = (s for s in doubtful if s.case not in members.taken_in)  # the pod store never forgets that it did not see an end
         for suspect in {s.uid: s for s in (*members.suspects, *new)}.values():
             known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
             is_worth_it = known is None or not self.nodes.is_present(suspect.node_name) or is_node_gone(suspect, known)
-            is_forgotten = suspect.since_s < watched_since_s or self._is_nodeless(suspect)
+            is_forgotten = suspect.since_s < watched_since_s or suspect.uid in nodeless
             if not is_forgotten and may_be_gone(suspect, self.lifecycle) and is_worth_it:
                 node = await self.read_node(suspect.node_name)
                 if not isinstance(node, KubeProblem) and is_node_gone(suspect, node):
                     gone.add(suspect.uid)
         return frozenset(gone)
 
-    def _is_nodeless(self, suspect: Suspect) -> bool:
-        """True for a suspect whose Node another machine has taken over."""
-        return has_lost_its_node(suspect, self.nodes.node_of(suspect.node_name) if suspect.node_name else None, clocks_apart_s=CLOCKS_APART_S)
+    def _nodeless(self, members: Members, doubtful: Iterable[Suspect]) -> frozenset[str]:
+        """Return the suspects whose Node another machine has taken over, as this process or, by the status, another one has seen."""
+        known = (s.uid for s in members.suspects if not s.node_name)
+        seen = ((s, self.nodes.node_of(s.node_name)) for s in (*members.suspects, *doubtful) if s.node_name)
+        return frozenset((*known, *(s.uid for s, node in seen if has_lost_its_node(s, node, clocks_apart_s=CLOCKS_APART_S))))
 
     def _pods_of(self, seat: Seat) -> Iterator[KnownPod]:
         """Yield every known pod that may hold an id."""

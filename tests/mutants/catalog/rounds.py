@@ -64,6 +64,10 @@ SIGHTS = (
     mutant("carriers missed before the pods are listed", GATHERER, SIGHT, ("if self.pods.watch(namespace) and self.pods", "if self.pods")),
     mutant("Node that another machine took over ends the pods of the first", "core/members/node_gone.py", MACHINES, ("    return known is not None and known.other_until_s > 0 and", "    return False and")),
     mutant("machine that took a Node over forgotten at a restart", "core/members/memory.py", MACHINES, ('replace(s, node_name="") if s.uid in sight.nodeless else s', "s")),
+    mutant(
+        "machine that took a Node over forgotten by a process that finds the pod gone anew", "runtime/members.py", MACHINES,
+        ("known = (s.uid for s in members.suspects if not s.node_name)", "known = ()"),
+    ),
     mutant("what is remembered of a suspect lost over a restart", GATHERER, SIGHT, ("yield known[uid]", "yield found")),
     mutant("certificate of a pod of which a run is lost believed", GATHERER, LOST, (" and uid not in lost:", ":")),
     mutant("lost run outlives the boot of its node", GATHERER, LOST, ("suspect.lost_boot not in (UNKNOWN_BOOT, node.boot)", "False")),
