@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from staticgroup.api.recommendation import Recommendation, RecommendationReason, Setting
-from staticgroup.core.next_pods.advice import Advice
+from staticgroup.core.timeouts.desired import Advice
 
 CLUSTER_ID = "kafka-1"
 NOW_MS = 1_800_000_000_000

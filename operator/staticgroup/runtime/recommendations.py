@@ -34,7 +34,7 @@ from ..api.recommendation import (
     read_manifest,
     read_shard,
 )
-from ..core.next_pods.advice import Advice
+from ..core.timeouts.desired import Advice
 from .metrics import Metrics
 from .process.settings import Settings
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleet_learner.recommendations.snapshot import write_snapshot
 from staticgroup.api import recommendation as api
-from staticgroup.core.next_pods.advice import Advice
+from staticgroup.core.timeouts.desired import Advice
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.recommendations import MODEL_MAJOR, DirectorySource, Recommendations
 from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, recommendation

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from staticgroup.api import recommendation as api
 from staticgroup.api.reasons import Reason
 from staticgroup.api.schema import TIMEOUT_MS_MAX
-from staticgroup.core.next_pods.advice import Advice
+from staticgroup.core.timeouts.desired import Advice
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.recommendations import MODEL_MAJOR, DirectorySource, Recommendations
 from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, recommendation

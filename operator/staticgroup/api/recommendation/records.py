@@ -186,7 +186,7 @@ class TimeoutBounds(RecordBase):
     """Hold every bound on a session timeout; what is None does not bind.
 
     What is recommended lies within [max(spec minimum, broker minimum, 3 heartbeats), min(spec maximum, broker maximum)]; the operator has
-    its own (core.next_pods.bounds).
+    its own (core.timeouts.bounds).
     """
 
     spec_minimum_ms: DurationMs | None = None

@@ -15,11 +15,11 @@ from ...api.names import REBALANCE_DELAY_VARIABLE
 from ...api.reasons import ConditionType, Reason
 from ...api.resources.status import ExceptionKind
 from ..next_pods.agent import AgentHindrance
-from ..next_pods.timeouts import seconds
 from ..plan import Plan
 from ..roles import CONNECT
 from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot
+from ..timeouts.in_force import seconds
 from . import Finding, Subject
 
 _DELAY_VARIABLES: Final = (REBALANCE_DELAY_VARIABLE, "CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS")

@@ -47,7 +47,7 @@ _WORDS: Final[dict[Reason, tuple[str, str]]] = {
 
 def recommendation_current(plan: Plan) -> tuple[Finding, ...]:
     """Return the finding; none while no recommendations are read."""
-    verdict = plan.timeout.advice_verdict if plan.timeout is not None else None
+    verdict = plan.timeout.desired.advice if plan.timeout is not None else None
     if verdict is None:
         return ()
     sentence, remedy = _WORDS[verdict.reason]

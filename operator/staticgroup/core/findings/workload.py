@@ -16,11 +16,11 @@ from ..ids.collisions import Collision
 from ..ids.naming import ordinal_of_pod
 from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
-from ..next_pods.timeouts import TimeoutPlan, TimeoutVerdict, seconds
 from ..plan import Plan
 from ..roles import role_of
 from ..seats import Standing
 from ..snapshot import Snapshot
+from ..timeouts.in_force import TimeoutPlan, seconds
 from . import Finding, connect, ended
 
 TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
@@ -210,7 +210,7 @@ def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
 def timeout_sufficient(plan: Plan) -> Finding:
     """Say whether the session timeout outlasts a restart."""
     found = _timeout_sufficient(plan)
-    note = plan.timeout.note if plan.timeout is not None and not plan.too_large else ""
+    note = plan.timeout.group_config.note if plan.timeout is not None and not plan.too_large else ""
     return replace(found, sentence=f"{found.sentence.removesuffix('.')}; {ended(note)}") if note else found
 
 
@@ -218,19 +218,18 @@ def _timeout_sufficient(plan: Plan) -> Finding:
     t, kind = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT
     if plan.too_large:
         return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=TOO_LARGE)
-    if t is None or t.verdict in (TimeoutVerdict.UNKNOWN, TimeoutVerdict.BOUNDS_UNREADABLE):
-        sentence = ended(t.message if t else "The session timeout in force is not known yet.")
+    if t is None:
+        sentence = "The session timeout in force is not known yet."
         return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=sentence)
-    if t.verdict is TimeoutVerdict.SUFFICIENT:
-        needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart is estimated to take"
-        if t.is_measured:
-            needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart takes by the absences that were measured"
-        if t.is_from_fleet:
-            needed = f"reaches the {-(-t.need_ms // 1000)} s that the fleet learner recommends"
-        return Finding(kind=kind, reason=Reason.TIMEOUT_FITS, status=_TRUE, sentence=ended(_timeout_that_fits(t, needed)))
-    is_below = t.verdict is TimeoutVerdict.BELOW_NEED
-    reason = Reason.TIMEOUT_BELOW_NEED if is_below else Reason.BROKER_BOUND_TOO_LOW
-    return Finding(kind=kind, reason=reason, sentence=ended(t.message))
+    sentence, need_s = t.message, -(-t.desired.need_ms // 1000)
+    if t.reason is Reason.TIMEOUT_FITS:
+        needed = f"outlasts the {need_s} s that a restart is estimated to take"
+        if t.desired.is_measured:
+            needed = f"outlasts the {need_s} s that a restart takes by the absences that were measured"
+        if t.desired.is_from_fleet:
+            needed = f"reaches the {need_s} s that the fleet learner recommends"
+        sentence = _timeout_that_fits(t, needed)
+    return Finding(kind=kind, reason=t.reason, status=MEANINGS[t.reason].status, sentence=ended(sentence))
 
 
 def _timeout_that_fits(t: TimeoutPlan, needed: str) -> str:

@@ -30,7 +30,7 @@ def tell_runs(collector: Collector) -> None:
 
 def _tell_run(collector: Collector, change: RunChange, instance_id: str) -> None:
     pod, timeout = change.pod, collector.look.plan.timeout
-    group_ms = timeout.group_ms if timeout is not None else None
+    group_ms = timeout.brokers.group_ms if timeout is not None else None
     own_ms = pod.session_timeout_ms if collector.remembered.protocol not in _OF_THE_GROUP else None
     collector.tell(
         f"{pod.uid}/{change.restart_count}/{instance_id}/{'up' if change.is_up else 'down'}",

@@ -8,8 +8,8 @@ from ...api.resources import absences as api
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
 from ..absences.causes import Cause
 from ..absences.reservoir import Reservoir, samples_from, text_of
-from ..next_pods.measured import Held
 from ..snapshot import History
+from ..timeouts.desired import TimeoutHysteresis
 from .times import wire_time
 
 
@@ -47,11 +47,11 @@ def absences_from(written: api.Absences | None) -> Mapping[Cause, Reservoir]:
     }
 
 
-def measured_from(written: api.Absences | None) -> Held | None:
+def measured_from(written: api.Absences | None) -> TimeoutHysteresis | None:
     """Read which session timeout the absences put in use; None while the structural estimate holds."""
     if written is None or written.timeout_ms is None:
         return None
-    return Held(
+    return TimeoutHysteresis(
         timeout_ms=written.timeout_ms,
         lower_since_s=written.lower_since.timestamp() if written.lower_since is not None else None,
         lower_ms=written.lower_ms or 0,

@@ -12,9 +12,9 @@ from ...api.resources import durable
 from ...api.resources import status as api
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..snapshot import History, Injected, RemovalRecord, SeatMemory
+from ..timeouts.group_config import GroupConfigRecord
 from .absences import absences_from, measured_from
 from .members import members_from
-from .shared_settings import shared_setting_from
 from .times import wire_time
 
 
@@ -36,7 +36,7 @@ def history_from(status: api.StaticGroupStatus | None, namespace: str) -> Histor
         fleet_timeout_ms=_fleet_timeout_ms(status),
         absences=absences_from(status.absences),
         measured=measured_from(status.absences),
-        shared_setting=shared_setting_from(status.timeout),
+        group_config=GroupConfigRecord(written_ms=status.timeout.written_ms if status.timeout is not None else None),
         members=members_from(namespace, status),
     )
 

@@ -17,10 +17,10 @@ from ...core.absences.following import Following, follow, with_ended
 from ...core.absences.reservoir import Reservoir
 from ...core.group import GroupView
 from ...core.journal import Look, Remembered, facts_of_members, static_rejoins
-from ...core.next_pods.wishes import longest_restart_ms
 from ...core.outcomes import Executed
 from ...core.plan import ACTIVE_REQUEUE_S, Plan, Survey
 from ...core.snapshot import Snapshot
+from ...core.timeouts.desired import longest_restart_ms
 from ..metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key
