@@ -376,13 +376,13 @@ EXPERIENCE = tuple(
             "core/timeouts/in_force.py",
             GROUP_CONFIG,
             "group set without the opt-in",
-            ("spec.mode is Mode.MANAGE and wish.write_group_config", "spec.mode is Mode.MANAGE"),
+            ("spec.mode is Mode.MANAGE and session.write_group_config", "spec.mode is Mode.MANAGE"),
         ),
         (
             "core/timeouts/in_force.py",
             GROUP_CONFIG,
             "group set in mode Observe",
-            ("spec.mode is Mode.MANAGE and wish.write_group_config", "wish.write_group_config"),
+            ("spec.mode is Mode.MANAGE and session.write_group_config", "session.write_group_config"),
         ),
         (
             "core/timeouts/in_force.py",

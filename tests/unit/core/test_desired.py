@@ -19,7 +19,7 @@ from support.bounds import broker_bounds
 from support.recommendations import advice, advices
 
 from .builders import workload
-from .test_timeouts import AUTO, WIDE, bounds_ms, wishes
+from .test_timeouts import AUTO, WIDE, bounds_ms, session_timeouts
 from .timeouts import fleet_ms, rollouts, timeout_of
 
 STRUCTURAL_NEED_MS = 73_000
@@ -79,7 +79,7 @@ def test_bounds_of_spec_and_brokers_cut_what_was_measured_and_name_what_to_raise
     assert "raise spec.sessionTimeout.maxSeconds to at least 223" in t.message
 
 
-def test_value_in_use_is_kept_for_a_day_and_told() -> None:
+def test_value_in_use_is_kept_for_a_day_and_said_to_be() -> None:
     quick, before = [20_000] * 10, TimeoutHysteresis(timeout_ms=90_000)
     first = chosen(*quick, in_use=before, now_s=1_000.0)
     assert (first.inject_ms, first.desired.hysteresis) == (90_000, TimeoutHysteresis(timeout_ms=90_000, lower_since_s=1_000.0, lower_ms=37_500))
@@ -165,8 +165,8 @@ def test_brokers_maximum_below_the_need_is_named_with_the_number_to_raise_it_to(
 
 @pytest.mark.parametrize("hole", ["consumer_min_ms", "consumer_max_ms", "consumer_session_ms"])
 def test_nothing_is_set_on_brokers_whose_bounds_or_setting_cannot_be_read(hole: str) -> None:
-    told = {"consumer_min_ms": 45_000, "consumer_max_ms": 60_000, "consumer_session_ms": 45_000} | {hole: None}
-    t = of_group(*[20_000] * 10, bounds=broker_bounds(**told))
+    read = {"consumer_min_ms": 45_000, "consumer_max_ms": 60_000, "consumer_session_ms": 45_000} | {hole: None}
+    t = of_group(*[20_000] * 10, bounds=broker_bounds(**read))
     assert (t.group_config.target_ms, t.reason) == (None, Reason.TIMEOUT_UNKNOWN)
 
 
@@ -177,8 +177,8 @@ def test_slower_heartbeats_of_the_group_make_the_need_longer() -> None:
 
 
 def test_fleets_word_is_taken_for_a_group_that_may_be_set_and_kept() -> None:
-    told = advice(setting=Setting.CONSUMER_SESSION_TIMEOUT)
-    t = of_group(advice=told)
+    advised = advice(setting=Setting.CONSUMER_SESSION_TIMEOUT)
+    t = of_group(advice=advised)
     assert (t.desired.source, t.group_config.target_ms, fleet_ms(t)) == (TimeoutSource.FLEET, 60_000, 60_000)
     assert t.desired.advice.reason is Reason.RECOMMENDATION_USED
     kept = of_group(advice=STALE, kept_ms=60_000)
@@ -204,16 +204,16 @@ def test_what_one_wants_by_itself_does_not_depend_on_others_or_on_the_right_to_s
 
 @settings(deadline=None)
 @given(
-    wish=wishes, others=st.integers(0, 10**7), bounds=bounds_ms, holds=st.integers(1, 1_800_000), told=st.none() | advices, kept=st.none() | st.integers(0, 10**7),
+    asked=session_timeouts, others=st.integers(0, 10**7), bounds=bounds_ms, holds=st.integers(1, 1_800_000), advised=st.none() | advices, kept=st.none() | st.integers(0, 10**7),
     lengths=st.lists(st.integers(0, 900_000), max_size=70),
 )  # fmt: skip
 def test_whatever_is_known_a_group_is_never_set_outside_the_brokers_bounds(
-    wish, others, bounds, holds, told, kept, lengths
+    asked, others, bounds, holds, advised, kept, lengths
 ) -> None:
     """IncrementalAlterConfigs answers INVALID_CONFIG outside them."""
     low, high = bounds
     held = broker_bounds(consumer_min_ms=low, consumer_max_ms=high, consumer_session_ms=holds)
-    t = of_group(*lengths, spec=wish, bounds=held, advice=told, kept_ms=kept, asked_by_others_ms=others)
+    t = of_group(*lengths, spec=asked, bounds=held, advice=advised, kept_ms=kept, asked_by_others_ms=others)
     assert t.group_config.target_ms is not None
     assert low <= t.group_config.target_ms <= high
     assert t.inject_ms is None

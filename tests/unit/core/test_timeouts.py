@@ -21,7 +21,7 @@ from .builders import workload
 from .timeouts import fleet_ms, timeout_of
 
 bounds_ms = st.tuples(st.integers(1, 1_800_000), st.integers(1, 1_800_000)).map(sorted)
-wishes = st.one_of(
+session_timeouts = st.one_of(
     st.builds(
         lambda lower, more, headroom: SessionTimeout.model_validate(
             {"mode": "Auto", "minSeconds": lower, "maxSeconds": min(1800, lower + more), "headroomPercent": headroom}
@@ -53,24 +53,24 @@ def workloads_of(longest_s: int) -> st.SearchStrategy[WorkloadView]:
 
 workloads = workloads_of(3_600)
 modest_workloads = workloads_of(60)
-"""Restarts that the session timeouts of most brokers and wishes outlast."""
+"""Restarts that the session timeouts of most brokers and specs outlast."""
 
 
 @settings(deadline=None)
-@given(wish=wishes, view=st.one_of(st.none(), workloads), bounds=bounds_ms)
-def test_injected_value_is_always_inside_the_brokers_bounds(wish, view, bounds) -> None:
+@given(asked=session_timeouts, view=st.one_of(st.none(), workloads), bounds=bounds_ms)
+def test_injected_value_is_always_inside_the_brokers_bounds(asked, view, bounds) -> None:
     """INVALID_SESSION_TIMEOUT kills a classic client at start (GroupCoordinator checks min and max)."""
     low, high = bounds
-    chosen = timeout_of(wish, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
+    chosen = timeout_of(asked, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
     assert chosen.inject_ms is not None
     assert low <= chosen.inject_ms <= high
     assert chosen.brokers.group_ms is None
 
 
 @settings(deadline=None)
-@given(wish=wishes, view=workloads)
-def test_unreadable_bounds_are_assumed_narrow_enough_for_every_vendor(wish, view) -> None:
-    chosen = timeout_of(wish, view, protocols.CLASSIC, None)
+@given(asked=session_timeouts, view=workloads)
+def test_unreadable_bounds_are_assumed_narrow_enough_for_every_vendor(asked, view) -> None:
+    chosen = timeout_of(asked, view, protocols.CLASSIC, None)
     assert chosen.inject_ms is not None
     assert ASSUMED_MIN_MS <= chosen.inject_ms <= ASSUMED_MAX_MS
     assert chosen.reason is not Reason.TIMEOUT_FITS
@@ -78,53 +78,53 @@ def test_unreadable_bounds_are_assumed_narrow_enough_for_every_vendor(wish, view
 
 @settings(deadline=None)
 @given(
-    wish=wishes, view=workloads, session=st.one_of(st.none(), st.integers(1, 3_600_000)), maximum=st.integers(1, 10**7)
+    asked=session_timeouts, view=workloads, session=st.one_of(st.none(), st.integers(1, 3_600_000)), maximum=st.integers(1, 10**7)
 )
-def test_kip_848_clients_never_get_a_session_timeout(wish, view, session, maximum) -> None:
+def test_kip_848_clients_never_get_a_session_timeout(asked, view, session, maximum) -> None:
     """ConsumerConfig refuses session.timeout.ms with group.protocol=consumer: the client would not start."""
     held = broker_bounds(classic_min_ms=1, classic_max_ms=10**6, consumer_session_ms=session, consumer_max_ms=maximum)
-    chosen = timeout_of(wish, view, protocols.CONSUMER, held)
+    chosen = timeout_of(asked, view, protocols.CONSUMER, held)
     assert chosen.inject_ms is None
     assert chosen.brokers.group_ms == session
     assert chosen.desired.source is TimeoutSource.BROKER
 
 
 @settings(deadline=None)
-@given(wish=wishes, view=workloads, session=st.none() | st.integers(1, 3_600_000), told=st.none() | advices)
-def test_streams_groups_are_judged_by_their_own_setting(wish, view, session, told) -> None:
+@given(asked=session_timeouts, view=workloads, session=st.none() | st.integers(1, 3_600_000), advised=st.none() | advices)
+def test_streams_groups_are_judged_by_their_own_setting(asked, view, session, advised) -> None:
     """KIP-1071: streams.session.timeout.ms is a setting of the group, as consumer.session.timeout.ms is."""
     held = broker_bounds(consumer_session_ms=1, streams_session_ms=session, streams_min_ms=1, streams_max_ms=60_000)
-    chosen = timeout_of(wish, view, protocols.STREAMS, held, advice=told)
+    chosen = timeout_of(asked, view, protocols.STREAMS, held, advice=advised)
     assert (chosen.inject_ms, chosen.brokers.group_ms, chosen.brokers.max_ms) == (None, session, 60_000)
     assert "consumer.session" not in chosen.message
     if session is not None and session < chosen.desired.need_ms:
         assert f"streams.session.timeout.ms={chosen.desired.need_ms}" in chosen.message
-    assert (chosen.desired.advice is None) == (told is None)
+    assert (chosen.desired.advice is None) == (advised is None)
 
 
 @settings(deadline=None)
-@given(wish=wishes, view=workloads)
-def test_nothing_is_injected_while_the_protocol_is_unknown(wish, view) -> None:
-    chosen = timeout_of(wish, view, None, broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000))
+@given(asked=session_timeouts, view=workloads)
+def test_nothing_is_injected_while_the_protocol_is_unknown(asked, view) -> None:
+    chosen = timeout_of(asked, view, None, broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000))
     assert chosen.inject_ms is None
     assert chosen.reason is Reason.TIMEOUT_UNKNOWN
 
 
 @settings(deadline=None)
-@given(wish=wishes, view=workloads, bounds=bounds_ms)
-def test_estimated_value_is_a_multiple_of_five_seconds_unless_a_bound_cuts_it(wish, view, bounds) -> None:
+@given(asked=session_timeouts, view=workloads, bounds=bounds_ms)
+def test_estimated_value_is_a_multiple_of_five_seconds_unless_a_bound_cuts_it(asked, view, bounds) -> None:
     """Small changes of a probe must not become a new value of every pod."""
     low, high = bounds
-    chosen = timeout_of(wish, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
+    chosen = timeout_of(asked, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
     assert chosen.inject_ms is not None
-    cuts = {low, high, 9_000, *(1000 * (s or 0) for s in (wish.min_seconds, wish.max_seconds, wish.seconds))}
+    cuts = {low, high, 9_000, *(1000 * (s or 0) for s in (asked.min_seconds, asked.max_seconds, asked.seconds))}
     assert chosen.inject_ms % STEP_MS == 0 or chosen.inject_ms in cuts
 
 
 @settings(deadline=None)
-@given(wish=wishes, view=modest_workloads, high=st.integers(600_000, 1_800_000))
-def test_verdict_sufficient_means_that_a_restart_fits(wish, view, high) -> None:
-    chosen = timeout_of(wish, view, protocols.CLASSIC, broker_bounds(classic_min_ms=6_000, classic_max_ms=high))
+@given(asked=session_timeouts, view=modest_workloads, high=st.integers(600_000, 1_800_000))
+def test_verdict_sufficient_means_that_a_restart_fits(asked, view, high) -> None:
+    chosen = timeout_of(asked, view, protocols.CLASSIC, broker_bounds(classic_min_ms=6_000, classic_max_ms=high))
     assume(chosen.reason is Reason.TIMEOUT_FITS)
     assert chosen.inject_ms is not None
     assert chosen.inject_ms >= chosen.desired.need_ms
@@ -132,10 +132,10 @@ def test_verdict_sufficient_means_that_a_restart_fits(wish, view, high) -> None:
 
 
 @settings(deadline=None)
-@given(wish=wishes, view=workloads, bounds=bounds_ms)
-def test_any_other_verdict_says_what_is_wrong(wish, view, bounds) -> None:
+@given(asked=session_timeouts, view=workloads, bounds=bounds_ms)
+def test_any_other_verdict_says_what_is_wrong(asked, view, bounds) -> None:
     low, high = bounds
-    chosen = timeout_of(wish, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
+    chosen = timeout_of(asked, view, protocols.CLASSIC, broker_bounds(classic_min_ms=low, classic_max_ms=high))
     assert chosen.inject_ms is not None
     assume(chosen.reason is not Reason.TIMEOUT_FITS)
     assert chosen.message
@@ -168,9 +168,9 @@ def test_group_whose_session_is_too_short_names_the_setting_of_the_group_and_of_
 def test_estimate_is_rounded_up_to_the_next_five_seconds() -> None:
     """73 s of need with 50 % headroom are 109.5 s."""
     free = broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
-    wish = SessionTimeout.model_validate({"headroomPercent": 50, "minSeconds": 10, "maxSeconds": 1800})
+    asked = SessionTimeout.model_validate({"headroomPercent": 50, "minSeconds": 10, "maxSeconds": 1800})
     view = workload(2, termination_grace_s=30, containers=(ContainerBudget(name="app", startup_budget_s=20),))
-    chosen = timeout_of(wish, view, protocols.CLASSIC, free)
+    chosen = timeout_of(asked, view, protocols.CLASSIC, free)
     assert (chosen.desired.target_ms, chosen.inject_ms) == (109_500, 110_000)
 
 
@@ -188,48 +188,48 @@ def reason_of(chosen) -> tuple[Reason, str]:
 
 @settings(deadline=None)
 @given(
-    wish=wishes,
+    asked=session_timeouts,
     view=st.one_of(st.none(), workloads),
     bounds=bounds_ms,
-    told=st.one_of(advices, st.just(STALE)),
+    advised=st.one_of(advices, st.just(STALE)),
     kept=durations_ms,
 )
-def test_whatever_is_recommended_the_value_stays_within_every_bound(wish, view, bounds, told, kept) -> None:
+def test_whatever_is_recommended_the_value_stays_within_every_bound(asked, view, bounds, advised, kept) -> None:
     """The brokers' bounds before three heartbeats, and these before the user's."""
     low, high = bounds
     held = broker_bounds(classic_min_ms=low, classic_max_ms=high)
-    chosen = timeout_of(wish, view, protocols.CLASSIC, held, advice=told, kept_ms=kept)
+    chosen = timeout_of(asked, view, protocols.CLASSIC, held, advice=advised, kept_ms=kept)
     assert chosen.inject_ms is not None
     assert low <= chosen.inject_ms <= high
     if chosen.desired.source is TimeoutSource.FLEET:
-        floor_ms, ceiling_ms = (max(low, min(max(9_000, 1000 * s), high)) for s in (wish.min_seconds, wish.max_seconds))
+        floor_ms, ceiling_ms = (max(low, min(max(9_000, 1000 * s), high)) for s in (asked.min_seconds, asked.max_seconds))
         assert floor_ms <= chosen.inject_ms <= ceiling_ms
         assert chosen.inject_ms % STEP_MS == 0 or chosen.inject_ms in {floor_ms, ceiling_ms, kept}
         assert fleet_ms(chosen) == chosen.inject_ms
     else:
         assert fleet_ms(chosen) is None
-        assert chosen.inject_ms == timeout_of(wish, view, protocols.CLASSIC, held).inject_ms
+        assert chosen.inject_ms == timeout_of(asked, view, protocols.CLASSIC, held).inject_ms
 
 
 @settings(deadline=None)
 @given(
-    told=advices, kept=durations_ms, wish=wishes, session=st.none() | st.integers(1, 10**7), high=st.integers(1, 10**7)
+    advised=advices, kept=durations_ms, asked=session_timeouts, session=st.none() | st.integers(1, 10**7), high=st.integers(1, 10**7)
 )
-def test_a_recommendation_injects_nothing_into_kip_848_clients(told, kept, wish, session, high) -> None:
+def test_a_recommendation_injects_nothing_into_kip_848_clients(advised, kept, asked, session, high) -> None:
     """ConsumerConfig refuses session.timeout.ms with group.protocol=consumer: the client would not start."""
     held = broker_bounds(consumer_session_ms=session, consumer_max_ms=high)
-    chosen = timeout_of(wish, workload(2), protocols.CONSUMER, held, advice=told, kept_ms=kept)
+    chosen = timeout_of(asked, workload(2), protocols.CONSUMER, held, advice=advised, kept_ms=kept)
     assert (chosen.inject_ms, chosen.brokers.group_ms, fleet_ms(chosen)) == (None, session, None)
     assert chosen.desired.source is TimeoutSource.BROKER
 
 
 @settings(deadline=None)
-@given(told=advices, kept=durations_ms, seconds=st.integers(1, 1800), bounds=bounds_ms)
-def test_mode_fixed_never_takes_one(told, kept, seconds, bounds) -> None:
-    wish = SessionTimeout.model_validate({"mode": "Fixed", "seconds": seconds})
+@given(advised=advices, kept=durations_ms, seconds=st.integers(1, 1800), bounds=bounds_ms)
+def test_mode_fixed_never_takes_one(advised, kept, seconds, bounds) -> None:
+    asked = SessionTimeout.model_validate({"mode": "Fixed", "seconds": seconds})
     held = broker_bounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
-    chosen = timeout_of(wish, workload(2), protocols.CLASSIC, held, advice=told, kept_ms=kept)
-    assert chosen.inject_ms == timeout_of(wish, workload(2), protocols.CLASSIC, held).inject_ms
+    chosen = timeout_of(asked, workload(2), protocols.CLASSIC, held, advice=advised, kept_ms=kept)
+    assert chosen.inject_ms == timeout_of(asked, workload(2), protocols.CLASSIC, held).inject_ms
     assert chosen.desired.source is TimeoutSource.FIXED
     assert chosen.desired.advice is not None
     assert chosen.desired.advice.reason is not Reason.RECOMMENDATION_USED
@@ -246,7 +246,7 @@ def test_recommended_value_takes_the_place_of_the_estimate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recommended_ms", "wish", "bounds", "injected_ms"),
+    ("recommended_ms", "asked", "bounds", "injected_ms"),
     [
         (61_001, {}, (6_000, 1_800_000), 65_000),
         (1, {}, (6_000, 1_800_000), 45_000),
@@ -258,9 +258,9 @@ def test_recommended_value_takes_the_place_of_the_estimate() -> None:
     ],
     ids=["grid", "default minimum", "spec minimum", "three heartbeats", "broker minimum", "spec maximum", "broker maximum"],
 )
-def test_each_bound_binds(recommended_ms: int, wish: dict[str, int], bounds, injected_ms: int) -> None:
+def test_each_bound_binds(recommended_ms: int, asked: dict[str, int], bounds, injected_ms: int) -> None:
     held = broker_bounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
-    spec = SessionTimeout.model_validate({"mode": "Auto"} | wish)
+    spec = SessionTimeout.model_validate({"mode": "Auto"} | asked)
     chosen = timeout_of(
         spec, workload(2), protocols.CLASSIC, held, advice=advice(recommended_ms=recommended_ms), kept_ms=45_000
     )
@@ -276,9 +276,9 @@ def test_bound_that_cuts_a_recommendation_is_named_with_what_to_raise() -> None:
 
 
 def test_brokers_maximum_binds_a_recommendation_before_the_users_minimum() -> None:
-    wish = SessionTimeout.model_validate({"mode": "Auto", "minSeconds": 120, "maxSeconds": 1800})
+    asked = SessionTimeout.model_validate({"mode": "Auto", "minSeconds": 120, "maxSeconds": 1800})
     held = broker_bounds(classic_min_ms=6_000, classic_max_ms=60_000)
-    chosen = timeout_of(wish, workload(2), protocols.CLASSIC, held, advice=advice(), kept_ms=90_000)
+    chosen = timeout_of(asked, workload(2), protocols.CLASSIC, held, advice=advice(), kept_ms=90_000)
     assert (chosen.desired.source, fleet_ms(chosen)) == (TimeoutSource.FLEET, 60_000)
 
 
@@ -324,21 +324,21 @@ def test_record_for_another_protocol_is_not_taken() -> None:
 
 
 def test_kip_848_group_is_told_which_setting_to_make_and_is_content_when_it_is_made() -> None:
-    told = advice(setting=Setting.CONSUMER_SESSION_TIMEOUT, recommended_ms=52_000)
+    advised = advice(setting=Setting.CONSUMER_SESSION_TIMEOUT, recommended_ms=52_000)
     held = broker_bounds(consumer_session_ms=45_000, consumer_min_ms=45_000, consumer_max_ms=60_000)
-    short = timeout_of(AUTO, workload(2), protocols.CONSUMER, held, advice=told)
+    short = timeout_of(AUTO, workload(2), protocols.CONSUMER, held, advice=advised)
     assert reason_of(short) == (Reason.RECOMMENDATION_SHOWN, "set consumer.session.timeout.ms=55000 on the group")
     assert short.reason is Reason.BROKER_BOUND_TOO_LOW
     assert "set consumer.session.timeout.ms=55000 on the group" in short.message
     made = broker_bounds(consumer_session_ms=55_000, consumer_min_ms=45_000, consumer_max_ms=60_000)
-    content = timeout_of(AUTO, workload(2), protocols.CONSUMER, made, advice=told)
+    content = timeout_of(AUTO, workload(2), protocols.CONSUMER, made, advice=advised)
     assert (reason_of(content)[0], content.reason) == (Reason.RECOMMENDATION_USED, Reason.TIMEOUT_FITS)
 
 
 def test_streams_group_is_told_its_own_setting_and_no_other_recommendation_is_taken_for_it() -> None:
     held = broker_bounds(streams_session_ms=45_000, streams_min_ms=45_000, streams_max_ms=60_000)
-    told = advice(setting=Setting.STREAMS_SESSION_TIMEOUT, recommended_ms=52_000)
-    short = timeout_of(AUTO, workload(2), protocols.STREAMS, held, advice=told)
+    advised = advice(setting=Setting.STREAMS_SESSION_TIMEOUT, recommended_ms=52_000)
+    short = timeout_of(AUTO, workload(2), protocols.STREAMS, held, advice=advised)
     assert reason_of(short) == (Reason.RECOMMENDATION_SHOWN, "set streams.session.timeout.ms=55000 on the group")
     assert short.inject_ms is None
     other = timeout_of(AUTO, workload(2), protocols.STREAMS, held, advice=advice(setting=Setting.CONSUMER_SESSION_TIMEOUT))

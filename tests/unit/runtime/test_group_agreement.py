@@ -28,7 +28,7 @@ from staticgroup.runtime.stores import Stores
 from support.bounds import altered, broker_bounds
 from support.recommendations import advice, advices
 from unit.core.builders import NOW_S, departure, group, history, member, workload
-from unit.core.test_timeouts import bounds_ms, wishes
+from unit.core.test_timeouts import bounds_ms, session_timeouts
 from unit.core.timeouts import rollouts, timeout_of
 
 from .operator_world import static_group
@@ -55,14 +55,14 @@ class Party:
         return self.mode == "Manage" and bool(self.session.get("writeGroupConfig"))
 
 
-def of_consumers(told: Advice) -> Advice:
-    assert told.record is not None
-    return replace(told, record=told.record.model_copy(update={"setting": Setting.CONSUMER_SESSION_TIMEOUT}))
+def of_consumers(advised: Advice) -> Advice:
+    assert advised.record is not None
+    return replace(advised, record=advised.record.model_copy(update={"setting": Setting.CONSUMER_SESSION_TIMEOUT}))
 
 
 parties = st.builds(
     Party,
-    session=st.builds(lambda wish, writes: wish.to_wire() | {"writeGroupConfig": writes}, wishes, st.sampled_from([True, True, False])),
+    session=st.builds(lambda asked, writes: asked.to_wire() | {"writeGroupConfig": writes}, session_timeouts, st.sampled_from([True, True, False])),
     mode=st.sampled_from(["Manage", "Manage", "Observe"]),
     rests=st.sampled_from([False, False, True]),
     is_new=st.sampled_from([False, False, False, True]),
@@ -219,8 +219,8 @@ def test_number_that_each_tells_is_capped_by_its_own_bounds_only() -> None:
 
 def test_fixed_number_is_told_whatever_the_fleet_recommends() -> None:
     """B is Fixed at 600 s and a record says 60 s; A listened to the record, and each undid what the other one had set."""
-    told = of_consumers(advice())
-    fixed = Party(session={"writeGroupConfig": True, "mode": "Fixed", "seconds": 600}, advice=told)
+    advised = of_consumers(advice())
+    fixed = Party(session={"writeGroupConfig": True, "mode": "Fixed", "seconds": 600}, advice=advised)
     world = World((Party(session={"writeGroupConfig": True}), fixed), bounded(45_000, 1_800_000, 45_000))
     for _ in range(6):
         world.round(0)

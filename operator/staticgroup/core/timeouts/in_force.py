@@ -114,18 +114,18 @@ def plan_timeouts(
     next pods get.
     """
     # Step 1: choose a value inside all bounds.
-    wish, found = spec.session_timeout, snapshot.bounds or BrokerBounds()
+    session, found = spec.session_timeout, snapshot.bounds or BrokerBounds()
     protocol = protocol_in_force(protocol_asked_for(spec), snapshot.group)
     workload, assumed = with_init_container(spec, snapshot.workload), protocol or CLASSIC
     brokers = found.of(assumed.group_type)
-    bounds = bounds_of(wish, client_of(spec, workload, assumed), assumed, brokers)
-    is_managed = spec.mode is Mode.MANAGE and wish.write_group_config
+    bounds = bounds_of(session, client_of(spec, workload, assumed), assumed, brokers)
+    is_managed = spec.mode is Mode.MANAGE and session.write_group_config
     writes = is_managed and bool(assumed.group_setting)
     kept_ms = history.fleet_timeout_ms if writes or not assumed.group_setting else None
     advice = None
     if snapshot.advice is not None:
-        advice = judge_advice(snapshot.advice, wish, assumed.recommended_as, bounds, kept_ms)
-    desired = desired_timeout(wish, workload, bounds.heartbeat_ms, advice, history.absences, history.measured, now_s)
+        advice = judge_advice(snapshot.advice, session, assumed.recommended_as, bounds, kept_ms)
+    desired = desired_timeout(session, workload, bounds.heartbeat_ms, advice, history.absences, history.measured, now_s)
     chosen_ms = desired.within(bounds)
 
     # Step 2: set it on the group, where its members hold the group's.
@@ -309,24 +309,24 @@ def _verdict(
 def _of_next_pods(t: TimeoutPlan, protocol: Protocol, bounds: Bounds, *, may_write: bool) -> tuple[Reason, str] | None:
     """Judge what the operator chose for the next pods, or found set on the group; None when that suffices."""
     need_ms, target_ms, setting = t.desired.need_ms, t.group_config.target_ms, protocol.group_setting
-    group_ms, wish_ms = t.brokers.group_ms, t.desired.target_ms
+    group_ms, asked_ms = t.brokers.group_ms, t.desired.target_ms
     gets_ms: int | None = t.chosen_ms if not setting else group_ms if target_ms is None else target_ms
     if gets_ms is None or (setting and may_write and bounds.is_assumed):
         unread, on = ("and its bounds are", "the Group and the Cluster") if may_write else ("is", "the Group")
         right = f"once the brokers answer, this needs DESCRIBE_CONFIGS on {on} resource"
         return Reason.TIMEOUT_UNKNOWN, f"{setting} of the group {unread} not known; {right}"
     is_fixed = t.desired.source is TimeoutSource.FIXED
-    if is_fixed and t.chosen_ms != wish_ms:
-        way, end = ("raise", "max") if wish_ms > bounds.broker_max_ms else ("lower", "min")
+    if is_fixed and t.chosen_ms != asked_ms:
+        way, end = ("raise", "max") if asked_ms > bounds.broker_max_ms else ("lower", "min")
         assumed = " (assumed, the broker's bounds are unreadable)" if bounds.is_assumed else ""
         return Reason.BROKER_BOUND_TOO_LOW, (
-            f"spec.sessionTimeout.seconds asks for {wish_ms} ms but the broker allows {bounds.broker_min_ms} to "
+            f"spec.sessionTimeout.seconds asks for {asked_ms} ms but the broker allows {bounds.broker_min_ms} to "
             f"{bounds.broker_max_ms} ms{assumed}; {gets_ms} ms is {'set' if setting else 'injected'} instead; "
-            f"{way} {protocol.prefix}{end}.session.timeout.ms to {wish_ms} on the brokers or change the field"
+            f"{way} {protocol.prefix}{end}.session.timeout.ms to {asked_ms} on the brokers or change the field"
         )
     if gets_ms < need_ms:
         is_low = bool(setting) and (target_ms is None or bounds.broker_max_ms < need_ms)
-        way = bounds.way_to(need_ms, fixed_ms=wish_ms if is_fixed else None)
+        way = bounds.way_to(need_ms, fixed_ms=asked_ms if is_fixed else None)
         if setting and target_ms is None:
             is_capped = bounds.broker_max_ms < need_ms
             first = f"raise {protocol.prefix}max.session.timeout.ms on the brokers to at least {need_ms}, then "
