@@ -54,7 +54,7 @@ class InjectionPlan:
 
     Parameters
     ----------
-    injected: what status.injected shall say; None while no id may be issued.
+    injected: what status.injected shall say but for the session timeout; None while no id may be issued.
     templates: resolved templates of earlier specs, newest first, whose ids may still be held.
     obstacle: why no first ids are issued; None unless the verdict is HINDERED.
     lacking_container: the first container that is to receive variables and that the pod template does not have; "" when it has all.
