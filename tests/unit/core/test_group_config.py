@@ -121,7 +121,8 @@ def test_default_of_the_brokers_is_nobodys_and_may_be_lowered() -> None:
 
 
 def test_value_that_was_sent_and_not_yet_remembered_is_the_operators() -> None:
-    assert planned(stores(WANTED_MS), sent(), wanted_ms=151_000).target_ms == 151_000
+    found = planned(stores(WANTED_MS), replace(sent(), written_ms=100_000), wanted_ms=151_000)
+    assert (found.target_ms, found.record.written_ms) == (151_000, WANTED_MS)
 
 
 @pytest.mark.parametrize(
