@@ -109,7 +109,7 @@ MAX_SECONDS = "raise spec.sessionTimeout.maxSeconds to at least 383"
         ({"role": "Connect", "sessionTimeout": {"maxSeconds": 350}}, MAX_SECONDS),
         (
             {"role": "Connect", "classic_max_ms": 320_000, "sessionTimeout": {"maxSeconds": 350}},
-            f"raise group.max.session.timeout.ms on the brokers to at least 383000, and {MAX_SECONDS}",
+            f"raise group.max.session.timeout.ms on the brokers to at least 383000 (needs their restart), and {MAX_SECONDS}",
         ),
         (
             {"sessionTimeout": {"mode": "Fixed", "seconds": 100}},

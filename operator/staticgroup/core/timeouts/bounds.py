@@ -89,6 +89,10 @@ class Bounds:
         """Return the value inside the bounds that is nearest."""
         return max(self.lower_ms, min(value_ms, self.upper_ms))
 
+    def raise_brokers(self, need_ms: int) -> str:
+        """Say which setting of the brokers to raise, so that the session timeout can be `need_ms`."""
+        return f"raise {self.prefix}max.session.timeout.ms on the brokers to at least {need_ms} (needs their restart)"
+
     def way_to(self, need_ms: int, *, fixed_ms: int | None = None) -> str:
         """Say which settings to raise, so that the session timeout can be `need_ms`.
 
@@ -99,7 +103,7 @@ class Bounds:
         field, own_ms = ("maxSeconds", self.max_ms) if fixed_ms is None else ("seconds", fixed_ms)
         ways = []
         if self.broker_max_ms < need_ms:
-            ways.append(f"raise {self.prefix}max.session.timeout.ms on the brokers to at least {need_ms}")
+            ways.append(self.raise_brokers(need_ms))
         client = self.client
         if client.limit_ms is not None and client.limit_ms < need_ms and (client.shows_limit or own_ms < need_ms):
             ways.append(f"raise {client.limit_setting} to at least {-(-need_ms // client.limit_unit_ms)}")

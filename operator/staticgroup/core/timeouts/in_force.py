@@ -328,9 +328,8 @@ def _of_next_pods(t: TimeoutPlan, protocol: Protocol, bounds: Bounds, *, may_wri
         is_low = bool(setting) and (target_ms is None or bounds.broker_max_ms < need_ms)
         way = bounds.way_to(need_ms, fixed_ms=asked_ms if is_fixed else None)
         if setting and target_ms is None:
-            is_capped = bounds.broker_max_ms < need_ms
-            first = f"raise {protocol.prefix}max.session.timeout.ms on the brokers to at least {need_ms}, then "
-            way = f"{first if is_capped else ''}set {setting}={need_ms} on the group"
+            first = f"{bounds.raise_brokers(need_ms)}, then " if bounds.broker_max_ms < need_ms else ""
+            way = f"{first}set {setting}={need_ms} on the group"
         gets = f"the group's session ends after {gets_ms} ms" if setting else f"the next pods get {gets_ms} ms"
         reason = Reason.BROKER_BOUND_TOO_LOW if is_low else Reason.TIMEOUT_BELOW_NEED
         return reason, f"{_need(t)} but {gets}" + ("" if t.group_config.is_elsewhere else f"; {way}")
