@@ -26,7 +26,7 @@ from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.executor import Executor
 from staticgroup.runtime.gather import Gatherer
-from staticgroup.runtime.memory.memories import Memories
+from staticgroup.runtime.memory.memory import Memories
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
 from staticgroup.runtime.reconciler import Reconciler

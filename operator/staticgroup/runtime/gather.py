@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..api.identifiers import Ordinal
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
@@ -36,12 +36,12 @@ from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.allowed import may_be_exclusive
 from .connections.connections import Connections
+from .fleet import AdvicePort, NoAdvice
 from .members import SightGatherer
 from .memory.memory import Memory
-from .memory.rest import Picture
+from .memory.plan_cache import PlanInputs
 from .metrics import Metrics
-from .recommendations import Recommendations
-from .rivals import Rivals
+from .rivals import has_rivals, may_share_group, rivals_of
 from .stores import Stores
 from .work_queue import Key
 
@@ -69,7 +69,6 @@ class Gatherer:
     ----------
     cluster_uid: uid of the kube-system namespace.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
-    recommendations: None while they are not read.
     lifecycle: what the deletion of a Node object says of its machine.
     settle_least_s, clock_ahead_s: see `Snapshot` and `SightGatherer`.
     """
@@ -86,7 +85,7 @@ class Gatherer:
     webhook_served: Callable[[], bool]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
-    recommendations: Recommendations | None = None
+    recommendations: AdvicePort = field(default_factory=NoAdvice)
     lifecycle: NodeLifecycle = NodeLifecycle.AUTO
     settle_least_s: float = SETTLE_MIN_S
     clock_ahead_s: Callable[[], float] = lambda: 0.0
@@ -109,7 +108,7 @@ class Gatherer:
         if problem.kind in _OF_SETTINGS:
             self.connections.distrust(connection_key)
 
-    def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: Picture) -> bool:
+    def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: PlanInputs) -> bool:
         """Say whether all that a picture is made of is as it was, by the description and what can have changed untold.
 
         Notes
@@ -120,11 +119,11 @@ class Gatherer:
         """
         key = (group.metadata.namespace, group.metadata.name)
         is_unchanged = last.change_count == memory.change_count and last.history is memory.history and last.spec == spec
-        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.has_company or last.members != hash(described.group):
+        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.shares_group_or_ids or last.members != hash(described.group):
             return False
-        is_alone = not Rivals(self.stores).any_of(key)
+        is_alone = not has_rivals(self.stores, key)
         advice = self._advice(spec.connection_ref.key(key[0]), spec)
-        return is_alone and last.quiet.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
+        return is_alone and last.snapshot.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
 
     async def gather(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described
@@ -199,23 +198,21 @@ class Gatherer:
 
     def _with_rivals(self, snapshot: Snapshot) -> Snapshot:
         """Say who else asks for the same, and who injects, as it is by now."""
-        key, rivals = (snapshot.namespace, snapshot.name), Rivals(self.stores, self.pods)
+        rivals = rivals_of(self.stores, self.pods, (snapshot.namespace, snapshot.name))
         return replace(
             snapshot,
-            overlaps=rivals.overlaps(key),
-            same_scope=rivals.same_scope(key),
-            prior_claims=rivals.claims(key),
-            collisions=rivals.collisions(key),
-            asked_by_others_ms=rivals.asked_by_others_ms(key),
-            unheard=rivals.unheard(key),
+            overlaps=rivals.overlaps,
+            same_scope=rivals.same_scope,
+            prior_claims=rivals.prior_claims,
+            collisions=rivals.collisions,
+            asked_by_others_ms=rivals.asked_by_others_ms,
+            unheard=rivals.unheard,
             policy_served=self.policy_served(),
             webhook_served=self.webhook_served(),
         )
 
     def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
         """Return what the fleet learner recommends; None while recommendations are not read."""
-        if self.recommendations is None:
-            return None
         return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
 
     async def sight(
@@ -224,7 +221,7 @@ class Gatherer:
         """Gather what is known, after a description, of the pods that may hold members."""
         gatherer = SightGatherer(
             pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node, clock_ahead_s=self.clock_ahead_s,
-            may_be_of=lambda pod: naming.has_scope(pod) or Rivals(self.stores).may_be_of(pod.namespace, pod.pod_name.rpartition("-")[0], group),
+            may_be_of=lambda pod: naming.has_scope(pod) or may_share_group(self.stores, group, pod.namespace, pod.pod_name.rpartition("-")[0]),
         )
         return await gatherer.gather(
             group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members,

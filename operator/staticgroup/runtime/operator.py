@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from ..api.resources.status import Writer
@@ -18,7 +18,7 @@ from ..kube.pods.position import WatchPosition
 from ..kube.problem import KubeProblem
 from ..kube.transport import Transport
 from .assembly import Assembly, Sources
-from .journal import Sink
+from .fleet import Sinks
 from .process.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Operator(Assembly):
 
     def __init__(
         self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
-        kafka: KafkaGateway | None = None, journal_sinks: Sequence[Sink] | None = None,
+        kafka: KafkaGateway | None = None, journal_sinks: Sinks | None = None,
     ) -> None:
         super().__init__(settings, transport, sources=sources, kafka=kafka, journal_sinks=journal_sinks)
         self.reached = asyncio.Event()
@@ -54,14 +54,10 @@ class Operator(Assembly):
         """Work until cancelled; nothing that the API server does or fails to do ends it."""
         self.reconciler.gatherer.cluster_uid = await self.read_cluster_uid()
         self.reached.set()
-        if self.journal is not None:
-            self.journal.k8s_cluster_uid = self.reconciler.gatherer.cluster_uid
         try:
             async with asyncio.TaskGroup() as tasks:
-                if self.journal is not None:
-                    tasks.create_task(self.journal.run_sinks(), name="journal sinks")
-                if self.recommendations is not None:
-                    tasks.create_task(self.recommendations.run(), name="recommendations")
+                tasks.create_task(self.journal.run(self.reconciler.gatherer.cluster_uid), name="journal")
+                tasks.create_task(self.recommendations.run(), name="recommendations")
                 resume = self._resumed = await self.lease.read_position()
                 for stream in self.streams.all:
                     tasks.create_task(stream.run(), name=stream.name)
@@ -128,8 +124,7 @@ class Operator(Assembly):
             try:
                 await self._take_over()
                 async with asyncio.TaskGroup() as tasks:
-                    if self.journal is not None:
-                        tasks.create_task(self.journal.beat_forever(self.pods.names), name="journal beat")
+                    tasks.create_task(self.journal.beat_forever(self.pods.names), name="journal beat")
                     await asyncio.Event().wait()
             finally:
                 self.is_active = False

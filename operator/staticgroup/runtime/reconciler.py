@@ -22,17 +22,14 @@ from ..core.members.memory import without_ended
 from ..core.outcomes import Executed
 from ..core.plan import Plan, Survey, decide
 from ..core.snapshot import Snapshot
-from ..core.status.members import wire_members
-from ..core.status.memory import history_from
-from ..core.status.projection import project
-from ..core.status.statements import suspended_conditions
+from ..core.status.durable import history_from, wire_members
+from ..core.status.projection import project, suspended_conditions
 from .connections.allowed import may_be_exclusive
 from .executor import Executor
+from .fleet import JournalPort, NoJournal
 from .gather import Described, Gatherer
-from .journal import Journal, RoundReport
-from .memory.memories import Memories
-from .memory.memory import Memory, Revision
-from .memory.rest import Picture, Seen, seen
+from .memory.memory import RACE_REQUEUE_S, Memories, Memory, Revision
+from .memory.plan_cache import CachedPlan, PlanInputs, cached_plan
 from .metrics import Metrics
 from .narrator import Narrator
 from .returns.returns import Returns
@@ -40,10 +37,6 @@ from .stores import Stores
 from .work_queue import Key, Result
 
 log = logging.getLogger(__name__)
-
-RACE_REQUEUE_S = 1.0
-"""After FENCED or a lost answer the group is described again, but two clients that duel for an id set no faster pace. So it is after
-edits that came faster than the status could be written."""
 
 
 @dataclass(slots=True)
@@ -55,7 +48,6 @@ class Reconciler:
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     force_observe: plan and report only, whatever the spec says.
-    journal: told each round; None while it is off.
     """
 
     gatherer: Gatherer
@@ -69,7 +61,7 @@ class Reconciler:
     monotonic_s: Callable[[], float]
     force_observe: bool = False
     group_poll_s: float = 30.0
-    journal: Journal | None = None
+    journal: JournalPort = field(default_factory=NoJournal)
     returns: Returns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,37 +104,27 @@ class Reconciler:
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group), memory.status, self.now_s()
-        revision, last = self._revision(memory), memory.seen_until(started_s)
+        revision, last = self._revision(memory), memory.cached_until(started_s)
         described = await self.gatherer.describe(group, spec)
-        if last is not None and self.gatherer.shows_the_same(group, spec, memory, described, last.picture):
-            return self._rested(key, memory, revision, last, began_s, started_s)
+        if last is not None and self.gatherer.shows_the_same(group, spec, memory, described, last.inputs):
+            return self._skip_plan(key, memory, revision, last, began_s, started_s)
         snapshot, found = await self.gatherer.gather(group, spec, memory, described)
-        picture = Picture.of(spec, snapshot, memory.history, change_count=revision.change_count)
-        if last is not None and last.picture == picture:
-            memory.history = last.picture.history  # the same, by which the next look knows it
-            return self._rested(key, memory, revision, last, began_s, started_s)
+        inputs = PlanInputs.of(spec, snapshot, memory.history, change_count=revision.change_count)
+        if last is not None and last.inputs == inputs:
+            memory.history = last.inputs.history  # the same, by which the next look knows it
+            return self._skip_plan(key, memory, revision, last, began_s, started_s)
         decided = self._decided(key, spec, snapshot, found, memory, began_s)
         executed, decided = await self.executor.execute(group, spec, decided, memory)
         memory.history = decided.history
-        if self.journal is not None:
-            self.journal.round(
-                key,
-                RoundReport(
-                    group=group,
-                    spec=spec,
-                    snapshot=snapshot,
-                    plan=decided,
-                    executed=executed,
-                    before=before,
-                    began_s=began_s,
-                ),
-            )
+        self.journal.round(
+            key, spec=spec, snapshot=snapshot, plan=decided, executed=executed, before=before, began_s=began_s
+        )
         written = await self.report(key, group, spec, snapshot, decided, executed, memory, revision)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         is_unread = isinstance(snapshot.group, KafkaProblem) or bool(snapshot.workload_problem)
         has_changed = not written or is_unread or memory.status is not before
-        self._keep_seen(key, memory, picture, snapshot, decided, started_s, has_changed=has_changed)
+        self._cache_plan(key, memory, inputs, snapshot, decided, started_s, has_changed=has_changed)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
@@ -153,25 +135,23 @@ class Reconciler:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, requeue_after_s)
 
-    def _keep_seen(
-        self, key: Key, memory: Memory, picture: Picture, snapshot: Snapshot, decided: Plan, started_s: float, *, has_changed: bool
+    def _cache_plan(
+        self, key: Key, memory: Memory, inputs: PlanInputs, snapshot: Snapshot, decided: Plan, started_s: float, *, has_changed: bool
     ) -> None:
-        """Keep what a round saw that changed nothing, unless the journal waits to be told, or something to be forgotten."""
-        is_told = self.journal is None or self.journal.knows(key)
-        if has_changed or not is_told or memory.grows_old:
-            memory.seen = None
+        """Keep what a round saw that changed nothing, unless the journal waits for a round, or something to be forgotten."""
+        if has_changed or not self.journal.knows(key) or memory.has_expiring_records:
+            memory.cached = None
             return
-        memory.seen = seen(picture, snapshot, decided, began_s=started_s, before=memory.seen)
-        if memory.history == picture.history:
-            memory.history = picture.history  # not twice of each StaticGroup
+        memory.cached = cached_plan(inputs, snapshot, decided, began_s=started_s, before=memory.cached)
+        if memory.history == inputs.history:
+            memory.history = inputs.history  # not twice of each StaticGroup
 
-    def _rested(self, key: Key, memory: Memory, revision: Revision, last: Seen, began_s: float, started_s: float) -> Result:
+    def _skip_plan(self, key: Key, memory: Memory, revision: Revision, last: CachedPlan, began_s: float, started_s: float) -> Result:
         """End a round that saw what the last one saw, and whose status is therefore written; journal and returns note that it took place."""
         memory.stored = revision
         began_ms = int(began_s * 1000)
         self.returns.seen_again(key, began_ms)
-        if self.journal is not None:
-            self.journal.seen_again(key, began_ms)
+        self.journal.seen_again(key, began_ms)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         self.metrics.rounds.labels("nothing_new").inc()
         waits = (last.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
@@ -190,8 +170,6 @@ class Reconciler:
 
     def _unwritten(self, memory: Memory, requeue_after_s: float) -> Result:
         """Say when to look again after a status was not written: one that is held up, or edited all the time, spoils no round."""
-        if memory.lost_races:
-            return Result(requeue_after_s=RACE_REQUEUE_S)
         now_s = self.monotonic_s()
         until_s = memory.waits_until_s(now_s)
         return Result(failed=True) if until_s is None else Result(requeue_after_s=min(requeue_after_s, until_s - now_s))
@@ -208,15 +186,13 @@ class Reconciler:
         self.narrator.forget(key)
         self.metrics.forget(*key)
         self.returns.forget(key)
-        if self.journal is not None:
-            self.journal.forget(key)
+        self.journal.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so the status is read again."""
         self.memories.forget_all()
         self.returns.forget_all()
-        if self.journal is not None:
-            self.journal.forget_all()
+        self.journal.forget_all()
 
     async def snapshot_of(self, group: StaticGroup) -> tuple[StaticGroupSpec, Snapshot]:
         """Observe once without remembering or writing anything, for `explain`."""
@@ -225,7 +201,6 @@ class Reconciler:
             uid=group.metadata.uid,
             history=history_from(status, group.metadata.namespace),
             status=status,
-            shown=status,
             resource_version="",
         )
         spec = self._effective(group)
@@ -251,19 +226,14 @@ class Reconciler:
         status = project(
             spec, snapshot, decided, executed, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
         )
-        await self.narrator.held(group, decided)
-        await self.narrator.conditions(group, memory.status, status)
-        self.narrator.gauges(group, decided, status)
+        await self.narrator.round(group, decided, memory.status, status)
         return await self._write(group, status, memory, revision)
 
     async def _write(self, group: StaticGroup, status: StaticGroupStatus, memory: Memory, revision: Revision) -> bool:
         """Write the status unless the API server has it already; returns False when that failed."""
         key = (group.metadata.namespace, group.metadata.name)
-        is_written = self.memories.is_written(memory, status)
-        if not is_written:
-            is_written = await self.memories.write(key, memory, status)
-            await self.narrator.status(group, memory.refusal)
-        self.memories.note_stored(memory, revision, status)
+        is_written = await self.memories.store(key, memory, status, revision)
+        await self.narrator.status(group, memory.refusal)
         return is_written
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
@@ -271,7 +241,7 @@ class Reconciler:
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         revision, before = self._revision(memory), memory.status or StaticGroupStatus()
         remembered = await self._looked(group, memory)
-        conditions = list(suspended_conditions(before.conditions, group.metadata.generation, now))
+        conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
         changes = {"observed_generation": group.metadata.generation, "static_group_uid": group.metadata.uid, "conditions": conditions}
         status = before.model_copy(update=changes | remembered)
         if self.may_write():
@@ -293,7 +263,7 @@ class Reconciler:
             ), naming)
             memory.history = replace(memory.history, members=without_ended(memory.history.members, sight))
         else:
-            memory.look_away()
+            memory.distrust_watch()
         return wire_members(group.metadata.namespace, memory.history.members)
 
     # memory ----------------------------------------------------------------------------------------------------

@@ -101,21 +101,21 @@ MEMORY_OF_MEMBERS = tuple(
     )
 )
 STATUS_OF_MEMBERS = tuple(
-    mutant(name, "core/status/members.py", MEMBERS, change)
+    mutant(name, "core/status/durable.py", MEMBERS, change)
     for name, change in (
         ("edited memory believed", ("    if status.seal != seal_of(status.watch, status.seats, status.suspects):", "    if False:")),
         ("seats not sealed", ("for entry in (*seats, *suspects))", "for entry in suspects)")),
         ("suspects not sealed", ("for entry in (*seats, *suspects))", "for entry in seats)")),
         ("watch not sealed", ("lines = (watch or \"\", *", "lines = (\"\", *")),
         ("member written as seen earlier than it was", ("wire_time(math.ceil(a.first_seen_s))", "wire_time(a.first_seen_s)")),
-        ("carriers without room forgotten", ("if len(a.carriers) <= api.CARRIERS_MAX else [UNATTRIBUTED]", "[: api.CARRIERS_MAX]")),
+        ("carriers without room forgotten", ("if len(a.carriers) <= kept.CARRIERS_MAX else [UNATTRIBUTED]", "[: kept.CARRIERS_MAX]")),
         ("dead member is plain", ("return len(a.carriers) == 1 and", "return len(a.carriers) <= 1 and")),
         ("guessed member is plain", (" and not a.is_guessed\n", "\n")),
         ("plain seats first", ("key=lambda item: (_is_plain(item[1]), item[0])", "key=lambda item: (not _is_plain(item[1]), item[0])")),
         ("seats without room told as whole", (" and all(_is_plain(members.attributions[i]) for i in left_out)", "")),
         ("suspects without room told as whole", ("len(lost) == len(members.suspects) and all", "all")),
         ("suspect cut to what has room", ("if is_whole and length <= room and", "if length <= room and")),
-        ("room for suspects not counted", ("if is_whole and length <= room and len(found) < api.SUSPECTS_MAX:", "if is_whole:")),
+        ("room for suspects not counted", ("if is_whole and length <= room and len(found) < kept.SUSPECTS_MAX:", "if is_whole:")),
         ("node of a suspect forgotten at a restart", ("        node_name=s.node,\n", "")),
         ("memory without room sealed", ("if has_room and (watch or", "if (watch or")),
         ("lost run forgotten at a restart", ("        lost_boot=s.lost_boot,\n        addresses=frozenset", "        addresses=frozenset")),

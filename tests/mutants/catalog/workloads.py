@@ -65,7 +65,7 @@ WORKLOADS = tuple(
             "runtime/rivals.py",
             _ROUNDS,
             "StaticGroup of another kind of workload taken for one of the same pods",
-            (" if self.stores.groups[k].spec.workload_ref.kind == mine.spec.workload_ref.kind)", ")"),
+            (" if stores.groups[k].spec.workload_ref.kind == ref.kind)", ")"),
         ),
         (
             "kafka/login/tokens.py",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from journal.recommendations import Setting
 from staticgroup.api.reasons import Reason
-from staticgroup.api.recommendation import Setting
 from staticgroup.api.resources.staticgroup import SessionTimeout
 from staticgroup.api.resources.status import TimeoutSource
 from staticgroup.core import protocols
@@ -25,6 +26,12 @@ from .timeouts import fleet_ms, rollouts, timeout_of
 STRUCTURAL_NEED_MS = 73_000
 """Of `builders.workload`: 30 + 20 + 20 + 3 s."""
 STALE = Advice(reason=Reason.RECOMMENDATION_STALE, cause="the snapshot has expired")
+
+
+def rests_on(stops: int) -> Advice:
+    advised = advice()
+    assert advised.record is not None
+    return replace(advised, record=replace(advised.record, stops=stops))
 
 
 def chosen(*lengths_ms: int, spec: SessionTimeout = AUTO, bounds: Any = WIDE, **world: Any) -> TimeoutPlan:
@@ -112,7 +119,7 @@ def test_fleet_wins_where_more_restarts_are_behind_it() -> None:
 
 
 def test_more_measured_here_than_behind_the_fleets_word_wins_and_says_so() -> None:
-    few = advice(evidence=advice().record.evidence.model_dump() | {"stops": 10})
+    few = rests_on(10)
     t = chosen(*[40_000] * 10, advice=few)
     assert (t.desired.source, t.desired.basis, t.inject_ms) == (TimeoutSource.STRUCTURAL, Basis.LONGEST_ABSENCE, 75_000)
     assert t.desired.why.endswith("the recommendation of the fleet learner rests on 10")
@@ -122,7 +129,7 @@ def test_more_measured_here_than_behind_the_fleets_word_wins_and_says_so() -> No
 
 
 def test_few_absences_never_outvote_the_fleet() -> None:
-    few = advice(evidence=advice().record.evidence.model_dump() | {"stops": 2})
+    few = rests_on(2)
     assert chosen(40_000, 41_000, 42_000, advice=few).desired.source is TimeoutSource.FLEET
 
 

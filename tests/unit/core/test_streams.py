@@ -12,14 +12,14 @@ from staticgroup.api.injection import identity_of
 from staticgroup.api.reasons import ConditionType, Reason
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus, TimeoutSource
-from staticgroup.core.findings.membership import membership_complete
+from staticgroup.core.findings.members import membership_complete
 from staticgroup.core.group import BrokerBounds, GroupType, GroupView, LeaveCall, MemberView, SessionBounds
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History, Snapshot
-from staticgroup.core.status.memory import history_from
+from staticgroup.core.status.durable import history_from
 from staticgroup.core.status.projection import project
 
 from .builders import (

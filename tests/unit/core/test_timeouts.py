@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from journal.recommendations import RecommendationReason, Setting
 from staticgroup.api.reasons import Reason
-from staticgroup.api.recommendation import RecommendationReason, Setting
 from staticgroup.api.resources.staticgroup import SessionTimeout
 from staticgroup.api.resources.status import TimeoutSource
 from staticgroup.core import protocols

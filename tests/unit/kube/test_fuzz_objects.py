@@ -222,9 +222,6 @@ async def test_no_question_and_no_lease_fails_by_its_answer() -> None:
             lambda: gateway.apply_status("staticgroups", "shop", "orders", "u", {}),
             lambda: gateway.has_policy("p"),
             lambda: gateway.has_webhook("w"),
-            lambda: gateway.served_schema("StaticGroup"),
-            lambda: gateway.can_i("get", group="", resource="pods"),
-            gateway.server_minor,
             lease.attempt,
             lease.confirm,
         ]

@@ -14,16 +14,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticgroup.api.recommendation import Setting
 from staticgroup.core import protocols
 from staticgroup.core.group import BrokerBounds, GroupType
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History
-from staticgroup.core.status.memory import history_from
+from staticgroup.core.status.durable import history_from
 from staticgroup.core.status.projection import project
 from staticgroup.core.timeouts.desired import LOWER_AFTER_S, Advice
-from staticgroup.runtime.rivals import Rivals
+from staticgroup.runtime.rivals import rivals_of
 from staticgroup.runtime.stores import Stores
 from support.bounds import altered, broker_bounds
 from support.recommendations import advice, advices
@@ -57,7 +56,7 @@ class Party:
 
 def of_consumers(advised: Advice) -> Advice:
     assert advised.record is not None
-    return replace(advised, record=advised.record.model_copy(update={"setting": Setting.CONSUMER_SESSION_TIMEOUT}))
+    return replace(advised, record=replace(advised.record, setting="consumer.session.timeout.ms"))
 
 
 parties = st.builds(
@@ -108,12 +107,12 @@ class World:
     def round(self, n: int) -> None:
         """Let one look, set and tell, as a reconciler does."""
         key, party = ("shop", NAMES[n]), self.parties[n]
-        spec = self.stores.groups[key].spec
+        spec, rivals = self.stores.groups[key].spec, rivals_of(self.stores, None, key)
         before = self.histories.get(n) or history(injected=None, absences=rollouts(*party.lengths_ms))
         snapshot = departure(
             name=NAMES[n], uid=f"sg-{n}", workload=workload(2, termination_grace_s=party.grace_s), bounds=self.bounds, advice=party.advice,
             group=group(member(0), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5), chains={}, fresh={},
-            asked_by_others_ms=Rivals(self.stores).asked_by_others_ms(key), unheard=Rivals(self.stores).unheard(key), described_at_s=self.now_s,
+            asked_by_others_ms=rivals.asked_by_others_ms, unheard=rivals.unheard, described_at_s=self.now_s,
         )  # fmt: skip
         decided = plan(spec, snapshot, before, self.now_s)
         after = decided.history
@@ -256,7 +255,7 @@ def test_one_that_cannot_be_read_keeps_the_setting_from_being_lowered() -> None:
     unread["metadata"] |= {"name": "unread", "uid": "sg-9"}
     unread["spec"] |= {"mode": "Perhaps"}
     world.stores.put_group(("shop", "unread"), unread)
-    assert Rivals(world.stores).unheard(("shop", "alpha")) == ("shop/unread",)
+    assert rivals_of(world.stores, None, ("shop", "alpha")).unheard == ("shop/unread",)
     world.parties = (Party(session={"writeGroupConfig": True}),)
     for _ in range(4):
         world.round(0)
@@ -273,4 +272,4 @@ def test_classic_members_bring_their_own_and_are_not_waited_for() -> None:
     classic["metadata"] |= {"name": "classic", "uid": "sg-9"}
     classic["spec"] |= {"protocol": "Classic"}
     world.stores.put_group(("shop", "classic"), classic)
-    assert Rivals(world.stores).unheard(("shop", "alpha")) == ()
+    assert rivals_of(world.stores, None, ("shop", "alpha")).unheard == ()

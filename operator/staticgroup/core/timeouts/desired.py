@@ -16,7 +16,6 @@ from enum import StrEnum
 from typing import Final
 
 from ...api.reasons import Reason
-from ...api.recommendation import Recommendation, RecommendationReason, Setting
 from ...api.resources.staticgroup import SessionTimeout, TimeoutMode
 from ...api.resources.status import TimeoutSource
 from ..absences.causes import Cause
@@ -26,6 +25,8 @@ from ..protocols import CLASSIC
 from ..workload import WorkloadView
 from .bounds import Bounds
 
+SESSION_TIMEOUT: Final = "session.timeout.ms"
+"""The setting that each member of a classic group brings itself."""
 STEP_MS: Final = 5_000
 MOMENT_MS_MAX: Final = 253_402_300_799_000
 """The last second of the year 9999, with which datetime and metav1.Time end."""
@@ -84,6 +85,33 @@ class TimeoutHysteresis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FleetTimeout:
+    """What the fleet learner recommends for one group.
+
+    Parameters
+    ----------
+    setting: of Kafka, that the number is for.
+    recommended_ms: None: the present value is to stay.
+    lower_ms, upper_ms, uncapped_ms: the interval of the number, and what it would be without any bound; None: not known.
+    stops, method, reasons: what it rests on, and what shaped it, for people.
+    is_released: the fleet's canary lets this group act on it now. is_rolled_back: the canary was rolled back.
+    is_capped: the brokers' maximum shortened it.
+    """
+
+    setting: str
+    recommended_ms: int | None
+    lower_ms: int | None = None
+    upper_ms: int | None = None
+    uncapped_ms: int | None = None
+    stops: int
+    method: str
+    reasons: tuple[str, ...] = ()
+    is_released: bool
+    is_rolled_back: bool = False
+    is_capped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """What the recommendations say of one group now; verified, and valid at the moment of the snapshot.
 
@@ -94,7 +122,7 @@ class Advice:
     cause: with a record, what is wrong with a newer snapshot; "" when nothing is.
     """
 
-    record: Recommendation | None = None
+    record: FleetTimeout | None = None
     valid_until_ms: int = 0
     reason: Reason = Reason.RECOMMENDATION_USED
     cause: str = ""
@@ -114,7 +142,7 @@ class AdviceVerdict:
 
     fleet_ms: int | None
     recommended_ms: int | None = None
-    record: Recommendation | None = None
+    record: FleetTimeout | None = None
     valid_until_ms: int = 0
     reason: Reason
     cause: str = ""
@@ -215,7 +243,7 @@ def desired_timeout(
     if advice is None or advice.fleet_ms is None:
         return replace(own, advice=advice)
     is_used = advice.reason is Reason.RECOMMENDATION_USED
-    stops = advice.record.evidence.stops if advice.record is not None else None
+    stops = advice.record.stops if advice.record is not None else None
     if stops is not None and is_used and own.hysteresis is not None and own.samples >= stops:
         recommended = f"{advice.recommended_ms} ms are recommended from {stops} stops"
         cause = f"{recommended}, and {own.samples} absences were measured here"
@@ -322,7 +350,7 @@ def _at_most_twice(target_ms: int, found: MeasuredNeed) -> int:
 
 
 def judge_advice(
-    advice: Advice, spec: SessionTimeout, setting: Setting | None, bounds: Bounds, kept_ms: int | None
+    advice: Advice, spec: SessionTimeout, setting: str, bounds: Bounds, kept_ms: int | None
 ) -> AdviceVerdict:
     """Decide what becomes of a recommendation; whatever is wrong with it leaves the present value as it is.
 
@@ -339,14 +367,13 @@ def judge_advice(
     present_ms = bounds.clamped_ms(kept_ms) if is_auto and kept_ms is not None else None
     if record is None:
         return AdviceVerdict(fleet_ms=present_ms, reason=advice.reason, cause=advice.cause)
-    if record.setting is not setting:
-        reads = setting.value if setting is not None else "none"
-        cause = f"the record is for {record.setting.value}, the group's protocol reads {reads}"
+    if record.setting != setting:
+        cause = f"the record is for {record.setting}, the group's protocol reads {setting}"
         return AdviceVerdict(fleet_ms=present_ms, reason=Reason.RECOMMENDATION_ABSENT, cause=cause)
     recommended_ms = None if record.recommended_ms is None else bounds.clamped_ms(quantised(record.recommended_ms))
-    because = ", ".join(reason.value for reason in record.reasons) or record.evidence.method.value
+    because = ", ".join(record.reasons) or record.method
     newer = f"; a newer snapshot is not used: {advice.cause}" if advice.cause else ""
-    is_rolled_back = not record.released and RecommendationReason.CANARY_ROLLED_BACK in record.reasons
+    is_rolled_back = record.is_rolled_back and not record.is_released
     found = AdviceVerdict(
         fleet_ms=None if is_rolled_back else present_ms,
         recommended_ms=recommended_ms,
@@ -361,10 +388,10 @@ def judge_advice(
         return found.shown(f"{recommended_ms} ms are recommended, and {fixed}{newer}")
     if is_rolled_back:
         return found.shown(f"its canary wave was rolled back, so the structural estimate holds{newer}")
-    if not record.released:
+    if not record.is_released:
         return found.shown(f"{recommended_ms} ms wait for this group's canary wave{newer}")
     until = moment(advice.valid_until_ms).isoformat().replace("+00:00", "Z")
-    is_capped = RecommendationReason.BROKER_CAP in record.reasons and record.uncapped_ms is not None
+    is_capped = record.is_capped and record.uncapped_ms is not None
     beyond = f"; without the brokers' maximum it would be {record.uncapped_ms} ms" if is_capped else ""
-    cause = f"{recommended_ms} ms from {record.evidence.stops} stops ({because}), valid until {until}{beyond}{newer}"
+    cause = f"{recommended_ms} ms from {record.stops} stops ({because}), valid until {until}{beyond}{newer}"
     return replace(found, fleet_ms=recommended_ms, cause=cause)

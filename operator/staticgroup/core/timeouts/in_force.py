@@ -28,7 +28,7 @@ from ..protocols import CLASSIC, Protocol, protocol_in_force
 from ..roles import protocol_asked_for, role_of
 from ..snapshot import History, Snapshot
 from .bounds import ASSUMED_MAX_MS, ASSUMED_MIN_MS, Bounds, bounds_of, client_of
-from .desired import Basis, DesiredTimeout, desired_timeout, judge_advice
+from .desired import SESSION_TIMEOUT, Basis, DesiredTimeout, desired_timeout, judge_advice
 from .group_config import GroupConfigPlan, plan_group_config
 
 _BY_HAND: Final = (InjectionVerdict.OFF_BY_USER, InjectionVerdict.OBSERVE_ONLY, InjectionVerdict.NOT_SERVED)
@@ -124,7 +124,7 @@ def plan_timeouts(
     kept_ms = history.fleet_timeout_ms if writes or not assumed.group_setting else None
     advice = None
     if snapshot.advice is not None:
-        advice = judge_advice(snapshot.advice, session, assumed.recommended_as, bounds, kept_ms)
+        advice = judge_advice(snapshot.advice, session, assumed.group_setting or SESSION_TIMEOUT, bounds, kept_ms)
     desired = desired_timeout(session, workload, bounds.heartbeat_ms, advice, history.absences, history.measured, now_s)
     chosen_ms = desired.within(bounds)
 
