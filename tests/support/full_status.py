@@ -144,7 +144,7 @@ def _timeout() -> api.Timeout:
         effective_max_ms=60_000,
         next_ms=50_000,
         own_ms=50_000,
-        shared_setting=api.SharedSetting(held_ms=60_000, changes=3, found_ms=60_000, lower_since=T0, lower_ms=50_000),
+        written_ms=60_000,
         unknown_pods=1,
         recommended=api.Recommended(
             lower_ms=1, target_ms=2, upper_ms=3, uncapped_ms=4, source=api.RecommendationSource.FLEET, valid_until=LATER,

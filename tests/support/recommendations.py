@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from journal.recommendations import Recommendation, RecommendationReason, Setting
 from journal.recommendations.reader import fleet_timeout
-from staticgroup.core.next_pods.advice import Advice
+from staticgroup.core.timeouts.desired import Advice
 
 CLUSTER_ID = "kafka-1"
 NOW_MS = 1_800_000_000_000

@@ -1,4 +1,4 @@
-"""The bounds that no recommended session timeout leaves; the operator has its own (`core.next_pods.bounds`)."""
+"""The bounds that no recommended session timeout leaves; the operator has its own (`core.timeouts.bounds`)."""
 
 from __future__ import annotations
 

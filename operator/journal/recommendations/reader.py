@@ -24,7 +24,7 @@ import aiohttp
 from prometheus_client import Counter
 
 from staticgroup.api.reasons import Reason
-from staticgroup.core.next_pods.advice import Advice, FleetTimeout
+from staticgroup.core.timeouts.desired import Advice, FleetTimeout
 
 from .manifest import (
     MANIFEST_BYTES_MAX,

@@ -23,7 +23,7 @@ def record_runs(recorder: Recorder) -> None:
 
 def _record_run(recorder: Recorder, change: RunChange, instance_id: str) -> None:
     pod, timeout = change.pod, recorder.plan.timeout
-    group_ms = timeout.group_ms if timeout is not None else None
+    group_ms = timeout.brokers.group_ms if timeout is not None else None
     own_ms = pod.session_timeout_ms if recorder.remembered.protocol not in _OF_THE_GROUP else None
     recorder.record(
         f"{pod.uid}/{change.restart_count}/{instance_id}/{'up' if change.is_up else 'down'}",

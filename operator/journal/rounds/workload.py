@@ -74,7 +74,7 @@ def record_timeout(recorder: Recorder) -> None:
     timeout, before_ms = recorder.plan.timeout, recorder.timeout_before_ms
     after_ms = None
     if timeout is not None:
-        after_ms = timeout.inject_ms if timeout.inject_ms is not None else timeout.group_ms
+        after_ms = timeout.inject_ms if timeout.inject_ms is not None else timeout.brokers.group_ms
     if timeout is None or after_ms is None or after_ms == before_ms:
         return
     generation = recorder.snapshot.metadata_generation
@@ -87,7 +87,7 @@ def record_timeout(recorder: Recorder) -> None:
         api.TimeoutChanged,
         session_timeout_ms_before=before_ms,
         session_timeout_ms_after=after_ms,
-        timeout_source=timeout.source.value,
+        timeout_source=timeout.desired.source.value,
     )
 
 

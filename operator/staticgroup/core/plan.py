@@ -19,19 +19,17 @@ from .guards import Candidate, Guard, Hit, first_hit, held
 from .ids.naming import Naming, is_scope_refused
 from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
-from .intent import group_setting, next_pods
 from .issuance import Issuance, issue
 from .members.holding import Seat as Seated
 from .members.memory import Members, described, settle_s, with_living, without_ended
-from .next_pods.group_config import GroupConfigWrite
-from .next_pods.in_force import judged
-from .next_pods.injection import InjectionPlan, delivered
-from .next_pods.timeouts import TimeoutPlan
-from .protocols import leaves_by, protocol_in_force
+from .next_pods.injection import InjectionPlan
+from .protocols import leaves_by
 from .releases import Crash, Release, ReleaseGuard, find_crashes, may_be_read, plan_releases, with_crashes, with_reads
-from .roles import CONNECT, protocol_asked_for, role_of
+from .roles import CONNECT, role_of
 from .seats import Seat, SeatTable, Standing, build_seat_table, holders_of, pods_without_id
 from .snapshot import History, Snapshot
+from .timeouts.group_config import GroupConfigWrite
+from .timeouts.in_force import TimeoutPlan, plan_timeouts
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
@@ -239,23 +237,9 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
 
 def _deliver(spec: StaticGroupSpec, snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float) -> Plan:
     """Decide the session timeout, and so what the next pods receive and what is set on the group."""
-    protocol = protocol_in_force(protocol_asked_for(spec), snapshot.group)
-    timeout = next_pods(spec, snapshot, history)
-    injection = delivered(injection, timeout)
-    timeout, write, record, setting = group_setting(spec, snapshot, history, timeout, now_s)
-    timeout = judged(spec, snapshot, timeout, injection, protocol)
-    injected = history.injected
-    if injected is not None and injection.injected is not None:
-        injected = replace(injected, session_timeout_ms=injection.injected.session_timeout_ms)
-    history = replace(
-        history,
-        injected=injected,
-        fleet_timeout_ms=timeout.fleet_ms,
-        measured=timeout.held,
-        group_config=record,
-        shared_setting=setting,
-    )
-    return Plan(group_config=write, timeout=timeout, injection=injection, history=history)
+    timeout = plan_timeouts(spec, snapshot, history, injection, now_s)
+    write = timeout.group_config.write
+    return Plan(group_config=write, timeout=timeout, injection=injection, history=timeout.remembered(history))
 
 
 def _may_have_ended(seat: Seat, members: Members) -> bool:
@@ -349,10 +333,10 @@ def _requeue_after_s(
     """Return the earliest moment at which looking again without an event can help."""
     waits = [finding.requeue_after_s for finding in kept if finding.requeue_after_s is not None]
     are_open = any(m.release is not None and m.release.settled_at_s is None for m in history.seats.values())
-    are_open = are_open or (history.group_config is not None and history.group_config.is_open)
+    are_open = are_open or history.group_config.is_open
     if acting or are_open or any(r.settled_at_s is None for r in history.removals):
         waits.append(VERIFY_REQUEUE_S)
-    if timeout is not None and timeout.slow_ms is not None:
+    if timeout is not None and timeout.in_force.slow_ms is not None:
         waits.append(ACTIVE_REQUEUE_S)
     if any(seat.standing not in (Standing.JOINED, Standing.VACATED) for seat in table.seats):
         waits.append(ACTIVE_REQUEUE_S)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from ..api.resources.staticgroup import StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.evidence.pod import PodVersion
-from ..core.next_pods.advice import Advice
 from ..core.outcomes import Executed
 from ..core.plan import Plan
 from ..core.snapshot import Snapshot
+from ..core.timeouts.desired import Advice
 from ..kube.pods.store import PodStore
 from .metrics import Metrics
 from .process.settings import Settings, SettingsError

@@ -22,11 +22,11 @@ from ..core.issuance import Issuance, issue, wanted_by
 from ..core.members.holding import Seat as HeldSeat
 from ..core.members.memory import SETTLE_MIN_S, Sight
 from ..core.members.node_gone import NodeLifecycle
-from ..core.next_pods.advice import Advice
 from ..core.plan import Survey, survey
 from ..core.roles import role_of
 from ..core.seats import Seat
 from ..core.snapshot import Evidence, FreshRead, Snapshot
+from ..core.timeouts.desired import Advice
 from ..core.workload import WorkloadView
 from ..kafka.gateway import KafkaGateway
 from ..kafka.login.credentials import ConnectionSettings

@@ -16,11 +16,10 @@ from ..api.resources.conditions import Condition
 from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus
 from ..core.group import KafkaProblem, LeaveOutcome, ReleaseOutcome
-from ..core.next_pods.group_config import GroupConfigWrite
-from ..core.next_pods.shared_setting import SharedSetting
 from ..core.outcomes import Executed
 from ..core.plan import Plan
 from ..core.releases import Release
+from ..core.timeouts.group_config import GroupConfigWrite
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
 from .memory.status_pace import Refusal
@@ -137,14 +136,6 @@ class Narrator:
         before, posted.config_refused = posted.config_refused, problem.kind.value if problem is not None else ""
         if problem is not None and before != posted.config_refused:
             await self._post(group, "Warning", "GroupConfigRefused", problem.message)
-
-    async def group_config_changed(self, group: StaticGroup, decided: Plan, before: SharedSetting | None) -> None:
-        """Post an Event when somebody else has set the group's session timeout, once for each time."""
-        found, timeout = decided.history.shared_setting, decided.timeout
-        if found is None or timeout is None or found.changes <= (before.changes if before is not None else 0):
-            return
-        kind = "Normal" if found.found_ms is not None else "Warning"
-        await self._post(group, kind, "GroupConfigChanged", f"Group {group.spec.group_id}: {timeout.note}")
 
     async def round(self, group: StaticGroup, decided: Plan, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
         """Post what is new in a round, and set the gauges of its StaticGroup.

@@ -114,7 +114,6 @@ class Reconciler:
             memory.history = last.inputs.history  # the same, by which the next look knows it
             return self._skip_plan(key, memory, revision, last, began_s, started_s)
         decided = self._decided(key, spec, snapshot, found, memory, began_s)
-        await self.narrator.group_config_changed(group, decided, memory.history.shared_setting)
         executed, decided = await self.executor.execute(group, spec, decided, memory)
         memory.history = decided.history
         self.journal.round(

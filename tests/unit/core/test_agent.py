@@ -148,7 +148,7 @@ def test_the_init_container_counts_in_the_time_that_a_restart_takes() -> None:
     def need_ms(wished: StaticGroupSpec, **container: Any) -> int:
         decided = plan(wished, seen(*WELL, **container), history(), NOW_S)
         assert decided.timeout is not None
-        return decided.timeout.need_ms
+        return decided.timeout.desired.need_ms
 
     provided = need_ms(wish(agent="Provided"), **TEXT)
     assert need_ms(wish(), **TEXT) > provided

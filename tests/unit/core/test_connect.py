@@ -92,13 +92,11 @@ def test_the_first_workers_get_their_session_timeout_with_their_id(members: tupl
     """Connect is in classic groups only, so nobody has to wait for the group to say so."""
     seen = cluster(*members) if members else cluster(group_type=GroupType.ABSENT, state="Dead", protocol_type="")
     decided = decide(departure(group=seen), history(injected=None))
-    assert decided.injection is not None
-    assert decided.injection.injected is not None
-    assert decided.injection.injected.session_timeout_ms == 110_000
+    assert decided.history.injected is not None
+    assert decided.history.injected.session_timeout_ms == 110_000
     unsure = plan(spec(protocol="Auto"), departure(group=replace(seen, members=())), history(injected=None), NOW_S)
-    assert unsure.injection is not None
-    assert unsure.injection.injected is not None
-    assert unsure.injection.injected.session_timeout_ms is None
+    assert unsure.history.injected is not None
+    assert unsure.history.injected.session_timeout_ms is None
 
 
 def test_a_departed_worker_is_removed_by_the_pair_of_its_ids() -> None:

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from staticgroup.api.injection import identity_of
-from staticgroup.api.reasons import ConditionType
+from staticgroup.api.reasons import ConditionType, Reason
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus, TimeoutSource
 from staticgroup.core.findings.members import membership_complete
 from staticgroup.core.group import BrokerBounds, GroupType, GroupView, LeaveCall, MemberView, SessionBounds
 from staticgroup.core.guards import Guard
-from staticgroup.core.next_pods.timeouts import TimeoutVerdict
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
@@ -346,8 +345,8 @@ def test_session_timeout_of_a_streams_group_is_its_setting_and_is_never_injected
     snapshot = departure(group=application(*members, state="Stable" if members else "Empty"), bounds=streams_bounds(), chains={}, fresh={})
     decided = decide(streams(1, protocol=protocol), snapshot, history(injected=injected(suffix_follows_preset=True)))
     assert decided.timeout is not None
-    assert (decided.timeout.inject_ms, decided.timeout.group_ms) == (None, 45_000)
-    assert decided.timeout.source is TimeoutSource.BROKER
+    assert (decided.timeout.inject_ms, decided.timeout.brokers.group_ms) == (None, 45_000)
+    assert decided.timeout.desired.source is TimeoutSource.BROKER
     assert decided.history.injected is not None
     assert decided.history.injected.session_timeout_ms is None
 
@@ -356,8 +355,8 @@ def test_setting_that_is_too_short_is_told_with_the_settings_of_streams_groups()
     snapshot = departure(group=application(*threads(2)), bounds=streams_bounds(), chains={}, fresh={})
     timeout = decide(streams(3), snapshot).timeout
     assert timeout is not None
-    assert timeout.verdict is TimeoutVerdict.GROUP_CONFIG_TOO_SHORT
-    need_ms = timeout.need_ms
+    assert timeout.reason is Reason.BROKER_BOUND_TOO_LOW
+    need_ms = timeout.desired.need_ms
     assert f"raise group.streams.max.session.timeout.ms on the brokers to at least {need_ms}" in timeout.message
     assert timeout.message.endswith(f"set streams.session.timeout.ms={need_ms} on the group")
 

@@ -10,7 +10,7 @@ import pytest
 from fleet_learner.recommendations.snapshot import write_snapshot
 from journal import recommendations as api
 from journal.recommendations.reader import MODEL_MAJOR, DirectorySource, Recommendations
-from staticgroup.core.next_pods.advice import Advice
+from staticgroup.core.timeouts.desired import Advice
 from staticgroup.runtime.metrics import Metrics
 from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, recommendation
 

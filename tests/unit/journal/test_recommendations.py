@@ -21,7 +21,7 @@ from journal import recommendations as api
 from journal.recommendations.reader import MODEL_MAJOR, DirectorySource, Recommendations, fleet_timeout
 from staticgroup.api.reasons import Reason
 from staticgroup.api.schema import TIMEOUT_MS_MAX
-from staticgroup.core.next_pods.advice import Advice
+from staticgroup.core.timeouts.desired import Advice
 from staticgroup.runtime.metrics import Metrics
 from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, recommendation
 from unit.journal.snapshots import FLEET, Clock, asked, lengthen_shard, publish, reader, shard_of

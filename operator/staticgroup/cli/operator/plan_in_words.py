@@ -10,12 +10,12 @@ from ...core.evidence.chain import KnownPod
 from ...core.findings import ended
 from ...core.findings.members import findings_of_seats
 from ...core.group import GroupView, KafkaProblem
-from ...core.next_pods.timeouts import TimeoutPlan, seconds
 from ...core.outcomes import Executed
 from ...core.plan import Plan
 from ...core.seats import Seat
 from ...core.snapshot import Snapshot
 from ...core.status.projection import findings_of_round
+from ...core.timeouts.in_force import TimeoutPlan, seconds
 
 FINDINGS_MAX = 100
 
@@ -54,7 +54,7 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
         yield f"Identity: {injected.id_template}, injected by {injected.method}; {_watch(snapshot, decided)}."
     if decided.timeout is not None:
         t = decided.timeout
-        yield f"Session timeout: {_timeouts(t)} ({t.source.value}, {t.basis.value}): {t.why}."
+        yield f"Session timeout: {_timeouts(t)} ({t.desired.source.value}, {t.desired.basis.value}): {t.desired.why}."
     if decided.group_config is not None:
         yield f"To be set on the group: {', '.join(f'{key}={value}' for key, value in sorted(decided.group_config.values.items()))}."
 

@@ -16,12 +16,12 @@ from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.status import ExceptionKind
 from ..group import GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from ..next_pods.agent import AgentHindrance
-from ..next_pods.timeouts import seconds
 from ..outcomes import Executed
 from ..plan import Plan
 from ..roles import CONNECT
 from ..seats import Seat, SeatTable
 from ..snapshot import Snapshot
+from ..timeouts.in_force import seconds
 from . import Finding, Subject
 
 CONNECTION_REASONS = {

@@ -19,11 +19,11 @@ from ..ids.collisions import Collision
 from ..ids.naming import ordinal_of_pod
 from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
-from ..next_pods.timeouts import TimeoutPlan, TimeoutVerdict, seconds
 from ..plan import Plan
 from ..roles import role_of
 from ..seats import Standing
 from ..snapshot import Snapshot
+from ..timeouts.in_force import TimeoutPlan, seconds
 from . import Finding, ended
 from .kafka import agent_left_out
 
@@ -254,25 +254,24 @@ def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
 def timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the session timeout outlasts a restart."""
     found = _timeout_sufficient(snapshot, plan)
-    note = plan.timeout.note if plan.timeout is not None and not plan.too_large else ""
+    note = plan.timeout.group_config.note if plan.timeout is not None and not plan.too_large else ""
     return replace(found, sentence=f"{found.sentence.removesuffix('.')}; {ended(note)}") if note else found
 
 
 def _timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
     t, kind, unknown = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT, why_unknown(snapshot, plan)
-    if t is None or unknown or t.verdict in (TimeoutVerdict.UNKNOWN, TimeoutVerdict.BOUNDS_UNREADABLE):
-        sentence = unknown or (ended(t.message) if t is not None else "The session timeout in force is not known yet.")
+    if t is None or unknown:
+        sentence = unknown or "The session timeout in force is not known yet."
         return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=sentence)
-    if t.verdict is TimeoutVerdict.SUFFICIENT:
-        needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart is estimated to take"
-        if t.is_measured:
-            needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart takes by the absences that were measured"
-        if t.is_from_fleet:
-            needed = f"reaches the {-(-t.need_ms // 1000)} s that the fleet learner recommends"
-        return Finding(kind=kind, reason=Reason.TIMEOUT_FITS, status=_TRUE, sentence=ended(_timeout_that_fits(t, needed)))
-    is_below = t.verdict is TimeoutVerdict.BELOW_NEED
-    reason = Reason.TIMEOUT_BELOW_NEED if is_below else Reason.BROKER_BOUND_TOO_LOW
-    return Finding(kind=kind, reason=reason, sentence=ended(t.message))
+    sentence, need_s = t.message, -(-t.desired.need_ms // 1000)
+    if t.reason is Reason.TIMEOUT_FITS:
+        needed = f"outlasts the {need_s} s that a restart is estimated to take"
+        if t.desired.is_measured:
+            needed = f"outlasts the {need_s} s that a restart takes by the absences that were measured"
+        if t.desired.is_from_fleet:
+            needed = f"reaches the {need_s} s that the fleet learner recommends"
+        sentence = _timeout_that_fits(t, needed)
+    return Finding(kind=kind, reason=t.reason, status=MEANINGS[t.reason].status, sentence=ended(sentence))
 
 
 def _timeout_that_fits(t: TimeoutPlan, needed: str) -> str:
@@ -289,7 +288,7 @@ def _timeout_that_fits(t: TimeoutPlan, needed: str) -> str:
 
 def recommendation_current(plan: Plan) -> tuple[Finding, ...]:
     """Return the finding; none while no recommendations are read."""
-    verdict = plan.timeout.advice_verdict if plan.timeout is not None else None
+    verdict = plan.timeout.desired.advice if plan.timeout is not None else None
     if verdict is None:
         return ()
     sentence, remedy = _RECOMMENDATIONS[verdict.reason]

@@ -20,7 +20,6 @@ from ..ids.naming import Naming, drawn_scope, ordinal_of_pod, scheme_of
 from ..ids.overlap import shared_by_two_ordinals
 from ..snapshot import History, Injected, Snapshot
 from .agent import AgentHindrance, hindrance, is_brought
-from .timeouts import TimeoutPlan, TimeoutVerdict
 
 TEMPLATES_MAX = 8
 
@@ -55,7 +54,7 @@ class InjectionPlan:
 
     Parameters
     ----------
-    injected: what status.injected shall say; None while no id may be issued.
+    injected: what status.injected shall say but for the session timeout; None while no id may be issued.
     templates: resolved templates of earlier specs, newest first, whose ids may still be held.
     obstacle: why no first ids are issued; None unless the verdict is HINDERED.
     lacking_container: the first container that is to receive variables and that the pod template does not have; "" when it has all.
@@ -76,7 +75,7 @@ class InjectionPlan:
 
 
 def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> InjectionPlan:
-    """Decide which ids the injection may write into the next pods; the session timeout of before stays until `delivered`.
+    """Decide which ids the injection may write into the next pods; the session timeout in it is that of before.
 
     Notes
     -----
@@ -134,19 +133,6 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
         brings_agent=is_active and is_brought(spec, snapshot.workload),
         without_agent=hindrance(spec, snapshot.workload) if is_active else None,
     )
-
-
-def delivered(plan: InjectionPlan, timeout: TimeoutPlan) -> InjectionPlan:
-    """Return the plan with the session timeout that the next pods get beside their ids.
-
-    Notes
-    -----
-    The number of before stays where the template of before does, and while the protocol of an emptied group is unknown for a moment.
-    """
-    goes_on = plan.verdict in (InjectionVerdict.INVALID, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
-    if plan.injected is None or goes_on or timeout.verdict is TimeoutVerdict.UNKNOWN:
-        return plan
-    return replace(plan, injected=replace(plan.injected, session_timeout_ms=timeout.inject_ms))
 
 
 def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:

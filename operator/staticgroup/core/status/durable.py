@@ -25,10 +25,9 @@ from ..absences.reservoir import Reservoir, samples_from, text_of
 from ..members.carriers import UNATTRIBUTED, Attribution
 from ..members.memory import Members
 from ..members.suspects import Suspect
-from ..next_pods.measured import Held
-from ..next_pods.shared_setting import SharedSetting
-from ..next_pods.timeouts import TimeoutPlan
 from ..snapshot import History, Injected, RemovalRecord, SeatMemory
+from ..timeouts.desired import TimeoutHysteresis
+from ..timeouts.group_config import GroupConfigRecord
 
 SEAT_LENGTH: Final = 100
 CARRIER_LENGTH: Final = 45
@@ -54,7 +53,7 @@ def history_from(status: api.StaticGroupStatus | None, namespace: str) -> Histor
         fleet_timeout_ms=_fleet_timeout_ms(status),
         absences=absences_from(status.absences),
         measured=measured_from(status.absences),
-        shared_setting=shared_setting_from(status.timeout),
+        group_config=GroupConfigRecord(written_ms=status.timeout.written_ms if status.timeout is not None else None),
         members=members_from(namespace, status),
     )
 
@@ -298,58 +297,15 @@ def absences_from(written: wire.Absences | None) -> Mapping[Cause, Reservoir]:
     }
 
 
-def measured_from(written: wire.Absences | None) -> Held | None:
+def measured_from(written: wire.Absences | None) -> TimeoutHysteresis | None:
     """Read which session timeout the absences put in use; None while the structural estimate holds."""
     if written is None or written.timeout_ms is None:
         return None
-    return Held(
+    return TimeoutHysteresis(
         timeout_ms=written.timeout_ms,
         lower_since_s=written.lower_since.timestamp() if written.lower_since is not None else None,
         lower_ms=written.lower_ms or 0,
     )
-
-
-# the setting of the group at the brokers
-
-
-def wire_shared_setting(known: SharedSetting | None) -> api.SharedSetting | None:
-    """Write what is remembered; None while the setting is not the operator's."""
-    if known is None:
-        return None
-    since_s = known.lower_since_s
-    return api.SharedSetting(
-        held_ms=min(known.held_ms, TIMEOUT_MS_MAX),
-        changes=min(known.changes, INT32_MAX),
-        found_ms=min(known.found_ms, TIMEOUT_MS_MAX) if known.found_ms is not None else None,
-        lower_since=wire_time(since_s) if since_s is not None else None,
-        lower_ms=min(known.lower_ms, TIMEOUT_MS_MAX) if since_s is not None else None,
-    )
-
-
-def shared_setting_from(written: api.Timeout | None) -> SharedSetting | None:
-    """Read what an earlier process remembered; None when it did not."""
-    known = written.shared_setting if written is not None else None
-    if known is None:
-        return None
-    return SharedSetting(
-        held_ms=known.held_ms,
-        changes=known.changes,
-        found_ms=known.found_ms,
-        lower_since_s=known.lower_since.timestamp() if known.lower_since is not None else None,
-        lower_ms=known.lower_ms or 0,
-    )
-
-
-def own_ms(t: TimeoutPlan, previous: api.Timeout | None) -> int | None:
-    """Return what this StaticGroup wants by itself; the last known while nobody can say which protocol the group has.
-
-    Notes
-    -----
-    Others rely on it: who has said it once and has no member now may have some again.
-    """
-    if t.own_ms is not None or t.inject_ms is not None:
-        return t.own_ms
-    return previous.own_ms if previous is not None else None
 
 
 def wire_time(seconds: float) -> datetime:

@@ -27,14 +27,14 @@ from ..findings.members import findings_of_seats, membership_complete, removal_s
 from ..findings.workload import collided, ids_injected, recommendation_current, timeout_sufficient, workload_found
 from ..group import GroupView, KafkaProblem
 from ..guards import Guard
-from ..next_pods.advice import moment
-from ..next_pods.timeouts import TimeoutPlan, in_short
 from ..outcomes import Executed
 from ..plan import Plan
 from ..protocols import told_as
 from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot
-from .durable import own_ms, wire_history, wire_shared_setting
+from ..timeouts.desired import moment
+from ..timeouts.in_force import TimeoutPlan
+from .durable import wire_history
 
 _T = ConditionType
 _ORDER: Final = {kind.value: place for place, kind in enumerate(ConditionType)}
@@ -181,7 +181,26 @@ def _shared_ids(snapshot: Snapshot) -> Finding | None:
 
 def _columns(table: SeatTable | None, members: api.Members | None, timeout: TimeoutPlan | None) -> api.Columns:
     joined = f"{members.joined}/{members.expected}" if table is not None and members is not None else None
-    return api.Columns(members=joined, timeout=in_short(timeout) if timeout is not None else None)
+    return api.Columns(members=joined, timeout=_in_short(timeout) if timeout is not None else None)
+
+
+def _in_short(t: TimeoutPlan) -> str | None:
+    """Return what holds and what the next pods get, such as 125s, 125s→300s or ?→125s; None when neither is known.
+
+    Notes
+    -----
+    With an arrow only where they differ. Of pods that differ among themselves those are named that have not yet what the
+    next ones get.
+    """
+    held = sorted({t.in_force.shortest_ms, t.in_force.longest_ms} - {None, t.next_ms})  # type: ignore[type-var]
+    others = "-".join(f"{value_ms / 1000:g}s" for value_ms in held if value_ms is not None)
+    if t.in_force.unknown:
+        others = "?" if t.next_ms is not None or others else ""
+    if t.next_ms is None:
+        return others or None
+    if not others and t.in_force.shortest_ms is not None:
+        return f"{t.next_ms / 1000:g}s"
+    return f"{others}→{t.next_ms / 1000:g}s"
 
 
 def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
@@ -239,53 +258,51 @@ def _connect(plan: Plan, group: GroupView | KafkaProblem, previous: api.Connect 
 
 
 def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
-    t = plan.timeout
+    t, before = plan.timeout, previous.timeout
     if t is None:
-        return previous.timeout
-    recommended, samples = _recommended(t, previous.timeout)
+        return before
+    own_ms = t.chosen_ms if t.is_of_group else None
+    if t.protocol is None and before is not None:  # others rely on it, and there may be members again
+        own_ms = before.own_ms
+    recommended, samples = _recommended(t, before)
     return api.Timeout(
         effective_ms=t.in_force.shortest_ms,
         effective_max_ms=t.in_force.longest_ms,
         next_ms=t.next_ms,
-        own_ms=own_ms(t, previous.timeout),
-        shared_setting=wire_shared_setting(plan.history.shared_setting),
+        own_ms=own_ms,
+        written_ms=plan.history.group_config.written_ms,
         unknown_pods=min(t.in_force.unknown, INT32_MAX),
         recommended=recommended,
         samples=samples,
-        source=t.source,
-        basis=t.basis.value,
-        why=t.why[:MESSAGE_MAX] or None,
-        broker_min_ms=t.broker_min_ms,
-        broker_max_ms=t.broker_max_ms,
+        source=t.desired.source,
+        basis=t.desired.basis.value,
+        why=t.desired.why[:MESSAGE_MAX] or None,
+        broker_min_ms=t.brokers.min_ms,
+        broker_max_ms=t.brokers.max_ms,
     )
 
 
-def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Recommended, int]:
-    """Report what is recommended, and from how many restarts; the fleet's value stays while no newer one can be read."""
-    record = t.advice_verdict.record if t.advice_verdict is not None else None
-    if t.advice_verdict is not None and record is not None and t.advice_verdict.recommended_ms is not None:
-        target_ms = t.advice_verdict.recommended_ms
+def _recommended(t: TimeoutPlan, before: api.Timeout | None) -> tuple[api.Recommended, int]:
+    """Report what is recommended, and from how many restarts; the fleet's stays while nothing newer can be read."""
+    advice, desired = t.desired.advice, t.desired
+    record = advice.record if advice is not None else None
+    if advice is not None and record is not None and advice.recommended_ms is not None:
+        target_ms = advice.recommended_ms
         return api.Recommended(
             lower_ms=target_ms if record.lower_ms is None else record.lower_ms,
             target_ms=target_ms,
             upper_ms=target_ms if record.upper_ms is None else record.upper_ms,
             uncapped_ms=target_ms if record.uncapped_ms is None else record.uncapped_ms,
             source=api.RecommendationSource.FLEET,
-            valid_until=moment(t.advice_verdict.valid_until_ms),
+            valid_until=moment(advice.valid_until_ms),
             reasons=list(record.reasons[: api.RECOMMENDATION_REASONS_MAX]),
         ), min(record.stops, INT32_MAX)
-    before = previous.recommended if previous is not None else None
-    if (
-        t.advice_verdict is not None
-        and record is None
-        and previous is not None
-        and before is not None
-        and before.source is api.RecommendationSource.FLEET
-    ):
-        return before, previous.samples
-    chosen_ms = t.inject_ms
-    if chosen_ms is None and t.group_target_ms is not None and t.own_ms is not None:  # what is set may be longer, for others
-        chosen_ms = max(t.broker_min_ms or 0, min(t.own_ms, t.group_target_ms))
-    target_ms = t.target_ms if chosen_ms is None else chosen_ms
-    lower_ms, samples = (t.need_ms, t.samples) if t.is_measured else (t.structural_ms, 0)
-    return api.Recommended(lower_ms=lower_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms), samples
+    kept = before.recommended if before is not None else None
+    if advice is not None and record is None and kept is not None and kept.source is api.RecommendationSource.FLEET:
+        return kept, before.samples if before is not None else 0
+    return api.Recommended(
+        lower_ms=desired.need_ms if desired.is_measured else desired.structural_ms,
+        target_ms=t.chosen_ms,
+        upper_ms=desired.target_ms,
+        uncapped_ms=desired.target_ms,
+    ), desired.samples if desired.is_measured else 0

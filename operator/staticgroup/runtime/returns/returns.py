@@ -20,9 +20,9 @@ from ...core.absences.reservoir import Reservoir
 from ...core.absences.runs import RunChange
 from ...core.group import GroupView
 from ...core.ids.naming import Naming
-from ...core.next_pods.wishes import longest_restart_ms
 from ...core.plan import ACTIVE_REQUEUE_S, Survey
 from ...core.snapshot import Snapshot
+from ...core.timeouts.desired import longest_restart_ms
 from ..metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key

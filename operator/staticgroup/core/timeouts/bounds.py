@@ -1,7 +1,7 @@
 """Within which bounds a session timeout is chosen, and which setting to raise where one of them is too low.
 
-The stronger one wins: the brokers' bounds, without which a member is refused; what the pod template shows that the client needs to start;
-the user's minSeconds and maxSeconds; the defaults.
+The stronger one wins: the brokers' bounds, outside which a member is refused (INVALID_SESSION_TIMEOUT); what the pod
+template shows that the client needs to start; the user's minSeconds and maxSeconds; the defaults.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ from ...api.resources.identity import JAVA_PRESETS
 from ...api.resources.staticgroup import SESSION_TIMEOUT_SECONDS_MAX, SessionTimeout, StaticGroupSpec
 from ...api.roles import RoleChoice
 from ...api.schema import HEARTBEATS_PER_TIMEOUT_MIN, TIMEOUT_MS_MAX
+from ..group import SessionBounds
+from ..protocols import Protocol
 from ..workload import WorkloadView
 
 DEFAULT_MS: Final = 45_000
-"""session.timeout.ms of Java clients (KIP-735) and of librdkafka, and group.consumer.session.timeout.ms of the brokers."""
+"""session.timeout.ms of Java clients (KIP-735) and librdkafka, and group.consumer.session.timeout.ms of the brokers."""
 MAX_POLL_INTERVAL_MS: Final = 300_000
 """max.poll.interval.ms where nothing else is set; librdkafka starts with no longer session (rd_kafka_conf_finalize)."""
 REQUEST_TIMEOUT_MS: Final = 90_000
 """broker_request_timeout of Faust, which starts with no longer session either (transport/drivers/aiokafka.py)."""
+ASSUMED_MIN_MS: Final = 6_000
+ASSUMED_MAX_MS: Final = 300_000
+"""Assumed of a classic group while the brokers' bounds are not known: the default minimum, and the maximum that vendors
+often set. A group's own setting is not written meanwhile, so nothing is assumed of it."""
 FAUST_INSTANCE_ID: Final = "CONSUMER_GROUP_INSTANCE_ID"
 FAUST_REQUEST_TIMEOUT: Final = "BROKER_REQUEST_TIMEOUT"
 
@@ -48,7 +54,9 @@ class Client:
 
 UNKNOWN_CLIENT: Final = Client()
 FAUST: Final = Client(
-    limit_ms=REQUEST_TIMEOUT_MS, limit_setting="broker_request_timeout of Faust, which does not start with a longer session,", limit_unit_ms=1000
+    limit_ms=REQUEST_TIMEOUT_MS,
+    limit_setting="broker_request_timeout of Faust, which does not start with a longer session,",
+    limit_unit_ms=1000,
 )
 
 
@@ -60,20 +68,29 @@ class Bounds:
     ----------
     lower_ms, upper_ms: at least and at most, both inclusive; lower_ms <= upper_ms.
     broker_min_ms, broker_max_ms: the brokers' alone, which bind mode Fixed too.
+    is_assumed: one of these could not be read.
     max_ms: the user's maxSeconds, or what stands for it.
-    client: for which they are.
+    heartbeat_ms: how often the members beat.
+    client, prefix: for which client, and of which settings of the brokers.
     """
 
     lower_ms: int
     upper_ms: int
     broker_min_ms: int
     broker_max_ms: int
+    is_assumed: bool
     max_ms: int
+    heartbeat_ms: int
     client: Client
+    prefix: str
 
     def clamped_ms(self, value_ms: int) -> int:
         """Return the value inside the bounds that is nearest."""
         return max(self.lower_ms, min(value_ms, self.upper_ms))
+
+    def raise_brokers(self, need_ms: int) -> str:
+        """Say which setting of the brokers to raise, so that the session timeout can be `need_ms`."""
+        return f"raise {self.prefix}max.session.timeout.ms on the brokers to at least {need_ms} (needs their restart)"
 
     def way_to(self, need_ms: int, *, fixed_ms: int | None = None) -> str:
         """Say which settings to raise, so that the session timeout can be `need_ms`.
@@ -85,7 +102,7 @@ class Bounds:
         field, own_ms = ("maxSeconds", self.max_ms) if fixed_ms is None else ("seconds", fixed_ms)
         ways = []
         if self.broker_max_ms < need_ms:
-            ways.append(f"raise group.max.session.timeout.ms on the brokers to at least {need_ms}")
+            ways.append(self.raise_brokers(need_ms))
         client = self.client
         if client.limit_ms is not None and client.limit_ms < need_ms and (client.shows_limit or own_ms < need_ms):
             ways.append(f"raise {client.limit_setting} to at least {-(-need_ms // client.limit_unit_ms)}")
@@ -94,19 +111,18 @@ class Bounds:
         return ", and ".join(ways)
 
 
-def bounds_of(spec: SessionTimeout, client: Client, heartbeat_ms: int, broker_min_ms: int, broker_max_ms: int) -> Bounds:
-    """Return the bounds of a session timeout.
-
-    Parameters
-    ----------
-    heartbeat_ms: the heartbeat interval, of the client or by default.
-    """
+def bounds_of(spec: SessionTimeout, client: Client, protocol: Protocol, brokers: SessionBounds) -> Bounds:
+    """Return the bounds of a session timeout; nothing outside the brokers' is ever chosen."""
+    heartbeat_ms = client.heartbeat_ms or brokers.heartbeat_ms or 1000 * protocol.heartbeat_interval_s
+    assumed_min_ms, assumed_max_ms = (0, TIMEOUT_MS_MAX) if protocol.group_setting else (ASSUMED_MIN_MS, ASSUMED_MAX_MS)
+    broker_min_ms = assumed_min_ms if brokers.min_ms is None else brokers.min_ms
+    broker_max_ms = assumed_max_ms if brokers.max_ms is None else brokers.max_ms
     shown_ms = client.limit_ms if client.shows_limit else None
-    assumed_ms = client.limit_ms if not client.shows_limit else None
+    default_ms = (client.limit_ms if not client.shows_limit else None) or 1000 * SESSION_TIMEOUT_SECONDS_MAX
     min_ms = 1000 * (spec.min_seconds or 0)
-    max_ms = 1000 * spec.max_seconds if spec.max_seconds is not None else assumed_ms or 1000 * SESSION_TIMEOUT_SECONDS_MAX
+    max_ms = 1000 * spec.max_seconds if spec.max_seconds is not None else default_ms
     lower_ms, upper_ms = min_ms or DEFAULT_MS, max_ms
-    for least_ms, most_ms in (
+    for least_ms, most_ms in (  # the later one wins
         (min_ms, max_ms),
         (HEARTBEATS_PER_TIMEOUT_MIN * heartbeat_ms, TIMEOUT_MS_MAX),
         (0, shown_ms or TIMEOUT_MS_MAX),
@@ -114,17 +130,28 @@ def bounds_of(spec: SessionTimeout, client: Client, heartbeat_ms: int, broker_mi
     ):
         lower_ms, upper_ms = max(least_ms, min(lower_ms, most_ms)), max(least_ms, min(upper_ms, most_ms))
     return Bounds(
-        lower_ms=lower_ms, upper_ms=upper_ms, broker_min_ms=broker_min_ms, broker_max_ms=broker_max_ms, max_ms=max_ms, client=client
+        lower_ms=lower_ms,
+        upper_ms=upper_ms,
+        broker_min_ms=broker_min_ms,
+        broker_max_ms=broker_max_ms,
+        is_assumed=brokers.min_ms is None or brokers.max_ms is None,
+        max_ms=max_ms,
+        heartbeat_ms=heartbeat_ms,
+        client=client,
+        prefix=protocol.prefix,
     )
 
 
-def client_of(spec: StaticGroupSpec, workload: WorkloadView | None) -> Client:
-    """Return what the spec and the pod template show of the client; what it reads from files or sets in its code is not seen.
+def client_of(spec: StaticGroupSpec, workload: WorkloadView | None, protocol: Protocol) -> Client:
+    """Return what the spec and the pod template show of the client; what it reads from files or its code is not seen.
 
     Notes
     -----
-    Java clients start with any session above their heartbeat interval (AbstractCoordinator).
+    Java clients start with any session above their heartbeat interval (AbstractCoordinator); clients of a group with a
+    setting of its own have no session timeout that they could refuse.
     """
+    if protocol.group_setting:
+        return Client(limit_ms=None)
     identity = identity_of(spec)
     heartbeat_ms = max((ms for _, ms in _shown(workload, "HEARTBEAT_INTERVAL_MS")), default=None)
     if spec.role is not RoleChoice.CONSUMER or identity.preset in JAVA_PRESETS:
@@ -143,6 +170,7 @@ def _shown(workload: WorkloadView | None, named: str) -> list[tuple[str, int]]:
     """Return the variables of the pod template that set what is named so, each with its number."""
     values = [pair for c in workload.containers for pair in c.env_values] if workload is not None else []
     return [
-        (name, int(text)) for name, text in values
+        (name, int(text))
+        for name, text in values
         if named in re.sub(r"[.-]", "_", name.upper()) and re.fullmatch(r"0*[1-9][0-9]{0,8}", text)
     ]
