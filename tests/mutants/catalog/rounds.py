@@ -62,6 +62,7 @@ SIGHTS = (
     mutant("clocks that agree to the second", GATHERER, PREMISES, ("pod.since_s + CLOCKS_APART_S", "pod.since_s")),
     mutant("carrier that is not shown any more forgotten", GATHERER, SIGHT, ("            if uid not in known:\n                yield found", "            if uid not in known:\n                continue")),
     mutant("carriers missed before the pods are listed", GATHERER, SIGHT, ("if self.pods.watch(namespace) and self.pods", "if self.pods")),
+    mutant("Node that an etcd of before has forgotten believed gone", "runtime/members.py", MACHINES, ("        if gone and not (await", "        if False and not (await")),
     mutant("Node that another machine took over ends the pods of the first", "core/members/node_gone.py", MACHINES, ("    return known is not None and known.other_until_s > 0 and", "    return False and")),
     mutant("machine that took a Node over forgotten at a restart", "core/members/memory.py", MACHINES, ('replace(s, node_name="") if s.uid in sight.nodeless else s', "s")),
     mutant(

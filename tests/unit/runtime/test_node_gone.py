@@ -105,6 +105,24 @@ async def test_a_node_that_another_machine_took_over_tells_nothing_of_the_first(
     assert (left(world), guards(world)) == ([], ["Suspect"])
 
 
+@pytest.mark.parametrize("notices", [True, False])
+async def test_a_node_that_an_etcd_of_before_has_forgotten_is_not_gone(notices: bool) -> None:
+    """The restore is noticed by the pod watch already, or only by the read that the watch is brought up to."""
+    world = await lost_with_its_node()
+    node = world.kube.nodes["n2"]
+    gone(world)
+    if notices:
+        world.pods.watch_name = ""
+    else:
+        world.pods.barrier_works = False
+    await world.settled(1)
+    world.kube.nodes["n2"] = node
+    world.pods.watch_name, world.pods.barrier_works = "2-00000002", True
+    await world.settled(3)
+    assert left(world) == []
+    assert [s.uid for s in world.status.suspects] == ["u2"]
+
+
 async def test_a_node_of_that_name_that_may_be_older_than_the_pod_proves_nothing() -> None:
     world = await lost_with_its_node(placed_s=None)
     made_again(world)
