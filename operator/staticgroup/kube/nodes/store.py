@@ -156,7 +156,7 @@ class NodeStore:
         """Take the facts of a Node that exists; True when they are new, which is told."""
         known, before = self._nodes.get(view.name), self._nodes.get(view.name) or self._vanished.get(view.name)
         if before is not None:
-            is_other = before.uid == view.uid and before.machine != view.machine
+            is_other = before.uid == view.uid and before.machine not in ("", view.machine)
             view = replace(view, other_until_s=self._now_s() if is_other else before.other_until_s)
         self._nodes[view.name] = view
         self._vanished.pop(view.name, None)
