@@ -236,7 +236,7 @@ CLAUSES: Final = (
     ),
     Clause(
         name="shown run", says="a crash release goes by finishedAt, not by the run that is shown", scenario="",
-        without=_patched((releases, "_is_over", _any_end), (releases, "_may_be_over", lambda _runs, member, _key, _history: not member.is_away)),
+        without=_patched((releases, "_is_over", _any_end), (releases, "_may_be_over", lambda _runs, member, _since_s: not member.is_away)),
         runs={"steps": 1},
     ),
     Clause(
