@@ -1,6 +1,6 @@
 """What the watches say, passed on: into the stores, to the journal, and to the queues as *look again*.
 
-A stream calls it for every object that came, changed or went. Nothing is decided here and nothing waits; a standby
+An informer calls it for every object that came, changed or went. Nothing is decided here and nothing waits; a standby
 hears all of it too, so that its stores are warm, and only looks at nothing.
 """
 
@@ -48,7 +48,7 @@ class Parts(Protocol):
 
 
 class Listener:
-    """Hear the streams and the pod store of one process."""
+    """Hear the informers and the pod store of one process."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -68,7 +68,7 @@ class Listener:
         )
 
     def static_group_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a StaticGroup as it is now, or the end of one; see `object_stream.Tell`."""
+        """Take a StaticGroup as it is now, or the end of one; see `informer.Tell`."""
         key, uid = _key_of(raw), uid_of(raw)
         neighbours = self._neighbours(key)
         if is_deleted:
@@ -108,14 +108,14 @@ class Listener:
             self.look_at_all(self._stores.users_of_cluster_connections())
 
     def namespace_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a namespace as it is now, or the end of one; see `object_stream.Tell`."""
+        """Take a namespace as it is now, or the end of one; see `informer.Tell`."""
         name = _key_of(raw)[1]
         is_news = self._stores.namespaces.drop(name, uid_of(raw)) if is_deleted else self._stores.namespaces.put(raw)
         if is_news:
             self.look_at_all(self._stores.users_of_cluster_connections(name))
 
     def connection_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a connection of either kind as it is now, or the end of one; see `object_stream.Tell`."""
+        """Take a connection of either kind as it is now, or the end of one; see `informer.Tell`."""
         key, uid = _key_of(raw), uid_of(raw)
         if is_deleted:
             self._parts.connection_reporter.forget(uid)
@@ -132,7 +132,7 @@ class Listener:
         self.look_at_all(self._stores.groups_of_connection(key))
 
     def stateful_set_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a StatefulSet as it is now, or the end of one; see `object_stream.Tell`."""
+        """Take a StatefulSet as it is now, or the end of one; see `informer.Tell`."""
         key = _key_of(raw)
         if is_deleted:
             is_news = self._stores.drop_workload(key, uid_of(raw))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from simulator.operators.entrance import entered
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.status.members import seal_of
 from staticgroup.kube.lease import POSITION_ANNOTATION
@@ -88,7 +89,7 @@ class Cluster:
         transport = connect(self.server.configuration())
         settings = Settings(identity=identity, namespace="ops", lease_retry_s=0.05, barrier_patience_s=0.05, **changes)
         operator = Operator(settings, transport, kafka=self.kafka)
-        task = asyncio.create_task(operator.run())
+        task = asyncio.create_task(entered(operator))
         try:
             async with asyncio.timeout(20):
                 await operator.pods.wait_anchored()

@@ -18,9 +18,9 @@ from ...kube.problem import KubeProblem
 from ..connections.allowed import may_use
 from ..operator import Operator
 from ..process import kube_client, logs
+from ..process.informers import list_once
 from ..process.namespaces import serving
 from ..process.settings import Settings
-from ..process.streams import tell_once
 from .broker_calls import lacking as lacking_calls
 from .findings import POLICY_MINOR, Finding, right, rights_in
 
@@ -118,7 +118,7 @@ async def _schemas(operator: Operator) -> AsyncIterator[Finding]:
     for kind, plural in (
         (names.STATIC_GROUP_KIND, names.STATIC_GROUP_PLURAL),
         (names.KAFKA_CONNECTION_KIND, names.KAFKA_CONNECTION_PLURAL),
-        *(((names.CLUSTER_KAFKA_CONNECTION_KIND, names.CLUSTER_KAFKA_CONNECTION_PLURAL),) if operator.streams.cluster else ()),
+        *(((names.CLUSTER_KAFKA_CONNECTION_KIND, names.CLUSTER_KAFKA_CONNECTION_PLURAL),) if operator.informers.cluster else ()),
     ):
         check = f"CustomResourceDefinition {plural}.{names.GROUP} knows what this operator writes"
         served = await operator.kube.served_schema(kind)
@@ -163,8 +163,8 @@ async def _kafka(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
     assert isinstance(connections, list)
     for body in connections:
         operator.listener.connection_changed(body, is_deleted=False)
-    if operator.streams.cluster:
-        await tell_once(operator.streams.cluster)
+    if operator.informers.cluster:
+        await list_once(operator.informers.cluster)
         problem = operator.stores.cluster_connections_problem
         yield Finding(
             check="ClusterKafkaConnections are readable",
