@@ -69,15 +69,13 @@ class Listener:
 
     def static_group_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
         """Take a StaticGroup as it is now, or the end of one; see `informer.Tell`."""
-        key, uid = _key_of(raw), uid_of(raw)
+        key = _key_of(raw)
         neighbours = self._neighbours(key)
         if is_deleted:
-            if not self._stores.drop_group(key, uid):
+            if not self._stores.drop_group(key, uid_of(raw)):
                 return
             self._forget_group(key)
         else:
-            if self._stores.group_uids.get(key, uid) != uid:
-                self._forget_group(key)  # the end of its predecessor went unseen
             is_due = self._stores.put_group(key, raw)
             if not is_due and not self._parts.reconciler.memories.is_overwritten(key):
                 return
@@ -110,17 +108,16 @@ class Listener:
     def namespace_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
         """Take a namespace as it is now, or the end of one; see `informer.Tell`."""
         name = _key_of(raw)[1]
-        is_news = self._stores.namespaces.drop(name, uid_of(raw)) if is_deleted else self._stores.namespaces.put(raw)
+        is_news = self._stores.namespaces.drop(name) if is_deleted else self._stores.namespaces.put(raw)
         if is_news:
             self.look_at_all(self._stores.users_of_cluster_connections(name))
 
     def connection_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
         """Take a connection of either kind as it is now, or the end of one; see `informer.Tell`."""
-        key, uid = _key_of(raw), uid_of(raw)
+        key = _key_of(raw)
         if is_deleted:
-            self._parts.connection_reporter.forget(uid)
-            if not self._stores.drop_connection(key, uid):
-                return
+            self._parts.connection_reporter.forget(uid_of(raw))
+            self._stores.drop_connection(key)
             self._parts.connections.forget(key)
             self._parts.connection_queue.forget(key)
         elif self._stores.put_connection(key, raw):
@@ -135,7 +132,7 @@ class Listener:
         """Take a StatefulSet as it is now, or the end of one; see `informer.Tell`."""
         key = _key_of(raw)
         if is_deleted:
-            is_news = self._stores.drop_workload(key, uid_of(raw))
+            is_news = self._stores.drop_workload(key)
         else:
             view = workload_view(raw)
             if isinstance(view, MalformedObject):
