@@ -67,7 +67,11 @@ class SightGatherer:
         new = _new_members(naming, role, group, members)
         has_passed = bool(new) and await self.pods.reach_present(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
-        gone = await self._gone_with_their_nodes(members, doubtful, began_s(self.pods.watch(namespace)))
+        watch, gone = self.pods.watch(namespace), frozenset[str]()
+        if watch:
+            gone = await self._gone_with_their_nodes(members, doubtful, began_s(watch))
+        if gone and not (await self.pods.reach_present(namespace) and self.pods.watch(namespace) == watch):
+            gone = frozenset()  # the Node may have been forgotten by an etcd that was set back before it was read
         # No await from here on: all of it is one moment of the watch.
         watch = self.pods.watch(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
