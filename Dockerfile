@@ -31,15 +31,19 @@ RUN set -e; \
         --only-binary=:all: --require-hashes --no-deps --requirement "requirements-$EXTRA.lock"; \
     fi
 COPY operator/staticgroup staticgroup
+COPY operator/journal journal
 COPY operator/kafka_frames kafka_frames
 # Test suites of dependencies are dead weight. Bytecode is trusted unchecked: the file system is read-only.
 RUN set -e; \
     site="$(/opt/staticgroup/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
-    cp -R staticgroup kafka_frames "$site/"; \
+    cp -R staticgroup journal kafka_frames "$site/"; \
     find "$site" -type d \( -name tests -o -name test -o -name __pycache__ \) -prune -exec rm -rf {} +; \
     find "$site" -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \) -delete; \
     /opt/staticgroup/bin/python -m compileall -q --invalidation-mode unchecked-hash "$site"; \
-    /opt/staticgroup/bin/python -c 'import aiokafka, confluent_kafka, kio, kopf, kubernetes, prometheus_client, pydantic, staticgroup.kafka.wire'
+    printf '%s\n' '#!/opt/staticgroup/bin/python' 'import sys' 'from staticgroup.cli.command_line import main' 'sys.exit(main())' \
+      > /opt/staticgroup/bin/staticgroup; \
+    chmod 755 /opt/staticgroup/bin/staticgroup; \
+    /opt/staticgroup/bin/python -c 'import aiokafka, confluent_kafka, kio, kopf, kubernetes, prometheus_client, pydantic, journal.journal, staticgroup.kafka.wire'
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="staticgroup" \
@@ -59,5 +63,5 @@ ENV PATH=/opt/staticgroup/bin:/usr/local/bin:/usr/bin:/bin \
 USER 65532:65532
 WORKDIR /
 EXPOSE 8080
-ENTRYPOINT ["python", "-m", "staticgroup"]
+ENTRYPOINT ["staticgroup"]
 CMD ["run"]

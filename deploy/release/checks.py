@@ -119,7 +119,7 @@ def _plugin(folder: Path, facts: Facts, kubectl: Path) -> Iterator[str]:
         path = f"{scratch}:{os.environ['PATH']}"
         listed = _said(["kubectl", "plugin", "list"], path=path)
         told = _said(["kubectl", "staticgroup", "--version"], path=path).strip()
-        if f"{scratch}/{plugin.NAME}" not in listed or told != f"{plugin.NAME} {facts.version}":
+        if f"{scratch}/{plugin.NAME}" not in listed or told != f"staticgroup {facts.version}":
             raise ValueError(f"kubectl does not find the plugin, or it says {told!r}")
     yield "kubectl plugin list: found, from the archive of the krew manifest"
 

@@ -17,13 +17,16 @@ from . import archives
 from .facts import REPOSITORY, Facts
 
 NAME: Final = "kubectl-staticgroup"
-ROOT: Final = "staticgroup.plugin.command"
+ROOT: Final = "staticgroup.cli.command_line"
+LEFT_OUT: Final = "staticgroup.cli.operator"
+"""The commands that need the operator's libraries; the command line says where they run."""
+CRDS: Final = sorted((REPOSITORY / "crds").glob("*s.yaml"))
 OPERATOR: Final = REPOSITORY / "operator"
 _MAIN: Final = """\
 import sys
 if sys.version_info < (3, 11):
     sys.exit("kubectl staticgroup needs Python 3.11 or newer; python3 here is %d.%d" % sys.version_info[:2])
-from staticgroup.plugin.command import main
+from staticgroup.cli.command_line import main
 sys.exit(main())
 """
 
@@ -60,7 +63,7 @@ def carried() -> dict[str, Path]:
     while todo:
         module = todo.pop()
         path = _path(module)
-        if module in found:
+        if module in found or module == LEFT_OUT or module.startswith(f"{LEFT_OUT}."):
             continue
         if path is None:
             if module.partition(".")[0] not in sys.stdlib_module_names:
@@ -76,7 +79,7 @@ def carried() -> dict[str, Path]:
 def status_schemas() -> dict[str, Any]:
     """Return the schema of each kind's status, as the committed CRDs have it; {} for kinds without one."""
     found: dict[str, Any] = {}
-    for path in sorted((REPOSITORY / "crds").glob("*s.yaml")):
+    for path in CRDS:
         crd = yaml.safe_load(path.read_text(encoding="utf-8"))
         schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
         if "status" in schema:
@@ -94,8 +97,8 @@ def _without_texts(node: Any) -> Any:
 def plugin(facts: Facts) -> bytes:
     """Return the plugin as one file."""
     modules = {str(path.relative_to(OPERATOR)): path.read_bytes() for path in carried().values()}
-    built = {"version": facts.version, "schemas": status_schemas()}
-    modules["staticgroup/plugin/built.json"] = json.dumps(built, sort_keys=True).encode()
+    modules["staticgroup/cli/schemas.json"] = json.dumps(status_schemas(), sort_keys=True).encode()
+    modules["staticgroup/cli/crds.yaml"] = "---\n".join(path.read_text(encoding="utf-8") for path in CRDS).encode()
     modules["__main__.py"] = _MAIN.encode()
     return archives.program(modules, facts.at_s)
 
@@ -137,9 +140,9 @@ def krew_manifest(facts: Facts, sha256: str) -> str:
         "spec": {
             "version": facts.tag,
             "homepage": facts.base_url,
-            "shortDescription": "See and manage Kafka static membership",
+            "shortDescription": "See Kafka static membership",
             "description": "Shows the StaticGroups of a cluster and what is not as it should be, checks the cluster's side of the\n"
-            "installation, and says for you, with your own rights, that the process of a lost pod has ended.\n",
+            "installation, and prints the CustomResourceDefinitions, with your own rights.\n",
             "caveats": "Needs Python 3.11 or newer as python3 on the PATH.\n",
             "platforms": [platform],
         },

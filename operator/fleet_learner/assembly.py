@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from staticgroup.api.journal import SKEW_MS, EndKind
+from staticgroup.api.absences import SKEW_MS, EndKind
 
 from . import gold, schemas
 from .days import increment

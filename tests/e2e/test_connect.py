@@ -151,8 +151,8 @@ def went(name: str, departure: Departure, led: bool) -> None:
 
 
 def explained(game: Play) -> str:
-    """Return what `staticgroup explain` says."""
-    command = ("python", "-m", "staticgroup", "explain", f"{game.name}/{game.name}")
+    """Return what `staticgroup plan` says."""
+    command = ("staticgroup", "plan", game.name, "-n", game.name)
     return game.stage.kubectl("exec", "-n", SYSTEM, "deploy/staticgroup-operator", "--", *command)
 
 
@@ -172,7 +172,7 @@ def is_told(pods: ConnectPods) -> bool:
 
 
 def assert_explained(pods: ConnectPods) -> None:
-    """Assert that `explain` tells the same, and under which name each worker is."""
+    """Assert that `plan` tells the same, and under which name each worker is."""
     text, connectors = explained(pods.game), pods.connectors()
     for pod, tasks in Counter(pods.await_ticking(TASK_COUNT).values()).items():
         (line,) = [each for each in text.splitlines() if each.startswith(f"  {pod}.")]

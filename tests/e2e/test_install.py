@@ -226,8 +226,8 @@ def test_a_served_namespace_that_is_deleted_holds_no_other_one_back(cluster: Clu
     assert_is_ready(cluster)
     cluster.kubectl("patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":2}}}')
     await_reconciled(cluster)
-    inquiry = ("exec", "deployment/staticgroup-operator", "-n", SYSTEM, "--", "python", "-m", "staticgroup")
-    assert "team-a/orders" in cluster.kubectl(*inquiry, "explain", "team-a/orders")
+    inquiry = ("exec", "deployment/staticgroup-operator", "-n", SYSTEM, "--", "staticgroup")
+    assert "team-a/orders" in cluster.kubectl(*inquiry, "plan", "orders", "-n", "team-a")
     assert "warn  namespace team-b exists" in cluster.kubectl(*inquiry, "doctor")
 
 

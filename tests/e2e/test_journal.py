@@ -11,10 +11,10 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from staticgroup.api.journal import MemberFenced, group_record, read, write
+from journal.records import MemberFenced, group_record, read, write
+from journal.sinks.kafka import KafkaSink, librdkafka
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
-from staticgroup.runtime.journal.kafka import KafkaSink, librdkafka
 from support.devcluster import kafka_broker
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers

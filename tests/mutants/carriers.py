@@ -17,7 +17,7 @@ from staticgroup.core import guards, plan, releases
 from staticgroup.core.evidence import certificate
 from staticgroup.core.members import memory, suspects
 from staticgroup.core.members.memory import Members, Sight
-from staticgroup.core.status import members as durable
+from staticgroup.core.status import durable
 from staticgroup.kube.pods.book import PodBook
 from staticgroup.runtime import members as gathering
 

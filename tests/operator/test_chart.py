@@ -1,6 +1,5 @@
 """Hold what the chart renders against what it promises: settings, CRDs, injection, network."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +34,19 @@ def environment(manifests: list[Manifest]) -> dict[str, str]:
 
 
 def test_shipped_values_are_the_operators_own_defaults() -> None:
-    found = settings.from_environment(environment(render("default")))
+    found = settings.Settings.from_environment(environment(render("default")))
     assert found == settings.Settings(identity="pod-1")
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_chart_sets_every_setting_and_the_operator_accepts_it(variant: str) -> None:
     variables = environment(render(variant))
-    assert set(variables) == {f"{settings.PREFIX}{each.name.upper()}" for each in dataclasses.fields(settings.Settings)}
-    settings.from_environment(variables)
+    assert set(variables) == {f"{settings.PREFIX}{name.upper()}" for name in settings.Settings.model_fields}
+    settings.Settings.from_environment(variables)
 
 
 def test_values_arrive_at_the_operator_with_their_units() -> None:
-    assert settings.from_environment(environment(render("everything"))) == settings.Settings(
+    assert settings.Settings.from_environment(environment(render("everything"))) == settings.Settings(
         identity="pod-1",
         lease_duration_s=30,
         lease_renew_deadline_s=20,
@@ -73,10 +72,10 @@ def test_values_arrive_at_the_operator_with_their_units() -> None:
         node_lifecycle="Cloud",
         settle_s=86_400,
     )
-    namespaced = settings.from_environment(environment(render("namespaced")))
+    namespaced = settings.Settings.from_environment(environment(render("namespaced")))
     assert namespaced.watch_namespaces == ("team-a", "team-b")
     assert namespaced.policy_name == injection(render("namespaced"))[0]["metadata"]["name"]
-    assert settings.from_environment(environment(render("observe"))).force_observe is True
+    assert settings.Settings.from_environment(environment(render("observe"))).force_observe is True
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from test_chart_pods import pod_specs, violations
 from test_chart_rbac import rows, table
 from test_chart_variants import Manifest, manifest_generator, of_kind, part, render, the
 
-from staticgroup.runtime.webhook.process import WebhookSettings, from_environment
+from staticgroup.runtime.webhook.process import WebhookSettings
 
 OLDER = ("--kube-version", manifest_generator.WEBHOOK_KUBERNETES_VERSION)
 OLDEST = ("--kube-version", "1.29.0")
@@ -73,7 +73,7 @@ def test_each_entry_leads_to_a_service_of_one_pod(variant: str) -> None:
         (mine,) = [d for d in deployments if selector.items() <= d["template"]["metadata"]["labels"].items()]
         assert mine["replicas"] == 1
         (container,) = mine["template"]["spec"]["containers"]
-        found = from_environment(settings_of(container))
+        found = WebhookSettings.from_environment(settings_of(container))
         assert f"{reference['name']}.{reference['namespace']}.svc" in found.service_names
         assert found.configuration_name == configuration["metadata"]["name"]
         assert container["ports"][0] == {"name": "https", "containerPort": found.port}
@@ -91,7 +91,7 @@ def settings_of(container: Manifest) -> dict[str, str]:
 def test_every_setting_is_set() -> None:
     (container, _) = [spec["containers"][0] for spec in pod_specs(webhook(*OLDER))]
     ports = {"STATICGROUP_PORT", "STATICGROUP_HEALTH_PORT"}
-    assert set(settings_of(container)) | ports == {f"STATICGROUP_{name.upper()}" for name in WebhookSettings.__slots__}
+    assert set(settings_of(container)) | ports == {f"STATICGROUP_{name.upper()}" for name in WebhookSettings.model_fields}
     assert container["args"] == ["webhook"]
 
 

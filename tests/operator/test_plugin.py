@@ -76,7 +76,7 @@ def shop(kubectl: Kubectl, crds: str) -> Iterator[str]:
 
 def test_kubectl_finds_the_plugin(call: Call) -> None:
     assert f"/{plugin.NAME}" in call("plugin", "list").stdout
-    assert call("staticgroup", "--version").stdout == f"{plugin.NAME} {facts.version()}\n"
+    assert call("staticgroup", "--version").stdout == f"staticgroup {facts.version()}\n"
 
 
 def test_status_and_explain_tell_what_the_resource_says_to_who_may_only_read(call: Call, shop: str) -> None:
@@ -145,7 +145,7 @@ def test_the_doctor_sees_the_operator_and_what_it_lacks(call: Call, kubectl: Kub
     label, account = f"{operator}/staticgroup-operator", f"system:serviceaccount:{operator}:staticgroup-operator"
     assert found[f"operator {label}: 0 of 0 replicas ready"]["mark"] == "FAIL"
     assert found[f"a replica of operator {label} leads (pod-1)"]["mark"] == "ok"
-    assert found[f"operator {label} has the version of this plugin"]["mark"] == "ok"
+    assert found[f"operator {label} has the version of this program"]["mark"] == "ok"
     rights = f"rights of {account} in all namespaces"
     assert found[rights]["remedy"].startswith("it may not get staticgroups.staticgroup.io")
     name = operator

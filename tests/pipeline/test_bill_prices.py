@@ -11,7 +11,7 @@ from fleet_learner.bill.causes import CauseKind
 from fleet_learner.bill.prices import LEAST_REBALANCES, measured_prices
 from fleet_learner.bill.schemas import BILL, CAUSES, OFFSET_COMMITS, STANDSTILLS
 from fleet_learner.bill.standstills import Role
-from staticgroup.api.recommendation import PriceSource
+from journal.recommendations import PriceSource
 
 
 def row(group: str, rebalance: int, partition: int, standstill_ms: int | None, **values: Any) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from fleet_learner.progress import Progress
 from fleet_learner.simulated.journal import produce
 from fleet_learner.simulated.truth import FleetSettings, draw_groups, draw_stops
 from fleet_learner.sources.topic import TopicReader
-from staticgroup.api import recommendation as api
+from journal import recommendations as api
 from unit.fleet_learner.offsets_encoder import key_of, value_of
 
 pytest.importorskip("pyspark")

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 
 from fleet_learner import schemas
 from fleet_learner.intake import sessions
-from staticgroup.api import journal
+from journal import records as journal
+from staticgroup.api.absences import absences
 from support import absences as told
 
 AS_OF_MS = 200
@@ -32,7 +33,7 @@ def frame(spark: Any, fleet: Fleet, partitions: int = 2, clusters: Mapping[int, 
             row = dict.fromkeys(schemas.MEMBER_EVENTS.names) | {
                 name: value for name, value in fact.model_dump().items() if name in schemas.MEMBER_EVENTS.names
             }
-            row |= {"event_id": f"{member}/{number}", "source": "s", "kind": fact.noun, "event_ms": journal.event_ms(fact)}
+            row |= {"event_id": f"{member}/{number}", "source": "s", "kind": fact.noun, "event_ms": told.event_ms(fact)}
             row |= {"k8s_cluster_uid": (clusters or {}).get(member, "c"), "group_key": member // 3, "member_key": member}
             rows.append(row)
     return spark.createDataFrame(rows, schemas.MEMBER_EVENTS.spark_nullable).repartition(partitions)
@@ -56,10 +57,11 @@ def expected(fleet: Fleet, windows: Sequence[tuple[int, int]], as_of_ms: int) ->
     """Return the same by the definition."""
     made = {}
     for member, facts in fleet.items():
-        ids = {id(fact): f"{member}/{number}" for number, fact in enumerate(facts)}
+        events = {number: event for number, fact in enumerate(facts) if (event := told.event_of(fact)) is not None}
+        ids = {id(event): f"{member}/{number}" for number, event in events.items()}
         rows = [
             {name: value for name, value in told.as_row(each).items() if name != "down"} | {"event_id": ids[id(each.down)]}
-            for each in journal.absences(facts, as_of_ms=as_of_ms, blind=windows)
+            for each in absences(events.values(), as_of_ms=as_of_ms, blind=windows)
         ]
         if rows:
             made[member] = rows
@@ -94,7 +96,7 @@ def _timeline(rng: random.Random) -> list[journal.GroupData]:
         now += rng.choice([0, 0, 2, 40])
     facts = [told.fact(number, row) for number, row in enumerate(rows) if rng.random() < 0.93]
     # Which of two facts of one kind and run came first in one millisecond nobody knows.
-    return list({(journal.event_ms(f), f.noun, getattr(f, "restart_count", None)): f for f in facts}.values())
+    return list({(told.event_ms(f), f.noun, getattr(f, "restart_count", None)): f for f in facts}.values())
 
 
 def _seen(rng: random.Random, now: int, row: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from fleet_learner import schemas
 from fleet_learner.days.facts import DAY_MS
 from fleet_learner.intake import quality, sessions, silver
 from fleet_learner.recommendations.features import group_state
+from journal import records as journal
+from journal.recommendations import Recommendation
 from pipeline import timelines
 from pipeline.timelines import T0_MS
-from staticgroup.api import journal
-from staticgroup.api.recommendation import Recommendation
 
 INT64_MAX = 2**63 - 1
 DOWN = timelines.change("down", "g", 0, 0, T0_MS)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from staticgroup.api import journal
+from journal import records as journal
 
 T0_MS = 1_700_000_000_000
 CLUSTER = "k8s-1"

@@ -17,7 +17,7 @@ from simulator.engine.loop import run as run_simulation
 from simulator.kubernetes.objects import PODS, uid_of
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, World, WorldSettings
-from staticgroup.core.evidence import run as runs
+from staticgroup.core.evidence import chain as runs
 
 BUSY_S = 900.0
 TROUBLES = {

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from journal.records import CoverageBeat, Data, Record, fact_of, read
+from journal.sinks import MemorySink
 from simulator.engine.loop import run
 from simulator.kubernetes.objects import uid_of
 from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
-from staticgroup.api.journal import CoverageBeat, Data, Record, fact_of, read
-from staticgroup.runtime.journal import MemorySink
 
 PROTOCOLS = ("classic", "consumer")
 RETOLD_POORER = {"certificates", "reason"}

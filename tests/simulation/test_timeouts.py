@@ -18,7 +18,7 @@ from simulator.kubernetes.objects import EPOCH_S, uid_of
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
 from staticgroup.core.absences.reservoir import Sample, samples_from
-from staticgroup.core.next_pods.advice import quantised
+from staticgroup.core.timeouts.desired import quantised
 
 PROTOCOLS = ("classic", "consumer")
 SETTING = "consumer.session.timeout.ms"
@@ -125,8 +125,7 @@ def test_after_two_rolls_the_third_is_covered_by_at_most_twice_the_longest_seen(
     assert found.rebalances[2] == 0
     two = found.timeouts[1]
     assert two["basis"] == "LongestAbsence"
-    # What a group has at the brokers is lowered after a day only; what is wanted of it is known at once.
-    wanted_ms = two["ownMs" if protocol == "consumer" else "nextMs"]
+    wanted_ms = two["nextMs"]
     assert longest_s * 1000 < wanted_ms <= quantised(int(2 * longest_s * 1000))  # in steps of 5 s
     assert found.conditions["TimeoutSufficient"][:2] == ("True", "TimeoutFits")
     assert_samples_are_true(found)
@@ -145,7 +144,7 @@ def test_restarts_that_the_template_hides_are_covered_once_they_were_measured(
     assert found.rebalances[0] > 0
     assert found.rebalances[2] == 0
     longest_s = max(away_s for _, away_s in found.away[: 2 * PODS])
-    wanted_ms = found.timeouts[1]["ownMs" if protocol == "consumer" else "nextMs"]
+    wanted_ms = found.timeouts[1]["nextMs"]
     assert longest_s * 1000 < wanted_ms <= 2 * longest_s * 1000
     assert_samples_are_true(found)
 
@@ -201,15 +200,28 @@ def test_restart_that_is_refused_until_the_session_ends_makes_no_session_longer(
     assert all(sample.longest_ms < 20_000 for sample in found.samples)
 
 
-def test_stored_values_outside_new_bounds_are_repaired_together_and_the_longest_that_fits_is_kept() -> None:
-    """Brokers come back with bounds that exclude what is stored: every change of one key alone would be refused."""
+def test_stored_value_outside_the_bounds_is_repaired_together_with_the_session_timeout() -> None:
+    """Brokers come back with bounds that exclude what is stored: every change of another key alone would be refused."""
 
+    async def narrowed(world: World, number: int) -> None:
+        await asyncio.sleep(60)
+        world.kafka.group_configs[GROUP]["consumer.heartbeat.interval.ms"] = "300"
+        await asyncio.sleep(400)
+
+    found = rolled(slow("consumer", (20.0, 30.0)), between=narrowed, rolls=1)
+    assert found.group_config == {SETTING: str(found.timeouts[0]["nextMs"]), "consumer.heartbeat.interval.ms": "5000"}
+    assert {SETTING, "consumer.heartbeat.interval.ms"} in [set(values) for values in found.alterations]
+
+
+def test_value_of_somebody_else_stays_and_is_named() -> None:
     async def meddled(world: World, number: int) -> None:
         await asyncio.sleep(60)
-        world.kafka.group_configs[GROUP] = {SETTING: "500000", "consumer.heartbeat.interval.ms": "300"}
+        world.kafka.group_configs[GROUP] = {SETTING: "200000"}
         await asyncio.sleep(400)
 
     found = rolled(slow("consumer", (20.0, 30.0)), between=meddled, rolls=1)
-    assert found.group_config == {SETTING: "300000", "consumer.heartbeat.interval.ms": "5000"}
-    assert found.timeouts[0]["nextMs"] == 300_000
-    assert {SETTING, "consumer.heartbeat.interval.ms"} in [set(values) for values in found.alterations]
+    assert found.group_config == {SETTING: "200000"}
+    assert found.timeouts[0]["writtenMs"] < 200_000
+    status, _, message = found.conditions["TimeoutSufficient"]
+    assert status == "True"
+    assert "so the operator sets it no more" in message

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from staticgroup.api import journal
+from journal import records as journal
+from staticgroup.api import absences
+from staticgroup.api.absences import Absence, EventKind, MemberEvent
 
 FILE: Final = Path(__file__).resolve().parents[2] / "docs/reference/journal/absences.json"
 GROUP: Final = {
@@ -26,6 +29,10 @@ class Story:
     blind: tuple[tuple[int, int], ...]
     as_of_ms: int
     absences: tuple[dict[str, Any], ...]
+
+    @property
+    def events(self) -> list[MemberEvent]:
+        return events(self.facts)
 
 
 def stories() -> list[Story]:
@@ -58,7 +65,38 @@ def fact(number: int, row: dict[str, Any], instance_id: str = "orders-0") -> jou
     return journal.MemberRemoved(**GROUP | times, member_id=f"m{number}", outcome=outcome)
 
 
-def as_row(absence: journal.Absence) -> dict[str, Any]:
+def events(facts: Iterable[journal.GroupData]) -> list[MemberEvent]:
+    """Return the facts as the definition of an absence takes them."""
+    return [event for fact in facts if (event := event_of(fact)) is not None]
+
+
+def event_of(fact: journal.GroupData) -> MemberEvent | None:
+    """Return one fact so; None for one that begins and ends no absence."""
+    match fact:
+        case journal.MemberDown():
+            kind = EventKind.ENDED
+        case journal.MemberUp():
+            kind = EventKind.STARTED
+        case journal.MemberRejoined():
+            kind = EventKind.RETURNED
+        case journal.MemberRemoved(outcome=journal.RemovalOutcome.REMOVED):
+            kind = EventKind.REMOVED
+        case journal.MemberDeparted():
+            kind = EventKind.DEPARTED
+        case _:
+            return None
+    known = {f.name for f in fields(MemberEvent)} - {"kind"}
+    values = {name: value for name, value in fact.model_dump().items() if name in known and value is not None}
+    return MemberEvent(kind=kind, **values)
+
+
+def event_ms(fact: journal.GroupData) -> int:
+    """Return the best single time of a fact of any kind."""
+    bound_ms = fact.time_lo_ms if isinstance(fact, journal.MemberDown) else fact.time_hi_ms
+    return absences.event_ms(fact.observed_at_ms, fact.source_time_ms, bound_ms)
+
+
+def as_row(absence: Absence) -> dict[str, Any]:
     """Return an absence as the stories have it."""
     down = {"down": f"{absence.down.pod_uid}/{absence.down.restart_count}", "end": absence.end.value}
     return {name: getattr(absence, name) for name in _FIELDS} | down

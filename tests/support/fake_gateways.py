@@ -344,20 +344,6 @@ class FakeKube(Hooks):
         """Say that the webhook is not installed."""
         return False
 
-    async def served_schema(self, kind: str) -> Json | KubeProblem | None:
-        """Publish no schema."""
-        return None
-
-    async def can_i(
-        self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""
-    ) -> bool | KubeProblem:
-        """Grant every right."""
-        return True
-
-    async def server_minor(self) -> int | KubeProblem:
-        """Be the newest release."""
-        return 36
-
 
 def scaled(view: WorkloadView, replicas: int) -> WorkloadView:
     """Return a StatefulSet that wants another number of pods and has them."""

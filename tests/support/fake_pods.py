@@ -130,15 +130,15 @@ class FakePods(Hooks):
 
     def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[KnownPod, ...]:
         """Return the carriers of ids that have other names, as PodStore.strays does."""
-        return self.book.records.strays(namespace, workload_name, carried)
+        return self.book.index.strays(namespace, workload_name, carried)
 
     def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[KnownPod, ...]:
         """Return the carriers of ids of any namespace that are no seats, as PodStore.strays_anywhere does."""
-        return self.book.records.strays_anywhere(namespace, workload_name, instance_ids)
+        return self.book.index.strays_anywhere(namespace, workload_name, instance_ids)
 
     def ids(self) -> Iterator[tuple[str, str]]:
         """Return every id that any pod ever carried, each with its namespace."""
-        return self.book.records.ids()
+        return self.book.index.ids()
 
     def chain(
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
@@ -146,7 +146,7 @@ class FakePods(Hooks):
         """Return the pods of a seat, noting that they were asked for."""
         ids = tuple(instance_ids)
         self.journal.append(("chain", *ids))
-        found = self.book.records.chain(namespace, pod_names, ids)
+        found = self.book.index.chain(namespace, pod_names, ids)
         if self.after_chain is not None and self._passed_barrier:
             after_chain, self.after_chain = self.after_chain, None
             after_chain()
@@ -154,33 +154,32 @@ class FakePods(Hooks):
 
     def get(self, uid: str) -> KnownPod | None:
         """Return what is known of a pod uid; None when it is unknown."""
-        record = self.book.records.get(uid)
-        return record.known_pod() if record else None
+        return self.book.index.get(uid)
 
     def of_workload(self, namespace: str, workload_name: str) -> tuple[KnownPod, ...]:
         """Return every pod named after a StatefulSet."""
-        found = (r.known_pod() for r in self.book.records.of_workload(namespace, workload_name))
-        return tuple(sorted(found, key=lambda i: (i.resource_version, i.uid)))
+        return self.book.index.of_workload(namespace, workload_name)
 
     def carriers(self, instance_ids: Iterable[str]) -> tuple[KnownPod, ...]:
         """Return every pod of any namespace that carried an id."""
-        return self.book.records.carriers(instance_ids)
+        return self.book.index.carriers(instance_ids)
 
     def state(self, uid: str) -> str:
         """Return the state of a pod, "" when it is unknown."""
-        record = self.book.records.get(uid)
-        return record.state.value if record else ""
+        found = self.book.index.get(uid)
+        return found.state.value if found else ""
 
 
 @dataclass(frozen=True)
 class FakeNodes:
-    """The Nodes that exist, all of them known."""
+    """The Nodes that exist, all of them known, and what is known of those that are gone."""
 
     nodes: Mapping[str, NodeView]
+    vanished: Mapping[str, NodeView] = field(default_factory=dict)
 
     def node_of(self, name: str) -> NodeView | None:
         """Return what is known of a Node."""
-        return self.nodes.get(name)
+        return self.nodes.get(name) or self.vanished.get(name)
 
     def is_present(self, name: str) -> bool:
         """True for a Node that exists."""

@@ -13,7 +13,7 @@ from staticgroup.api.resources import durable
 from staticgroup.api.resources import members as internal
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.absences import Absences, CauseOfAbsences
-from staticgroup.api.resources.conditions import Condition, set_condition, stated
+from staticgroup.api.resources.conditions import Condition, with_conditions
 from staticgroup.core.absences.causes import Cause
 from staticgroup.core.absences.reservoir import SAMPLES_MAX, Sample, text_of
 from staticgroup.core.members.carriers import UNSEEN
@@ -78,11 +78,8 @@ def at_default(model: BaseModel, path: str = "") -> Iterator[str]:
 
 
 def _conditions() -> list[Condition]:
-    conditions: tuple[Condition, ...] = ()
-    for kind in ConditionType:
-        new = stated(kind, Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, message="so", observed_generation=1, now=T0)
-        conditions = set_condition(conditions, new, T0)
-    return list(conditions)
+    found = [(kind, ConditionStatus.UNKNOWN, Reason.NOT_OBSERVED_YET, "so") for kind in ConditionType]
+    return list(with_conditions((), found, observed_generation=1, now=T0))
 
 
 def _injected(ids: int, env: int) -> durable.Injected:
@@ -147,7 +144,7 @@ def _timeout() -> api.Timeout:
         effective_max_ms=60_000,
         next_ms=50_000,
         own_ms=50_000,
-        shared_setting=api.SharedSetting(held_ms=60_000, changes=3, found_ms=60_000, lower_since=T0, lower_ms=50_000),
+        written_ms=60_000,
         unknown_pods=1,
         recommended=api.Recommended(
             lower_ms=1, target_ms=2, upper_ms=3, uncapped_ms=4, source=api.RecommendationSource.FLEET, valid_until=LATER,

@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from staticgroup.api.recommendation import Recommendation, RecommendationReason, Setting
-from staticgroup.core.next_pods.advice import Advice
+from journal.recommendations import Recommendation, RecommendationReason, Setting
+from journal.recommendations.reader import fleet_timeout
+from staticgroup.core.timeouts.desired import Advice
 
 CLUSTER_ID = "kafka-1"
 NOW_MS = 1_800_000_000_000
@@ -47,7 +48,11 @@ def recommendation(**changes: Any) -> Recommendation:
 def advice(**changes: Any) -> Advice:
     """Return that recommendation as the puller hands it to a round."""
     record = recommendation(**changes)
-    return Advice(record=record, valid_until_ms=record.valid_until_ms)
+    return advice_of(record)
+
+
+def advice_of(record: Recommendation) -> Advice:
+    return Advice(record=fleet_timeout(record), valid_until_ms=record.valid_until_ms)
 
 
 durations_ms = st.none() | st.integers(0, DAY_MS)
@@ -63,5 +68,5 @@ records = st.builds(
     reasons=st.lists(st.sampled_from(RecommendationReason), max_size=25).map(tuple),
     valid_until_ms=st.integers(0, 2**53),
 )
-advices = st.builds(lambda record: Advice(record=record, valid_until_ms=record.valid_until_ms), records)
+advices = records.map(advice_of)
 """Whatever a record may say within its schema."""

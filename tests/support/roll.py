@@ -24,7 +24,9 @@ from staticgroup.kube.pods.position import WatchPosition
 from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.runtime.connections.connections import Connections
-from staticgroup.runtime.memory.memories import Memories
+from staticgroup.runtime.executor import Executor
+from staticgroup.runtime.gather import Gatherer
+from staticgroup.runtime.memory.memory import Memories
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
 from staticgroup.runtime.reconciler import Reconciler
@@ -197,13 +199,20 @@ class Roll:
             kube=self.kube, pods=self.pods, stores=self.stores, metrics=metrics, may_write=may_write,
             holding=lambda: None, still_holds=still_holds, monotonic_s=self.loop.time,
         )
-        return Reconciler(
+        connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=self.loop.time)
+        narrator = Narrator(kube=self.kube, metrics=metrics)
+        gatherer = Gatherer(
             kube=self.kube, kafka=self.kafka, pods=self.pods, nodes=FakeNodes({"n1": make.NODE}), stores=self.stores,  # type: ignore[arg-type]
-            connections=Connections(kube=self.kube, stores=self.stores, monotonic_s=self.loop.time),
-            memories=memories,
-            narrator=Narrator(kube=self.kube, metrics=metrics), metrics=metrics,
-            cluster_uid="cluster", may_write=may_write, policy_served=lambda: True, webhook_served=lambda: False,
+            connections=connections, metrics=metrics, cluster_uid="cluster", policy_served=lambda: True, webhook_served=lambda: False,
             now_s=self.loop.time, monotonic_s=self.loop.time,
+        )
+        executor = Executor(
+            kafka=self.kafka, stores=self.stores, connections=connections, narrator=narrator, may_write=may_write,
+            note_problem=gatherer.note_problem, now_s=self.loop.time,
+        )
+        return Reconciler(
+            gatherer=gatherer, executor=executor, stores=self.stores, memories=memories, narrator=narrator, metrics=metrics,
+            may_write=may_write, now_s=self.loop.time, monotonic_s=self.loop.time,
         )
 
     def _groups_of(self, pod_name: str) -> frozenset[Key]:

@@ -73,7 +73,6 @@ def private_members(path: Path) -> Iterator[str]:
 def test_private_members_of_other_objects_are_known() -> None:
     found = {str(path.relative_to(OPERATOR)): set(private_members(path)) for path in OPERATOR.rglob("*.py")}
     assert {path: names for path, names in found.items() if names} == {
-        "plugin/command.py": {"_SubParsersAction"},  # only in annotations: argparse has no public name for it
         "kafka/login/credentials.py": {"_text"},  # of another SecretText
         # a connection seen through a weak reference; tests/unit/kafka/test_aiokafka.py names what is aiokafka's
         "kafka/connection.py": {"_reader", "_versions", "_requests", "_handle_frame", "_refuse_answer", "_is_opened"},

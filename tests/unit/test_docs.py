@@ -24,7 +24,7 @@ from staticgroup.api.resources.identity import Preset
 from staticgroup.core.group import KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.core.releases import RELEASE_GUARDS, ReleaseGuard
-from staticgroup.runtime.process.settings import PREFIX, from_environment
+from staticgroup.runtime.process.settings import PREFIX, Settings
 from staticgroup.runtime.webhook.process import WebhookSettings
 
 REPOSITORY = Path(__file__).parents[2]
@@ -293,7 +293,7 @@ def has(tree: Mapping[str, Any], path: str) -> bool:
 def test_every_setting_reads_back_from_its_documented_default() -> None:
     rows = generator().setting_rows()
     environment = {variable.strip("`"): default.strip("`") for variable, default, _, _ in rows}
-    assert from_environment(environment) == from_environment({})
+    assert Settings.from_environment(environment) == Settings.from_environment({})
     in_chart = (CHART / "templates" / "_pod.tpl").read_text(encoding="utf-8")
     assert {row[0].strip("`") for row in rows} == set(re.findall(r"name: (STATICGROUP_\w+)", in_chart))
 

@@ -99,7 +99,7 @@ def test_the_learner_needs_nothing_that_the_image_lacks() -> None:
                 waiting += [other, other.rpartition(".")[0]]  # importing a module runs its package first
             elif other.partition(".")[0] not in LOCKED | sys.stdlib_module_names:
                 missing.add(f"{other} for {name}")
-    assert {"coordinator_model.coordinator", "staticgroup.api.recommendation"} <= seen
+    assert {"coordinator_model.coordinator", "journal.recommendations"} <= seen
     assert missing == set()
 
 

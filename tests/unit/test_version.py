@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import staticgroup
+
 REPOSITORY = Path(__file__).parents[2]
 VERSION = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 FOLDERS = ("charts", "deploy", "docs", "tests/support")
@@ -29,6 +31,10 @@ def test_every_tag_of_an_image_is_the_version() -> None:
     found = named_versions()
     assert {"README.md", "docs/guide/install.md", "docs/guide/kubectl-plugin.md", "deploy/operator/deployment.yaml", "deploy/policy.yaml", "tests/support/scene/stage.py"} <= found.keys()
     assert {path: versions for path, versions in found.items() if versions != {VERSION}} == {}
+
+
+def test_the_package_has_the_version() -> None:
+    assert staticgroup.__version__ == VERSION
 
 
 def test_the_chart_and_its_application_have_the_version() -> None:

@@ -8,17 +8,16 @@ What two looks cannot tell apart is no difference, but is counted apart: Describ
 rebalances between two looks are one fact (*merged*). Nor is what nobody could see (*unseen*): while no operator beat,
 before it first read the group, and in the time of one look before the last beat. The log's first record of a group is
 where the audit begins; of what compaction took away nothing is claimed.
-Sources: `sources.offsets_evidence` for the log; `staticgroup.core.journal` for what bounds mean.
+Sources: `sources.offsets_evidence` for the log; `journal.rounds` for what bounds mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final
 
-from staticgroup.api.journal import TEXT_MAX
+from journal.records import short
 
 from ..sources.offsets_evidence import ChangeKind
 
@@ -303,14 +302,6 @@ def _is_before(fact: Fact, changes: Iterable[LogChange], tolerance_ms: int) -> b
 # members -------------------------------------------------------------------------------------------------------------
 
 
-def as_told(member_id: str) -> str:
-    """Return a member id as the journal tells it: a very long one ends in a digest (`core.journal.look.short`)."""
-    if len(member_id) <= TEXT_MAX:
-        return member_id
-    mark = f"#{sha256(member_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
-    return member_id[: TEXT_MAX - len(mark)] + mark
-
-
 def _removals(changes: Sequence[LogChange], told: Iterable[MemberFact], from_ms: int, since_ms: int) -> Removals:
     gone = _members(changes, ChangeKind.GONE, lambda c: c.previous_member_id)
     replaced = _members(changes, ChangeKind.REPLACED, lambda c: c.previous_member_id)
@@ -340,4 +331,4 @@ def _members(
     changes: Iterable[LogChange], kind: ChangeKind, member_id: Callable[[LogChange], str | None]
 ) -> dict[tuple[str, str], int]:
     """Return (instance id, member id as the journal tells it) → when, of the changes of one kind."""
-    return {(c.instance_id or "", as_told(member_id(c) or "")): c.at_ms for c in changes if c.kind is kind}
+    return {(c.instance_id or "", short(member_id(c) or "")): c.at_ms for c in changes if c.kind is kind}

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner.estimates.price import Price
-from staticgroup.api.recommendation import PriceSource
+from journal.recommendations import PriceSource
 
 from .standstills import Role
 

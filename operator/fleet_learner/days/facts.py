@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from staticgroup.api.journal import EndKind
+from staticgroup.api.absences import EndKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from staticgroup.api.journal import EndKind
+from staticgroup.api.absences import EndKind
 
 from ..intake.sessions import EVERY_GROUP, unread_spans
 from ..schemas import BUSY_DAY, GROUP_DAY

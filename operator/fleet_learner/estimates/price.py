@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from staticgroup.api.recommendation import PriceSource
+from journal.recommendations import PriceSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ silver and counted as late; a run with `backfill_from_ms` applies it. A time bey
 
 Facts are read from `open_days_max` before that midnight on, so that a member that was away then is not away anew when its next process
 ends. What is known of an outage goes no further: when it has lasted for so long it is blind, in many runs as in one. One thing may lie
-further back: that an end is told late (see `staticgroup.api.journal.absences`) shows by when its process started.
+further back: that an end is told late (see `staticgroup.api.absences`) shows by when its process started.
 Source: the design of Spark's own offset and commit logs; Delta's idempotent writes.
 """
 
@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from staticgroup.api.journal import EndKind
+from staticgroup.api.absences import EndKind
 
 from .. import schemas
 from ..lake import Lake, Plan, Published, TableState, Written

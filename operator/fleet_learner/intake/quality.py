@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from staticgroup.api.journal import EndKind
+from staticgroup.api.absences import EndKind
 
 from ..schemas import BEATS, EVENTS, GROUP_EVENTS, MEMBER_EVENTS, QUARANTINE
 

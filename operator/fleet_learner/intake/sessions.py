@@ -1,6 +1,6 @@
 """Outages: for every time that a member was away, when the group had it back, or what hid that from us.
 
-The one idea: the definition is `staticgroup.api.journal.absences`; here it is said once more in windows over all members of a
+The one idea: the definition is `staticgroup.api.absences`; here it is said once more in windows over all members of a
 fleet, and both tell the same published stories. With the facts of a member in order, an absence begins with a `member.down`
 that no other one came before since the member was back or removed, and ends with the next return or removal; a departure between the
 two takes it out of the restarts. One shuffle,
@@ -15,7 +15,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from staticgroup.api.journal import UNSEEN_MS, EndKind, RemovalOutcome
+from journal.records import RemovalOutcome
+from staticgroup.api.absences import UNSEEN_MS, EndKind
 
 from ..lake.lake import DAY_MS
 from ..schemas import BLIND_WINDOWS, OUTAGES

@@ -2,7 +2,7 @@
 
 The one idea: every raw record has exactly one *fate* (silver, quarantine or duplicate), so that the three add up to what
 was read. A record is parsed by Spark itself with one schema for all types; what it accepts and refuses agrees with
-`staticgroup.api.journal.read`, except that a number is taken where text is expected.
+`journal.records.read`, except that a number is taken where text is expected.
 
 Copies have the same source and id. Of several the one that was observed first counts; between runs the one that was
 read first. Fields that this version does not know stay in bronze.
@@ -14,7 +14,8 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from staticgroup.api.journal import SKEW_MS, TEXT_MAX
+from journal.records import TEXT_MAX
+from staticgroup.api.absences import SKEW_MS
 
 from ..lake.lake import day_column
 from ..schemas import BEATS, GROUP_EVENTS, MEMBER_EVENTS, QUARANTINE, QuarantineReason, Table
@@ -202,7 +203,7 @@ def facts(rows: DataFrame) -> DataFrame:
     Returns
     -------
     One row per good record with the columns of all silver tables, where it was read, `fact`, a hash of its source and id, and `row`,
-    a number that no other has. `event_ms` is what `staticgroup.api.journal.event_ms` says. They are computed here and lie on local
+    a number that no other has. `event_ms` is what `staticgroup.api.absences.event_ms` says. They are computed here and lie on local
     disk: three tables and some counts are made of them, parsing is the dearest part of a run, and what is numbered anew is numbered
     otherwise. As rows, because half of the time went into columns of fifty fields.
     """

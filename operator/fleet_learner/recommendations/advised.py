@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from staticgroup.api.recommendation import Recommendation
+from journal.recommendations import Recommendation
 
 from ..estimates.class_sums import GapCounts, class_model, class_of_sums
 from ..estimates.dependence import Spread

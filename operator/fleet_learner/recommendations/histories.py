@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from staticgroup.api.journal import EndKind
-from staticgroup.api.recommendation import PriceSource, Recommendation, TimeoutBounds
+from journal.recommendations import PriceSource, Recommendation
+from staticgroup.api.absences import EndKind
 from staticgroup.api.schema import TIMEOUT_MS_MAX
 
 from ..days.facts import DAY_MS, StopDurations
@@ -23,6 +23,7 @@ from ..estimates.price import Price
 from . import policy
 from .canary import CanaryState
 from .recommend import GroupHistory
+from .timeout_bounds import TimeoutBounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,8 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from staticgroup.api.recommendation import RecommendationReason as Reason
-from staticgroup.api.recommendation import TimeoutBounds
+from journal.recommendations import RecommendationReason as Reason
+
+from .timeout_bounds import TimeoutBounds
 
 STEP_MS: Final = 5_000
 CHANGE_MS_MIN: Final = 5_000

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from staticgroup.api import recommendation as api
-from staticgroup.api.recommendation import RecommendationReason as Reason
-from staticgroup.api.recommendation import Setting, TimeoutBounds
+from journal import recommendations as api
+from journal.recommendations import RecommendationReason as Reason
+from journal.recommendations import Setting
 
 from ..estimates.class_sums import class_model
 from ..estimates.cost import (
@@ -40,6 +40,7 @@ from ..estimates.tolerance import SHARE_ABSORBED, absorbing, expelled_share
 from . import policy
 from .canary import CanaryState, Wave, is_released, is_withdrawn
 from .saving import INTERVAL, saving
+from .timeout_bounds import TimeoutBounds
 
 MODEL_VERSION = "2.0"
 HORIZON_MS = 1_800_000

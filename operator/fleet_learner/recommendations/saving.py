@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from staticgroup.api.recommendation import Difference
+from journal.recommendations import Difference
 
 from ..estimates.cost import under_laws
 from ..estimates.laws import Law

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from staticgroup.api import recommendation as api
+from journal import recommendations as api
 
 from ..errors import JobError
 from ..lake.objects import draft_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from staticgroup.api.journal import EndKind
+from staticgroup.api.absences import EndKind
 
 from ..days.facts import DAY_MS
 from .canary import (

@@ -20,7 +20,7 @@ from fleet_learner.estimates.cost import (
     return_hazard,
 )
 from fleet_learner.estimates.kaplan_meier import SurvivalCurve, kaplan_meier, log_log_band
-from staticgroup.api.recommendation import PriceSource, Recommendation
+from journal.recommendations import PriceSource, Recommendation
 
 from .advice.clusters import advise_clusters
 from .advice.groups import advise

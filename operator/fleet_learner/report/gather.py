@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet_learner.days.facts import DAY_MS
 from fleet_learner.offsets.codec import GroupType
-from staticgroup.api.journal import EndKind
+from staticgroup.api.absences import EndKind
 
 from .build import GroupHistory, sum_counts
 from .curves import Span, Timeline, Window

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from staticgroup.api.recommendation import EstimateMethod
+from journal.recommendations import EstimateMethod
 
 from .model import Method
 

@@ -145,7 +145,7 @@ OUTAGES = Table(
     ("group_key", "member_key", "down_ms", "event_id", "source"),
     day_of="down_ms",
 )
-"""One row per absence (`event_id` of the `member.down` that began it), as `staticgroup.api.journal.absences` defines it.
+"""One row per absence (`event_id` of the `member.down` that began it), as `staticgroup.api.absences` defines it.
 
 `gap_ms` ≥ 0, a lower bound unless returned; `back_lo_ms`, `back_ms` and `absorbed` only if it returned; `started_ms` null when
 no container was seen to start.

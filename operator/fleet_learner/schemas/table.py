@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class QuarantineReason(StrEnum):
-    """Say why a record is not in silver; the last four in the words of `staticgroup.api.journal.Defect`."""
+    """Say why a record is not in silver; the last four in the words of `journal.records.Defect`."""
 
     EMPTY = "Empty"
     NOT_UTF8 = "NotUtf8"

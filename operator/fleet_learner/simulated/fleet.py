@@ -3,7 +3,7 @@
 The one idea: the truth (`truth`) is what happened to pods; here static membership answers (absorbed when the
 member is back within its timeout less the age of its last heartbeat, otherwise expelled with two rebalances), and an
 operator looks on, with a delay, whole seconds of the kubelet's clock, bounds instead of a time for what it polls, and
-times in which it does not look. What is lost in those is lost. Every line is a record of `staticgroup.api.journal`;
+times in which it does not look. What is lost in those is lost. Every line is a record of `journal.records`;
 the same settings give the same bytes.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from staticgroup.api import journal
+from journal import records as journal
 
 from .truth import CAUSES, Cause, FleetSettings, Group, GroupKind, Rollouts, Stops, draw_groups, draw_stops, group_rng
 

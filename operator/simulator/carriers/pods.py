@@ -163,13 +163,12 @@ class FakeStore:
 
     def get(self, uid: str) -> KnownPod | None:
         """Return one pod."""
-        record = self._book.records.get(uid)
-        return record.known_pod() if record else None
+        return self._book.index.get(uid)
 
     def chain(self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()) -> tuple[KnownPod, ...]:
         """Return every pod of the seat."""
-        return self._book.records.chain(namespace, pod_names, instance_ids)
+        return self._book.index.chain(namespace, pod_names, instance_ids)
 
     def carriers(self, instance_ids: Iterable[str]) -> tuple[KnownPod, ...]:
         """Return every pod that carried an id."""
-        return self._book.records.carriers(instance_ids)
+        return self._book.index.carriers(instance_ids)

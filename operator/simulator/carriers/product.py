@@ -22,7 +22,7 @@ from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.core.plan import members_after, plan
 from staticgroup.core.roles import role_of
 from staticgroup.core.snapshot import Evidence, FreshRead, History, Injected, RemovalRecord, SeatMemory, Snapshot
-from staticgroup.core.status import members as durable
+from staticgroup.core.status import durable
 from staticgroup.core.workload import WorkloadView
 from staticgroup.runtime.members import SightGatherer
 
@@ -177,7 +177,7 @@ class Product:
         gone = {node_of(n) for n in range(1, 9) if look.off >> n & 1}
         gatherer = SightGatherer(
             pods=store, nodes=_Nodes(gone), lifecycle=NodeLifecycle.FIXED if look.off else NodeLifecycle.UNTRUSTED,  # type: ignore[arg-type]
-            may_be_of=lambda _pod: False, read_node=_Nodes(gone).read, monotonic_s=lambda: NOW_S, clock_ahead_s=lambda: 0.0,
+            may_be_of=lambda _pod: False, read_node=_Nodes(gone).read, clock_ahead_s=lambda: 0.0,
         )
         return _answer_of(
             gatherer.gather(
@@ -201,7 +201,7 @@ class Product:
             namespace=NAMESPACE, name="web", uid="w1", metadata_generation=1, observed_generation=1, replicas=int(wanted), status_replicas=0
         )
         book = book_of(look.seen, self.are_reused)
-        chain: tuple[KnownPod, ...] = book.records.chain(NAMESPACE, (POD,), (ID,))
+        chain: tuple[KnownPod, ...] = book.index.chain(NAMESPACE, (POD,), (ID,))
         evidence = {} if fresh is None else {ID: Evidence(chain=chain, fresh=fresh)}
         return Snapshot(
             namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=workload, pods=tuple(p for p in chain if p.object_present),

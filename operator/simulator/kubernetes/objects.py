@@ -27,7 +27,6 @@ CLUSTER_KAFKA_CONNECTIONS: Final = "clusterkafkaconnections.staticgroup.io"
 RESOURCES_OF_US: Final = (STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS)
 MUTATING_POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
 MUTATING_WEBHOOKS: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
-ACCESS_REVIEWS: Final = "selfsubjectaccessreviews.authorization.k8s.io"
 
 EPOCH_S: Final = 1_767_225_600.0
 """Unix time at virtual second 0: 2026-01-01T00:00:00Z."""

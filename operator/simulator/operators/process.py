@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
+from journal.sinks import MemorySink
 from staticgroup.runtime.assembly import Sources
-from staticgroup.runtime.journal import MemorySink
 from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.process.informers import STATIC_GROUPS
 from staticgroup.runtime.process.settings import Settings
@@ -52,7 +52,7 @@ def make_operator(
     kafka: ModelKafkaCluster,
     loop: SimulationLoop,
     rng: Callable[[str], Random],
-    sinks: Sequence[MemorySink] | None,
+    sinks: tuple[MemorySink, ...] | None,
 ) -> RunningOperator:
     """Make one operator process, which does not run yet; `settings.identity` is its name.
 

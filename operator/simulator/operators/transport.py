@@ -23,7 +23,7 @@ from staticgroup.kube.transport import APPLY_PATCH, CALL_TIMEOUT_S, JSON, Resour
 
 from ..engine.loop import Process, SimulationLoop
 from ..kubernetes.api_server import ApiServer
-from ..kubernetes.objects import ACCESS_REVIEWS, Json
+from ..kubernetes.objects import Json
 from ..kubernetes.storage import ApiError
 from ..kubernetes.watch_log import Selector
 from .connection import ClientFaults, Connection, Link
@@ -275,8 +275,6 @@ def _carry_out(
         if found is None:
             raise ApiError(404, name)
         return found
-    if resource == ACCESS_REVIEWS:
-        return _review(link, body)
     if verb == "create":
         metadata: dict[str, Any] = body.get("metadata") or {}
         return server.create(resource, body | {"metadata": metadata | ({"namespace": namespace} if namespace else {})})
@@ -287,10 +285,3 @@ def _carry_out(
             raise ApiError(400, "only a status is applied here, by a named field manager")
         return server.apply_status(resource, namespace, name, body)
     return server.patch(resource, namespace, name, body, subresource=subresource)
-
-
-def _review(link: Link, body: Json) -> Json:
-    wanted = body["spec"]["resourceAttributes"]
-    label = f"{wanted['resource']}.{wanted['group']}" if wanted.get("group") else wanted["resource"]
-    label += f"/{wanted['subresource']}" if wanted.get("subresource") else ""
-    return body | {"status": {"allowed": link.server.is_allowed(link.user, wanted["verb"], label)}}

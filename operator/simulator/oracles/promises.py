@@ -212,6 +212,7 @@ class Safety:
                 effect.at_s,
                 f"{effect.operator} removed live member {effect.member_id} ({effect.instance_id}) of {whose}",
             )
+        is_explained = is_explained or self.truth.broken_by(effect.member_id) is not None
         unproven = () if is_explained else self.truth.uncertified(effect.instance_id or "", effect.member_id)
         if unproven:
             self._broken(

@@ -15,7 +15,7 @@ from typing import Any
 
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import Request
-from staticgroup.runtime.journal import MemorySink
+from journal.sinks import MemorySink
 
 from ..clients.partition_meter import GroupMeter, PartitionMeter
 from ..clients.processes import ContainerProcess, ProcessTable

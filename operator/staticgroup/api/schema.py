@@ -22,6 +22,8 @@ INT32_MAX: Final = ordinals.INT32_MAX
 INT64_MAX: Final = 2**53
 # LongMax of the broker's session timeouts is 30 min; a day leaves room for a fleet with other bounds.
 TIMEOUT_MS_MAX: Final = 86_400_000
+# `ConsumerConfig.HEARTBEAT_INTERVAL_MS_DOC`: no higher than 1/3 of the session timeout.
+HEARTBEATS_PER_TIMEOUT_MIN: Final = 3
 FIELD_NAMES_MAX: Final = 4096
 """Combinations of given fields that are remembered; all kinds of models together have some hundreds in use."""
 _FIELD_NAMES: Final[dict[frozenset[str], set[str]]] = {}

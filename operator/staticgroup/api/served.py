@@ -11,8 +11,6 @@ from typing import Any, Final
 
 Schema = Mapping[str, Any]
 
-UPGRADE_CRDS: Final = "upgrade the CRDs together with the operator: python -m staticgroup crds | kubectl apply -f -"
-"""The remedy for a CRD that is older than the operator, for people."""
 _BOUNDS: Final = ("maxItems", "maxLength", "maximum")
 
 

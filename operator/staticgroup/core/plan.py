@@ -1,41 +1,35 @@
 """One plan per round: what to remove, what to inject, when to look again, and why not more.
 
-`plan` is pure and total: same spec, snapshot, history and time, same plan. Everything is decided here at once,
-because removal, timeouts and injection interact (a pod that gets a shorter session dies sooner; an id that is
-not issued cannot be removed). The shell executes the actions, or does not (mode Observe), and reports.
+`plan` is pure and total: same spec, snapshot, history and time, same plan. It has two halves, between which the shell reads
+what the first one asks for: `survey` finds who is in the group and who should be, `decide` judges each departed or crashed
+member and says what the next pods receive. The shell executes the actions, or does not (mode Observe), and reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
-from ..api.ordinals import Ordinals
-from ..api.resources.durable import InjectedMethod
-from ..api.resources.identity import InjectionMethod
-from ..api.resources.staticgroup import CrashRelease, StaticGroupSpec
+from ..api.resources.staticgroup import StaticGroupSpec
 from .connect import ConnectLoad, load_of, work_after
 from .evidence.chain import KnownPod
 from .findings import Finding
 from .group import GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry
 from .guards import Candidate, Guard, Hit, first_hit, held
-from .ids.naming import Naming, is_scope_refused, naming_of
+from .ids.naming import Naming, is_scope_refused
 from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
-from .intent import Intent, expected_ids, group_setting, intent_of, next_pods
-from .members.carriers import Attribution
+from .issuance import Issuance, issue
 from .members.holding import Seat as Seated
 from .members.memory import Members, described, settle_s, with_living, without_ended
-from .next_pods.group_config import GroupConfigWrite
-from .next_pods.in_force import judged
-from .next_pods.injection import InjectionPlan, InjectionVerdict
-from .next_pods.timeouts import TimeoutPlan
-from .protocols import leaves_by, protocol_in_force
-from .releases import Release, ReleaseGuard, crashed_seats, crashes_of, may_be_read, plan_releases, with_crashes
-from .roles import CONNECT, protocol_asked_for, role_of
-from .seats import Seat, SeatTable, Standing, departed_seats, holders_of, lay, pods_without_id
+from .next_pods.injection import InjectionPlan
+from .protocols import leaves_by
+from .releases import Crash, Release, ReleaseGuard, find_crashes, may_be_read, plan_releases, with_crashes, with_reads
+from .roles import CONNECT, role_of
+from .seats import Seat, SeatTable, Standing, build_seat_table, holders_of, pods_without_id
 from .snapshot import History, Snapshot
+from .timeouts.group_config import GroupConfigWrite
+from .timeouts.in_force import TimeoutPlan, plan_timeouts
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
@@ -118,6 +112,30 @@ class Plan:
     requeue_after_s: float = STEADY_REQUEUE_S
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The first half of a round: whose ids there are, who holds them, and what has to be read before anything is decided.
+
+    Parameters
+    ----------
+    history: of earlier rounds, with what is issued now and the members as described now.
+    table: None while nothing is decided about members.
+    crashes: members of wanted seats that may be of a run that is over.
+    reads: the seats to read afresh, at most `READS_MAX`: crashed ones first, then departed ones whose pods have ended.
+    """
+
+    issuance: Issuance
+    history: History
+    table: SeatTable | None = None
+    crashes: tuple[Crash, ...] = ()
+    reads: tuple[Seat, ...] = ()
+
+    @property
+    def judged(self) -> tuple[Seat, ...]:
+        """The seats of which every pod is looked for that may hold them."""
+        return (*(self.table.departed if self.table is not None else ()), *(crash.seat for crash in self.crashes))
+
+
 def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float) -> Plan:
     """Decide everything about one StaticGroup from one snapshot.
 
@@ -131,67 +149,78 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     -------
     A Plan; never raises for anything the world can show.
     """
-    if snapshot.sight is not None:  # whatever else this round comes to, who may live unseen is remembered
-        history = replace(history, members=without_ended(history.members, snapshot.sight))
-    if snapshot.workload_problem:  # who is wanted cannot be told, so nothing is decided but whether the next pods get ids
-        return Plan(history=_silenced(history) if _must_be_silent(spec, snapshot, history) else history)
-    protocol = protocol_in_force(protocol_asked_for(spec), snapshot.group)
-    timeout, injection = next_pods(spec, snapshot, history)
-    timeout, write, record, setting = group_setting(spec, snapshot, history, timeout, now_s)
-    timeout = judged(spec, snapshot, timeout, injection, protocol)
-    base = Plan(
-        group_config=write,
-        timeout=timeout,
-        injection=injection,
-        history=replace(
-            history,
-            injected=injection.injected,
-            templates=injection.templates,
-            fleet_timeout_ms=timeout.fleet_ms,
-            measured=timeout.held,
-            group_config=record,
-            shared_setting=setting,
-            members=_first_members(history, injection),
-        ),
-    )
-    issued = _with_issued(base.history, snapshot, injection)
-    try:
-        naming = naming_of(spec, base.history)
-        expected = expected_ids(naming, snapshot.workload)
-    except InvalidInstanceIdError as error:
-        return replace(base, identity_error=str(error))
-    except AmbiguousIdentityError as error:
-        return replace(base, history=_silenced(history), identity_error=str(error))
-    except TooManyIdsError as error:  # ids are issued all the same, so they are remembered; nothing else is decided
-        return replace(base, history=_without_departures(issued), too_large=str(error))
-    bare = pods_without_id(naming, expected, snapshot.pods)
-    base = replace(base, naming=naming, pods_without_id=bare, history=issued)
-    return _about_members(base, spec, snapshot, naming, expected, now_s)
+    return decide(spec, snapshot, survey(spec, snapshot, issue(spec, snapshot, history), now_s), now_s)
 
 
-def _about_members(
-    base: Plan, spec: StaticGroupSpec, snapshot: Snapshot, naming: Naming, expected: Mapping[str, int], now_s: float
-) -> Plan:
-    """Add to a plan what is decided about the members of the group, if that could be read."""
-    group = snapshot.group
-    members = members_after(spec, snapshot, base.history, naming)
-    base = replace(base, history=replace(base.history, members=members))
+def survey(spec: StaticGroupSpec, snapshot: Snapshot, issuance: Issuance, now_s: float) -> Survey:
+    """Find who is in the group, who should be, and what has to be read before anything is decided.
+
+    Parameters
+    ----------
+    snapshot: with its sight, before any seat was read afresh; parameters else as for `plan`.
+    """
+    # Step 1: whatever this round comes to, the pods that may live unseen are remembered. While the ids have no rule nobody knows
+    # them, so the pod watch is not trusted for members to come.
+    members, sight = issuance.history.members, snapshot.sight
+    members = without_ended(members, sight) if sight is not None else replace(members, watch="")
+    found = replace(issuance.history, members=members)
+    naming, expected, group = issuance.naming, issuance.expected, snapshot.group
+    if naming is None or expected is None:
+        return Survey(issuance=issuance, history=found)
+
+    # Step 2: attribute the members to the pods that were there when they joined.
+    found = replace(found, members=members_after(spec, snapshot, found, naming))
     if isinstance(group, KafkaProblem):
+        return Survey(issuance=issuance, history=found)
+
+    # Step 3: the table of seats, and the members whose process may be over.
+    table = build_seat_table(role_of(spec), naming, expected, snapshot, group, found, now_s)
+    crashes = find_crashes(spec, naming, expected, snapshot, group, found, now_s)
+
+    # Step 4: what is worth a consistent read.
+    reads: list[Seat] = []
+    if leaves_by(group) is not None:
+        reads += [crash.seat for crash in crashes if may_be_read(crash)]
+        reads += [seat for seat in table.departed if _may_have_ended(seat, found.members)]
+    return Survey(issuance=issuance, history=found, table=table, crashes=crashes, reads=tuple(reads[:READS_MAX]))
+
+
+def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: float) -> Plan:
+    """Decide on the actions of a round.
+
+    Parameters
+    ----------
+    snapshot: of which the survey was made, with the evidence that was gathered since; parameters else as for `plan`.
+    """
+    issuance = found.issuance
+    if issuance.injection is None:
+        return Plan(history=found.history)
+
+    # Step 1: what the next pods receive.
+    base = _deliver(spec, snapshot, found.history, issuance.injection, now_s)
+    base = replace(base, identity_error=issuance.identity_error, too_large=issuance.too_large)
+    naming, expected, group = issuance.naming, issuance.expected, snapshot.group
+    if naming is None or expected is None:
         return base
-    table = lay(role_of(spec), naming, expected, snapshot, group, base.history, now_s)
+    base = replace(base, naming=naming, pods_without_id=pods_without_id(naming, expected, snapshot.pods))
+    if found.table is None or isinstance(group, KafkaProblem):
+        return base
+
+    # Step 2: what is remembered of the seats.
+    table = found.table.with_evidence(snapshot.evidence)
     load = load_of(group, base.history.connect_work) if table.role is CONNECT else None
-    history = replace(
-        base.history, seats=table.memories(), connect_work=work_after(load, base.history.connect_work)
-    )
+    history = replace(base.history, seats=table.memories(), connect_work=work_after(load, base.history.connect_work))
     history = without_retired(history, naming, snapshot, group, now_s)
+
+    # Step 3: which departed members are removed, and which crashed ones are released.
     removals, kept = _plan_removals(spec, snapshot, group, table, naming, history, now_s)
-    intent = Intent(naming=naming, expected=expected)
-    crashes = crashes_of(spec, snapshot, group, crashed(spec, snapshot, base.history, intent), naming, base.history, now_s)
+    crashes = with_reads(found.crashes, snapshot)
     releases, locked_out = plan_releases(crashes)
     history = replace(history, seats=with_crashes(history.seats, crashes))
     table = table.with_locked_out({f.subject.instance_id or "" for f in locked_out if f.reason == ReleaseGuard.REPORT_ONLY})
     by = leaves_by(group)
     actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
+    acting = bool(actions or releases or base.group_config)
     return replace(
         base,
         actions=actions,
@@ -202,15 +231,21 @@ def _about_members(
         load=load,
         suffix=suffix_mismatch(spec, history.injected, naming, table, snapshot.told_elsewhere),
         history=history,
-        requeue_after_s=_requeue_after_s(
-            table, (*kept, *locked_out), history, bool(actions or releases or base.group_config), base.timeout
-        ),
+        requeue_after_s=_requeue_after_s(table, (*kept, *locked_out), history, acting, base.timeout),
     )
 
 
-def _first_members(history: History, injection: InjectionPlan) -> Members:
-    """Return what is remembered of members; where ids are issued for the first time, nobody can have joined before the pod watch was whole."""
-    return replace(history.members, watch=injection.watch) if injection.watch else history.members
+def _deliver(spec: StaticGroupSpec, snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float) -> Plan:
+    """Decide the session timeout, and so what the next pods receive and what is set on the group."""
+    timeout = plan_timeouts(spec, snapshot, history, injection, now_s)
+    write = timeout.group_config.write
+    return Plan(group_config=write, timeout=timeout, injection=injection, history=timeout.remembered(history))
+
+
+def _may_have_ended(seat: Seat, members: Members) -> bool:
+    """True when no pod that was there when a holder joined is left."""
+    known = (members.attribution(seat.key, m.member_id) for m in seat.holders)
+    return any(attribution is not None and not attribution.carriers for attribution in known)
 
 
 def members_after(spec: StaticGroupSpec, snapshot: Snapshot, history: History, naming: Naming) -> Members:
@@ -229,92 +264,6 @@ def members_after(spec: StaticGroupSpec, snapshot: Snapshot, history: History, n
     members = described(history.members, held, sight, lambda suspect, i: seats[i].may_be_held_by(suspect), settle_s=settle)
     is_durable = group.group_type is not GroupType.CLASSIC  # there a fail-over may bring back whose leave was acknowledged
     return with_living(members, held, {r.instance_id: r.member_id for r in history.removals} if is_durable else {}, sight.dated_at_s)
-
-
-def _must_be_silent(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> bool:
-    """True where the next pods must not go on getting the ids of before, whatever the workload wants."""
-    try:
-        naming_of(spec, history)
-    except AmbiguousIdentityError:
-        return True
-    except InvalidInstanceIdError:  # those of before stay
-        pass
-    return bool(snapshot.prior_claims) or spec.identity.method is InjectionMethod.NONE
-
-
-def _silenced(before: History) -> History:
-    """Remember that the next pods get no ids: two members of each would fence each other; `before`: of before this round."""
-    if before.injected is None:
-        return before
-    silent = replace(before.injected, method=InjectedMethod.NONE.value)
-    return replace(before, injected=silent)
-
-
-def reads_needed(
-    spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float, intent: Intent | None = None
-) -> tuple[Seat, ...]:
-    """Return the seats to read afresh before anything can be planned: departed and crashed ones whose evidence is there already.
-
-    Parameters
-    ----------
-    snapshot: with its sight, before any consistent read of seats.
-    intent: of this snapshot, where it is known; None: it is found here.
-
-    Returns
-    -------
-    At most `READS_MAX`; crashed ones first.
-    """
-    intent = intent or intent_of(spec, snapshot, history)
-    group = snapshot.group
-    if intent is None or not isinstance(group, GroupView) or leaves_by(group) is None:
-        return ()
-    crashes = crashes_of(spec, snapshot, group, crashed(spec, snapshot, history, intent), intent.naming, history, now_s)
-    urgent = tuple(crash.seat for crash in crashes if may_be_read(crash))[:READS_MAX]
-    members = members_after(spec, snapshot, history, intent.naming)
-    seats = departed(spec, snapshot, history, now_s, intent)
-    ripe = [s for s in seats if any(_has_ended(members.attribution(s.key, m.member_id)) for m in s.holders)]
-    return (*urgent, *ripe[: READS_MAX - len(urgent)])
-
-
-def _has_ended(attribution: Attribution | None) -> bool:
-    return attribution is not None and not attribution.carriers
-
-
-def crashed(
-    spec: StaticGroupSpec, snapshot: Snapshot, history: History, intent: Intent | None = None
-) -> tuple[Seat, ...]:
-    """Return the wanted seats that `plan` will find crashed; none while it decides nothing. `intent` as for `reads_needed`."""
-    intent = intent or intent_of(spec, snapshot, history)
-    group = snapshot.group
-    if intent is None or not isinstance(group, GroupView) or spec.crash_release is CrashRelease.OFF:
-        return ()
-    return crashed_seats(role_of(spec), intent.naming, intent.expected, snapshot, group, history)
-
-
-def departed(
-    spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float, intent: Intent | None = None
-) -> tuple[Seat, ...]:
-    """Return the departed seats that `plan` will find, by key; none while it decides nothing. `intent` as for `reads_needed`."""
-    intent = intent or intent_of(spec, snapshot, history)
-    group = snapshot.group
-    if intent is None or not isinstance(group, GroupView):
-        return ()
-    return departed_seats(role_of(spec), intent.naming, intent.expected, snapshot, group, history, now_s)
-
-
-def _with_issued(history: History, snapshot: Snapshot, injection: InjectionPlan) -> History:
-    """Remember every ordinal that may have been issued: those wanted now while ids can reach pods."""
-    may_issue = injection.verdict in (InjectionVerdict.ACTIVE, InjectionVerdict.OFF_BY_USER)
-    if injection.injected is None or snapshot.workload is None or not may_issue:
-        return history
-    known = history.issued_ordinals
-    return replace(history, issued_ordinals=Ordinals.of(*known.runs, *snapshot.workload.reach))
-
-
-def _without_departures(history: History) -> History:
-    """Forget since when seats are departed, while nobody can tell which are."""
-    seats = {key: replace(memory, departed_since_s=None) for key, memory in history.seats.items()}
-    return replace(history, seats=seats)
 
 
 def _plan_removals(
@@ -384,10 +333,10 @@ def _requeue_after_s(
     """Return the earliest moment at which looking again without an event can help."""
     waits = [finding.requeue_after_s for finding in kept if finding.requeue_after_s is not None]
     are_open = any(m.release is not None and m.release.settled_at_s is None for m in history.seats.values())
-    are_open = are_open or (history.group_config is not None and history.group_config.is_open)
+    are_open = are_open or history.group_config.is_open
     if acting or are_open or any(r.settled_at_s is None for r in history.removals):
         waits.append(VERIFY_REQUEUE_S)
-    if timeout is not None and timeout.slow_ms is not None:
+    if timeout is not None and timeout.in_force.slow_ms is not None:
         waits.append(ACTIVE_REQUEUE_S)
     if any(seat.standing not in (Standing.JOINED, Standing.VACATED) for seat in table.seats):
         waits.append(ACTIVE_REQUEUE_S)

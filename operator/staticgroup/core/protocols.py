@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Final
 
 from ..api.protocols import GroupProtocol, ProtocolChoice
-from ..api.recommendation import Setting
 from .group import GroupType, GroupView, KafkaProblem, LeaveCall
 
 
@@ -32,7 +31,6 @@ class Protocol:
     prefix: of the brokers' settings `<prefix>min.session.timeout.ms` and `<prefix>max.session.timeout.ms`; "" without such.
     group_setting: the setting of the group that all its members hold; "" where each member brings its own session.timeout.ms.
         Clients of protocols with such a setting refuse to start with one of their own.
-    recommended_as: the setting that recommendations speak of; None: none is made for it.
     heartbeat_interval_s: default; the last heartbeat may be this old when a process stops.
     """
 
@@ -43,7 +41,6 @@ class Protocol:
     chosen_by: ProtocolChoice | None = None
     prefix: str = ""
     group_setting: str = ""
-    recommended_as: Setting | None = None
     heartbeat_interval_s: int = 5
 
 
@@ -53,7 +50,6 @@ CLASSIC: Final = Protocol(
     told_as=GroupProtocol.CLASSIC,
     chosen_by=ProtocolChoice.CLASSIC,
     prefix="group.",
-    recommended_as=Setting.SESSION_TIMEOUT,
     heartbeat_interval_s=3,
 )
 CONSUMER: Final = Protocol(
@@ -64,7 +60,6 @@ CONSUMER: Final = Protocol(
     chosen_by=ProtocolChoice.CONSUMER,
     prefix="group.consumer.",
     group_setting="consumer.session.timeout.ms",
-    recommended_as=Setting.CONSUMER_SESSION_TIMEOUT,
 )
 STREAMS: Final = Protocol(
     group_type=GroupType.STREAMS,
@@ -74,7 +69,6 @@ STREAMS: Final = Protocol(
     chosen_by=ProtocolChoice.STREAMS,
     prefix="group.streams.",
     group_setting="streams.session.timeout.ms",
-    recommended_as=Setting.STREAMS_SESSION_TIMEOUT,
 )
 SHARE: Final = Protocol(group_type=GroupType.SHARE)
 

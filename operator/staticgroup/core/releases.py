@@ -8,7 +8,7 @@ partitions. It may only be sent for a process that is dead:
 * The member was first described well before the end of a run of each container of that pod that can hold its id. So it belongs to
   that run or an earlier one, and of one container only the last run can live.
 
-`crashed_seats` finds whom an end may concern; whatever stands against a release is a guard, and each is a mutant. So a crash that
+`find_crashes` finds whom an end may concern; whatever stands against a release is a guard, and each is a mutant. So a crash that
 is not released is told, with why, for as long as its session may last.
 Source: KIP-848 and KIP-1071 (static membership, member epoch -2); GroupMetadataManager.consumerGroupLeave and streamsGroupLeave,
 both a compare-and-set of both ids.
@@ -25,8 +25,7 @@ from typing import Final
 from ..api import remedies
 from ..api.resources.staticgroup import CrashRelease, Mode, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
-from .evidence.chain import KnownPod, PodState
-from .evidence.run import ContainerEnd, RunEnd, holders
+from .evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd, holders
 from .findings import Finding, Subject
 from .group import GroupView, LeaveCall, MemberView, ReleaseEntry
 from .guards import (
@@ -42,7 +41,7 @@ from .guards import (
 )
 from .ids.naming import Naming, is_scope_refused
 from .protocols import released_by
-from .roles import Role
+from .roles import role_of
 from .seats import Seat, Standing, holders_of
 from .snapshot import NOTHING_REMEMBERED, CrashRecord, History, SeatMemory, Snapshot
 
@@ -117,35 +116,65 @@ class Release:
     evidence: str
 
 
-def crashed_seats(
-    role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History
-) -> tuple[Seat, ...]:
-    """Return the wanted seats whose holder may be of a run that is over.
+def find_crashes(
+    spec: StaticGroupSpec, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History, now_s: float
+) -> tuple[Crash, ...]:
+    """Return the members of wanted seats that may be of a run that is over, each with the round it was seen in.
 
     Parameters
     ----------
-    expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds.
+    expected: ids that the workload calls for, each with its ordinal. group: described completely.
+    history: of earlier rounds, with the members as described now. now_s: seconds since the Unix epoch.
+
+    Notes
+    -----
+    A member whose process may live is left alone once its session would have expired since the last end: then it lives.
     """
+    role, by = role_of(spec), released_by(group)
     live = (pod for pod in snapshot.pods if pod.state is PodState.LIVE)
     pods = {pod.pod_name: pod for pod in live if any(each.end is not None for each in pod.ends)}
-    if not pods or released_by(group) is None or not role.may_be_in(group):
+    if spec.crash_release is CrashRelease.OFF or not pods or by is None or not role.may_be_in(group):
         return ()
-    held = holders_of(role, group)
+    held, session_s = holders_of(role, group), _session_s(snapshot, group)
     found = []
     for key, ordinal in expected.items():
-        pod = pods.get(f"{naming.schemes[0].workload_name}-{ordinal}")
-        members = held.get(key)
-        if pod is not None and members and key in pod.instance_ids and _may_be_over(holders(pod.ends, key), members[0], key, history):
-            found.append(_seat(naming, key, pod, tuple(members), snapshot, history))
+        pod, members = pods.get(f"{naming.schemes[0].workload_name}-{ordinal}"), held.get(key)
+        if pod is None or not members or key not in pod.instance_ids:
+            continue
+        runs, since_s = holders(pod.ends, key), history.members.first_seen_s(key, members[0].member_id)
+        if since_s is None or not _may_be_over(runs, members[0], since_s):
+            continue
+        crash = Crash(
+            seat=_seat(naming, key, pod, tuple(members), history), member=members[0], group=group, spec=spec, snapshot=snapshot,
+            attribution=history.members.attribution(key, members[0].member_id), history=history,
+            is_scoped=naming.is_scoped(key) and not is_scope_refused(naming.scope, snapshot), issues_scoped=naming.issues_scoped,
+            now_s=now_s, by=by, pod=pod, runs=runs, member_since_s=since_s,
+        )  # fmt: skip
+        if crash.is_over or now_s <= max(end.finished_at_s for end in crash.ends) + session_s + MARGIN_S:
+            found.append(crash)
     return tuple(found)
 
 
-def _may_be_over(runs: tuple[ContainerEnd, ...], member: MemberView, key: str, history: History) -> bool:
+def with_reads(crashes: Iterable[Crash], snapshot: Snapshot) -> tuple[Crash, ...]:
+    """Return the crashes with what was read since, and each pod as the pod watch shows it now; without those whose pod ended meanwhile."""
+    found = []
+    for crash in crashes:
+        evidence = snapshot.evidence.get(crash.seat.key)
+        seat, pod = replace(crash.seat, evidence=evidence), crash.pod
+        if evidence is not None:
+            now = next((p for p in evidence.chain if p.uid == pod.uid), None)
+            if now is None or now.state is not PodState.LIVE:
+                continue
+            pod = now
+        found.append(replace(crash, seat=seat, pod=pod, runs=holders(pod.ends, seat.key), snapshot=snapshot))
+    return tuple(found)
+
+
+def _may_be_over(runs: tuple[ContainerEnd, ...], member: MemberView, since_s: float) -> bool:
     """True when a member is in the group and was described before a run of some container ended that can hold its id."""
     if member.member_epoch is None or member.is_away:
         return False
-    since_s = history.members.first_seen_s(key, member.member_id)
-    return since_s is not None and any(run.end is not None and since_s < run.end.finished_at_s for run in runs)
+    return any(run.end is not None and since_s < run.end.finished_at_s for run in runs)
 
 
 def _is_over(runs: tuple[ContainerEnd, ...], since_s: float) -> bool:
@@ -153,13 +182,10 @@ def _is_over(runs: tuple[ContainerEnd, ...], since_s: float) -> bool:
     return bool(runs) and all(run.end is not None and since_s + MARGIN_S < run.end.finished_at_s for run in runs)
 
 
-def _seat(
-    naming: Naming, key: str, pod: KnownPod, members: tuple[MemberView, ...], snapshot: Snapshot, history: History
-) -> Seat:
+def _seat(naming: Naming, key: str, pod: KnownPod, members: tuple[MemberView, ...], history: History) -> Seat:
     return Seat(
         key=key, ordinal=naming.ordinals_of(key)[0], pod_name=pod.pod_name, pod_names=naming.pod_names_of(key),
         standing=Standing.LOCKED_OUT, holders=members, memory=history.seats.get(key, NOTHING_REMEMBERED),
-        evidence=snapshot.evidence.get(key),
     )
 
 
@@ -268,33 +294,6 @@ def plan_releases(crashes: Iterable[Crash]) -> tuple[tuple[Release, ...], tuple[
         else:
             held.append(_finding(crash, hit))
     return tuple(releases), tuple(held)
-
-
-def crashes_of(
-    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, history: History, now_s: float
-) -> tuple[Crash, ...]:
-    """Return the candidates of `crashed_seats`, each with the round it was seen in.
-
-    Notes
-    -----
-    A member whose process may live is left alone once its session would have expired since the last end: then it lives.
-    """
-    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is PodState.LIVE}
-    found, by, session_s = [], released_by(group), _session_s(snapshot, group)
-    for seat in seats:
-        pod, member = pods[seat.pod_name], seat.holders[0]
-        since_s = history.members.first_seen_s(seat.key, member.member_id)
-        if since_s is None or by is None:
-            continue
-        crash = Crash(
-            seat=seat, member=member, group=group, spec=spec, snapshot=snapshot,
-            attribution=history.members.attribution(seat.key, member.member_id), history=history,
-            is_scoped=naming.is_scoped(seat.key) and not is_scope_refused(naming.scope, snapshot), issues_scoped=naming.issues_scoped,
-            now_s=now_s, by=by, pod=pod, runs=holders(pod.ends, seat.key), member_since_s=since_s,
-        )  # fmt: skip
-        if crash.is_over or now_s <= max(end.finished_at_s for end in crash.ends) + session_s + MARGIN_S:
-            found.append(crash)
-    return tuple(found)
 
 
 def with_crashes(seats: Mapping[str, SeatMemory], crashes: Iterable[Crash]) -> Mapping[str, SeatMemory]:

@@ -134,6 +134,11 @@ class SeatTable:
         """Keys that more than one described member holds."""
         return frozenset(seat.key for seat in self.seats if len(seat.holders) > 1)
 
+    def with_evidence(self, evidence: Mapping[str, Evidence]) -> SeatTable:
+        """Return the table with what was gathered of its departed seats after the group was described."""
+        seats = (replace(s, evidence=evidence.get(s.key)) if s.standing is Standing.DEPARTED else s for s in self.seats)
+        return replace(self, seats=tuple(seats))
+
     def with_locked_out(self, keys: Collection[str]) -> SeatTable:
         """Return the table in which the holders of these seats are known to have crashed."""
         if not keys:
@@ -146,15 +151,16 @@ class SeatTable:
         return {seat.key: seat.memory for seat in self.seats if seat.memory != NOTHING_REMEMBERED}
 
 
-def lay(
+def build_seat_table(
     role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
     now_s: float,
 ) -> SeatTable:
-    """Lay the table of one reading.
+    """Return every seat as one description of the group shows it.
 
     Parameters
     ----------
-    expected: see `intent.expected_ids`. group: read completely. history: of earlier rounds. now_s: seconds since the Unix epoch.
+    expected: ids that the workload calls for, each with its ordinal. group: described completely.
+    history: of earlier rounds. now_s: seconds since the Unix epoch.
     """
     held = holders_of(role, group)
     reading = _Reading(group, snapshot, history, now_s)
@@ -167,15 +173,6 @@ def lay(
     foreign = (m for key in sorted(held) if key not in expected and naming.ordinal_of(key) is None for m in _sorted(held[key]))
     dynamic = sorted((m for m in group.members if role.key_of(m) is None), key=lambda m: m.member_id)
     return SeatTable(seats=tuple(seats), foreign=tuple(foreign), dynamic=tuple(dynamic), role=role)
-
-
-def departed_seats(
-    role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
-    now_s: float,
-) -> tuple[Seat, ...]:
-    """Return only the departed seats of `lay`, judged by the evidence that is there so far; parameters as there."""
-    held = {key: holders for key, holders in holders_of(role, group).items() if key not in expected}
-    return tuple(_departed(naming, expected, held, _Reading(group, snapshot, history, now_s)))
 
 
 def holders_of(role: Role, group: GroupView) -> dict[str, list[MemberView]]:
@@ -272,7 +269,7 @@ class _Reading:
     def departed(
         self, key: str, ordinals: Sequence[int], pod_names: tuple[str, ...], holders: Sequence[MemberView]
     ) -> Seat:
-        """Return a seat that somebody holds and nobody wants, judged by what was gathered of it.
+        """Return a seat that somebody holds and nobody wants.
 
         Parameters
         ----------
@@ -286,7 +283,6 @@ class _Reading:
             pod_names=pod_names,
             standing=Standing.DEPARTED,
             holders=tuple(_sorted(holders)),
-            evidence=self.snapshot.evidence.get(key),
             memory=SeatMemory(
                 departed_since_s=self.now_s if before.departed_since_s is None else before.departed_since_s,
                 sightings=self._sightings(key, before, holders),

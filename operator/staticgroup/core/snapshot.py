@@ -17,10 +17,8 @@ from .evidence.chain import KnownPod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision
 from .members.memory import SETTLE_MIN_S, Members, Sight
-from .next_pods.advice import Advice
-from .next_pods.group_config import GroupConfigRecord
-from .next_pods.measured import Held
-from .next_pods.shared_setting import SharedSetting
+from .timeouts.desired import Advice, TimeoutHysteresis
+from .timeouts.group_config import GroupConfigRecord
 from .workload import WorkloadView
 
 
@@ -234,8 +232,7 @@ class History:
     fleet_timeout_ms: the fleet learner's value that classic pods get; durable too; None while it is not used.
     absences: what is kept of measured absences, by cause; durable.
     measured: the session timeout that they put in use; durable; None while the structural estimate holds.
-    group_config: the last change of the group's own session timeout; lost at a restart.
-    shared_setting: what that held, and who else has set it; durable; None while it is not the operator's to write.
+    group_config: what the operator has set on the group; durable but for the last write.
     seats: by key, of those of which there is something to remember.
     members: who was there when each of them joined; durable.
     connect_work: how many connectors and tasks the workers of a Connect cluster held together when they were last read and none
@@ -248,9 +245,8 @@ class History:
     templates: tuple[str, ...] = ()
     fleet_timeout_ms: int | None = None
     absences: Mapping[Cause, Reservoir] = field(default_factory=dict)
-    measured: Held | None = None
-    group_config: GroupConfigRecord | None = None
-    shared_setting: SharedSetting | None = None
+    measured: TimeoutHysteresis | None = None
+    group_config: GroupConfigRecord = field(default_factory=GroupConfigRecord)
     seats: Mapping[str, SeatMemory] = field(default_factory=dict)
     members: Members = field(default_factory=Members)
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)

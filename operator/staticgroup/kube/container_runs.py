@@ -1,6 +1,6 @@
 """Read from a raw Pod object which runs of its containers the kubelet reports.
 
-Nothing is decided on this: it goes into the journal only. So a field of the wrong shape is left out here, where the
+No removal is decided on this: it measures absences, and goes into the journal. So a field of the wrong shape is left out here, where the
 evidence chain refuses the whole object.
 Source: Pod of core/v1; DisruptionTarget (KEP-3329); controller-revision-hash of the StatefulSet controller.
 """
@@ -12,8 +12,8 @@ from sys import intern
 from typing import Any
 
 from ..api.names import REVISION_LABEL
+from ..core.absences.runs import ContainerRuns, PodRuns, Run
 from ..core.evidence.pod import PodVersion
-from ..core.journal.runs import ContainerRuns, PodRuns, Run
 
 _DIGEST_MARK = "sha256:"
 

@@ -33,7 +33,6 @@ from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind, problem_of
 from .translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
 from .transport import (
-    ACCESS_REVIEWS,
     APPLY_PATCH,
     MUTATING_POLICIES,
     MUTATING_WEBHOOKS,
@@ -115,17 +114,6 @@ class KubeGateway(Protocol):
 
     async def has_webhook(self, name: str) -> bool | KubeProblem:
         """True when a MutatingWebhookConfiguration of that name is installed and says which authorities to trust."""
-
-    async def served_schema(self, kind: str) -> Json | KubeProblem | None:
-        """Read the schema that the API server publishes of one of our kinds; None when it serves none."""
-
-    async def can_i(
-        self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""
-    ) -> bool | KubeProblem:
-        """Ask whether the operator has a right."""
-
-    async def server_minor(self) -> int | KubeProblem:
-        """Read the minor of the API server's version 1.x."""
 
 
 class AioKubeGateway:
@@ -308,50 +296,6 @@ class AioKubeGateway:
             return False if answer.kind is KubeProblemKind.NOT_FOUND else answer
         clients = [w.get("clientConfig") for w in _objects(answer.get("webhooks"))]
         return bool(clients) and all(isinstance(c, dict) and c.get("caBundle") for c in clients)
-
-    async def served_schema(self, kind: str) -> Json | KubeProblem | None:
-        """Read the schema that the API server publishes of one of our kinds; None when it serves none.
-
-        Notes
-        -----
-        From the published OpenAPI v3 document (Kubernetes 1.27), which everybody may read: no right to read
-        CustomResourceDefinitions is needed.
-        """
-        answer = await self._transport.call_path("get", f"/openapi/v3/apis/{GROUP}/{VERSION}", "openapi")
-        if isinstance(answer, KubeProblem):
-            return None if answer.kind is KubeProblemKind.NOT_FOUND else answer
-        wanted = {"group": GROUP, "version": VERSION, "kind": kind}
-        components = answer.get("components")
-        schemas = components.get("schemas") if isinstance(components, dict) else None
-        known = _objects(list(schemas.values())) if isinstance(schemas, dict) else []
-        return next((s for s in known if wanted in _objects(s.get("x-kubernetes-group-version-kind"))), None)
-
-    async def can_i(
-        self, verb: str, *, group: str, resource: str, subresource: str = "", namespace: str = ""
-    ) -> bool | KubeProblem:
-        """Ask whether the operator has a right."""
-        attributes = {"verb": verb, "group": group, "resource": resource}
-        attributes |= {"subresource": subresource} if subresource else {}
-        attributes |= {"namespace": namespace} if namespace else {}
-        body: Json = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer = await self._transport.call("create", ACCESS_REVIEWS, body=body)
-        if isinstance(answer, KubeProblem):
-            return answer
-        return (answer.get("status") or {}).get("allowed") is True
-
-    async def server_minor(self) -> int | KubeProblem:
-        """Read the minor of the API server's version 1.x; vendors append a plus sign."""
-        answer = await self._transport.call_path("get", "/version", "version")
-        if isinstance(answer, KubeProblem):
-            return answer
-        minor = str(answer.get("minor", "")).rstrip("+")
-        if not minor.isdigit():
-            return _malformed(MalformedObject(kind="Version", field="minor", found="str"), NAMESPACES, "")
-        return int(minor)
 
 
 def _objects(found: object) -> list[Json]:

@@ -79,7 +79,6 @@ LEASES: Final = Resource(group="coordination.k8s.io", version="v1", plural="leas
 EVENTS: Final = Resource(group="events.k8s.io", version="v1", plural="events")
 MUTATING_POLICIES: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingadmissionpolicies")
 MUTATING_WEBHOOKS: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingwebhookconfigurations")
-ACCESS_REVIEWS: Final = Resource(group="authorization.k8s.io", version="v1", plural="selfsubjectaccessreviews")
 
 Json = dict[str, Any]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..api.journal import watch_scope_of
 from ..api.resources.status import Writer
-from ..core.members.node_gone import NodeLifecycle
 from ..kafka.gateway import KafkaGateway, KioGateway
 from ..kafka.login.lent import Lent
 from ..kube.gateway import AioKubeGateway
@@ -22,16 +20,16 @@ from ..kube.pods.store import PodStore
 from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
+from .executor import Executor
+from .fleet import Sinks, journal_of, recommendations_of
+from .gather import Gatherer
 from .injection import Injection
-from .journal import Journal, Sink
-from .journal.sinks import sinks_of
 from .listener import Listener
-from .memory.memories import Memories
+from .memory.memory import Memories
 from .metrics import Metrics
 from .narrator import Narrator
 from .process.informers import Informers
 from .process.settings import Settings
-from .recommendations import recommendations_of
 from .reconciler import Reconciler
 from .stores import Stores
 from .work_queue import WorkQueue
@@ -65,7 +63,7 @@ class Assembly(ABC):
 
     def __init__(
         self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
-        kafka: KafkaGateway | None = None, journal_sinks: Sequence[Sink] | None = None,
+        kafka: KafkaGateway | None = None, journal_sinks: Sinks | None = None,
     ) -> None:
         self.is_active = False
         self.settings = settings
@@ -81,7 +79,15 @@ class Assembly(ABC):
             transport, on_change=self.listener.node_changed, clock_s=sources.monotonic_s, now_s=sources.now_s
         )
         self.connections = self._connections()
-        self.journal = self._journal(journal_sinks)
+        self.journal = journal_of(
+            settings,
+            stores=self.stores,
+            metrics=self.metrics,
+            settings_of=self.connections.settings,
+            may_write=self._may_write,
+            now_s=sources.now_s,
+            sinks=journal_sinks,
+        )
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
         self.outage = transport.outage
@@ -136,24 +142,6 @@ class Assembly(ABC):
             on_went_back=self.pods.begin_anew,
         )
 
-    def _journal(self, sinks: Sequence[Sink] | None) -> Journal | None:
-        """Make the journal; None when it has no sink, neither given nor named by the settings."""
-        operator_id = f"{self.settings.identity}.{int(self.sources.now_s() * 1000)}"
-        if sinks is None:
-            settings_of = self.connections.settings
-            sinks = sinks_of(self.settings, operator_id, settings_of=settings_of, metrics=self.metrics)
-        if not sinks:
-            return None
-        return Journal(
-            operator_id=operator_id,
-            sinks=sinks,
-            stores=self.stores,
-            metrics=self.metrics,
-            may_write=self._may_write,
-            now_s=self.sources.now_s,
-            watch_scope=watch_scope_of(self.settings.watch_namespaces),
-        )
-
     def _queues(self) -> tuple[WorkQueue, WorkQueue]:
         """Make the queues of one term: what an earlier term wanted is not done in a later one."""
         return (
@@ -195,38 +183,57 @@ class Assembly(ABC):
         )
 
     def _reconciler(self, clock_ahead_s: Callable[[], float]) -> Reconciler:
-        return Reconciler(
+        sources, narrator = self.sources, Narrator(kube=self.kube, metrics=self.metrics)
+        gatherer = Gatherer(
             kube=self.kube,
             kafka=self.kafka,
             pods=self.pods,
             nodes=self.nodes,
             stores=self.stores,
             connections=self.connections,
-            memories=Memories(
-                kube=self.kube,
-                pods=self.pods,
-                stores=self.stores,
-                metrics=self.metrics,
-                may_write=self._may_write,
-                holding=self._writer,
-                still_holds=self.lease.confirm,
-                monotonic_s=self.sources.monotonic_s,
-            ),
-            narrator=Narrator(kube=self.kube, metrics=self.metrics),
             metrics=self.metrics,
-            may_write=self._may_write,
             cluster_uid="",
             policy_served=lambda: self.injection.policy_served,
             webhook_served=lambda: self.injection.webhook_served,
-            now_s=self.sources.now_s,
-            monotonic_s=self.sources.monotonic_s,
+            now_s=sources.now_s,
+            monotonic_s=sources.monotonic_s,
+            recommendations=self.recommendations,
+            lifecycle=self.settings.node_lifecycle,
+            settle_least_s=self.settings.settle_s,
+            clock_ahead_s=clock_ahead_s,
+        )
+        executor = Executor(
+            kafka=self.kafka,
+            stores=self.stores,
+            connections=self.connections,
+            narrator=narrator,
+            may_write=self._may_write,
+            note_problem=gatherer.note_problem,
+            now_s=sources.now_s,
+        )
+        memories = Memories(
+            kube=self.kube,
+            pods=self.pods,
+            stores=self.stores,
+            metrics=self.metrics,
+            may_write=self._may_write,
+            holding=self._writer,
+            still_holds=self.lease.confirm,
+            monotonic_s=sources.monotonic_s,
+        )
+        return Reconciler(
+            gatherer=gatherer,
+            executor=executor,
+            stores=self.stores,
+            memories=memories,
+            narrator=narrator,
+            metrics=self.metrics,
+            may_write=self._may_write,
+            now_s=sources.now_s,
+            monotonic_s=sources.monotonic_s,
             force_observe=self.settings.force_observe,
             group_poll_s=self.settings.group_poll_s,
             journal=self.journal,
-            recommendations=self.recommendations,
-            node_lifecycle=NodeLifecycle(self.settings.node_lifecycle),
-            settle_least_s=self.settings.settle_s,
-            clock_ahead_s=clock_ahead_s,
         )
 
     # what the parts ask the operator ------------------------------------------------------------------------------

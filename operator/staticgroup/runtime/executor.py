@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome, ReleaseResult
-from ..core.next_pods.group_config import asked
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers
 from ..core.releases import Release
@@ -26,7 +25,7 @@ from .stores import Stores
 from .work_queue import Key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Executor:
     """Whatever is asked to act on Kafka.
 
@@ -49,8 +48,7 @@ class Executor:
         self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan, memory: Memory
     ) -> tuple[Executed, Plan]:
         """Carry out the plan's actions, or none of them in mode Observe; returns what became of them."""
-        record = decided.history.group_config
-        idle = Executed(group_config_problem=record.problem if record is not None else None)
+        idle = Executed(group_config_problem=decided.history.group_config.problem)
         if not decided.actions and not decided.releases and decided.group_config is None:
             return idle, decided
         if spec.mode is Mode.OBSERVE:
@@ -76,7 +74,7 @@ class Executor:
         problem = await self.kafka.set_group_config(settings, group.spec.group_id, write.values)
         if problem is not None:
             self.note_problem(group.spec.connection_ref.key(group.metadata.namespace), problem)
-        record = asked(write, problem, self.now_s())
+        record = decided.history.group_config.sent(write, problem, self.now_s())
         memory.history = replace(decided.history, group_config=record)
         memory.bounds_read_at_s = float("-inf")  # what holds now is to be seen
         self.narrator.group_config(group, write, problem)

@@ -17,7 +17,7 @@ from ..kube.problem import KubeProblem
 from ..kube.translate import MalformedObject, workload_view
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
-from .journal import Journal
+from .fleet import JournalPort
 from .metrics import Metrics
 from .reconciler import Reconciler
 from .stores import Stores, uid_of
@@ -40,7 +40,7 @@ class Parts(Protocol):
     nodes: NodeStore
     pods: PodStore
     connections: Connections
-    journal: Journal | None
+    journal: JournalPort
     reconciler: Reconciler
     connection_reporter: ConnectionReporter
     queue: WorkQueue
@@ -144,12 +144,10 @@ class Listener:
 
     def _pod_seen(self, raw: object, version: PodVersion) -> None:
         self._parts.reconciler.returns.runs.pod_seen(raw, version)
-        if self._parts.journal is not None:
-            self._parts.journal.pod_seen(raw, version)
+        self._parts.journal.pod_seen(raw, version)
 
     def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
-        if self._parts.journal is not None:
-            self._parts.journal.pod_changed(namespace, pod_name, self._parts.pods)
+        self._parts.journal.pod_changed(namespace, pod_name, self._parts.pods)
         self.look_at_all(self._groups_of_pod(namespace, owner_name, pod_name))
 
     def _pod_ended(self, namespace: str, owner_name: str, pod_name: str) -> None:

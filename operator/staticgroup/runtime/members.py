@@ -15,7 +15,7 @@ from ..core.members.address import pod_of
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN
 from ..core.members.holding import Seat
 from ..core.members.memory import Members, Sight, without_ended
-from ..core.members.node_gone import NodeLifecycle, is_node_gone, may_be_gone
+from ..core.members.node_gone import NodeLifecycle, has_lost_its_node, is_node_gone, may_be_gone
 from ..core.members.suspects import Suspect
 from ..core.roles import Role
 from ..core.seats import holders_of
@@ -37,7 +37,7 @@ class SightGatherer:
     lifecycle: what the deletion of a Node says of its machine.
     may_be_of: whether a pod of another namespace may be a member of the StaticGroup's Kafka group.
     read_node: reads a Node consistently; None where there is none.
-    monotonic_s: a clock that never goes back. clock_ahead_s: how far the API server's clock is ahead of the operator's.
+    clock_ahead_s: how far the API server's clock is ahead of the operator's.
     """
 
     pods: PodStore
@@ -45,7 +45,6 @@ class SightGatherer:
     lifecycle: NodeLifecycle
     may_be_of: Callable[[KnownPod], bool]
     read_node: Callable[[str], Awaitable[NodeView | KubeProblem | None]]
-    monotonic_s: Callable[[], float]
     clock_ahead_s: Callable[[], float]
 
     async def gather(
@@ -67,9 +66,8 @@ class SightGatherer:
         new = _new_members(naming, role, group, members)
         has_passed = bool(new) and await self.pods.reach_present(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
-        watch, gone = self.pods.watch(namespace), frozenset[str]()
-        if watch:
-            gone = await self._gone_with_their_nodes(members, doubtful, began_s(watch))
+        watch = self.pods.watch(namespace)
+        gone = await self._gone_with_their_nodes(members, doubtful, began_s(watch))
         if gone and not (await self.pods.reach_present(namespace) and self.pods.watch(namespace) == watch):
             gone = frozenset()  # the Node may have been forgotten by an etcd that was set back before it was read
         # No await from here on: all of it is one moment of the watch.
@@ -80,6 +78,7 @@ class SightGatherer:
             described_at_s=described_at_s, dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
             ended=gone | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
             present=frozenset(self._present(members, doubtful)), has_passed=has_passed,
+            nodeless=self._nodeless(members, doubtful),
         )
         if not has_passed:
             return sight
@@ -109,17 +108,23 @@ class SightGatherer:
         A pod that was gone before the watch began may have been forgotten, together with its Node, by an etcd that was set back.
         The store only says where a read is worth it: its watch may be behind that of pods.
         """
-        gone = set()
+        gone, nodeless = set(), self._nodeless(members, doubtful)
         new = (s for s in doubtful if s.case not in members.taken_in)  # the pod store never forgets that it did not see an end
         for suspect in {s.uid: s for s in (*members.suspects, *new)}.values():
             known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
             is_worth_it = known is None or not self.nodes.is_present(suspect.node_name) or is_node_gone(suspect, known)
-            is_forgotten = suspect.since_s < watched_since_s
+            is_forgotten = suspect.since_s < watched_since_s or suspect.uid in nodeless
             if not is_forgotten and may_be_gone(suspect, self.lifecycle) and is_worth_it:
                 node = await self.read_node(suspect.node_name)
                 if not isinstance(node, KubeProblem) and is_node_gone(suspect, node):
                     gone.add(suspect.uid)
         return frozenset(gone)
+
+    def _nodeless(self, members: Members, doubtful: Iterable[Suspect]) -> frozenset[str]:
+        """Return the suspects whose Node another machine has taken over, as this process or, by the status, another one has seen."""
+        known = (s.uid for s in members.suspects if not s.node_name)
+        seen = ((s, self.nodes.node_of(s.node_name)) for s in (*members.suspects, *doubtful) if s.node_name)
+        return frozenset((*known, *(s.uid for s, node in seen if has_lost_its_node(s, node, clocks_apart_s=CLOCKS_APART_S))))
 
     def _pods_of(self, seat: Seat) -> Iterator[KnownPod]:
         """Yield every known pod that may hold an id."""

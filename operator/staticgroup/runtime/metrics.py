@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from sys import intern
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -18,6 +17,7 @@ from prometheus_client.registry import Collector
 from .work_queue import Key
 
 OF_GROUP: Final = ("namespace", "staticgroup")
+_GAUGES_OF_GROUPS: Final = ("members", "held", "suspects", "ready", "condition")
 
 
 class GroupGauge(Collector):
@@ -42,14 +42,10 @@ class GroupGauge(Collector):
     def show(self, key: Key, values: Mapping[tuple[str, ...], float]) -> None:
         """Let a StaticGroup have these series, by their further labels, and no others."""
         if values:
-            self._values[key] = {self._one(labels): value for labels, value in values.items()}
+            one = self._shared.setdefault  # the same object for the same labels, of which there are few: kinds and reasons
+            self._values[key] = {one(labels, labels): value for labels, value in values.items()}
         else:
             self._values.pop(key, None)
-
-    def _one(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the same object for the same labels, of which there are few: kinds and reasons."""
-        assert len(labels) == len(self._labelnames) - len(OF_GROUP)
-        return self._shared.setdefault(labels, tuple(intern(str(label)) for label in labels))
 
     def clear(self) -> None:
         """Let no StaticGroup have any."""
@@ -103,7 +99,7 @@ class Metrics:
         )
         self.end_to_release_seconds = histogram(
             "staticgroup_end_to_release_seconds",
-            "From when the end of a crashed process was heard of to its acknowledged release.",
+            "From the report of the end of a crashed process to its acknowledged release.",
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30),
         )
         self.static_rejoins = counter(
@@ -139,7 +135,7 @@ class Metrics:
             ("reason",),
         )
         self.watch_age = gauge(
-            "staticgroup_watch_age_seconds", "Time since the pod watch last heard from the API server."
+            "staticgroup_watch_age_seconds", "Time since the pod watch last received anything from the API server."
         )
         # what others read and write
         self.journal_records = counter(
@@ -149,7 +145,7 @@ class Metrics:
             "staticgroup_journal_dropped_total", "Journal records that were lost.", ("sink", "reason")
         )
         self.recommendation_polls = counter(
-            "staticgroup_recommendation_polls_total", "Looks at the fleet learner's recommendations.", ("result",)
+            "staticgroup_recommendation_polls_total", "Polls of the fleet learner's recommendations.", ("result",)
         )
         # this process
         self.leader = gauge("staticgroup_lease_held", "1 while this replica may write.")
@@ -158,19 +154,19 @@ class Metrics:
             "staticgroup_rounds_late", "Rounds under way for longer than a second, which left their place to others."
         )
 
+    def show(self, key: Key, **series: Mapping[tuple[str, ...], float]) -> None:
+        """Let a StaticGroup have these series of the gauges, each by its name here, and no others."""
+        for name in _GAUGES_OF_GROUPS:
+            gauge: GroupGauge = getattr(self, name)
+            gauge.show(key, series.get(name, {}))
+
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a StaticGroup that is gone."""
-        for gauge in self._gauges_of_groups():
-            gauge.show((namespace, name), {})
+        self.show((namespace, name))
         for counter in (self.removed, self.released, self.static_rejoins):
             counter.remove(namespace, name)
 
     def forget_all(self) -> None:
         """Drop the series of every StaticGroup."""
-        for gauge in self._gauges_of_groups():
-            gauge.clear()
-        for counter in (self.removed, self.released, self.static_rejoins):
-            counter.clear()
-
-    def _gauges_of_groups(self) -> tuple[GroupGauge, ...]:
-        return (self.members, self.held, self.suspects, self.ready, self.condition)
+        for each in (*(getattr(self, name) for name in _GAUGES_OF_GROUPS), self.removed, self.released, self.static_rejoins):
+            each.clear()

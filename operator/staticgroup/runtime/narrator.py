@@ -1,6 +1,6 @@
-"""What users and auditors are told: Events, audit lines and gauges, each once.
+"""Post Events, write audit lines and set gauges.
 
-Every removal leaves one audit line and one Event with its evidence. Held removals and flipped conditions are told
+Every removal leaves one audit line and one Event with its evidence. Held removals and conditions that flipped are posted
 when they appear, not every round.
 """
 
@@ -16,14 +16,13 @@ from ..api.resources.conditions import Condition
 from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus
 from ..core.group import KafkaProblem, LeaveOutcome, ReleaseOutcome
-from ..core.next_pods.group_config import GroupConfigWrite
-from ..core.next_pods.shared_setting import SharedSetting
 from ..core.outcomes import Executed
 from ..core.plan import Plan
 from ..core.releases import Release
+from ..core.timeouts.group_config import GroupConfigWrite
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
-from .memory.refusals import Refusal
+from .memory.status_pace import Refusal
 from .metrics import Metrics
 from .work_queue import Key
 
@@ -34,8 +33,8 @@ MESSAGE_MAX = 1000
 
 
 @dataclass(slots=True)
-class _Told:
-    """What was told of one StaticGroup."""
+class _Posted:
+    """What was posted last of one StaticGroup, so that it is posted once."""
 
     held: frozenset[tuple[str, str]] = frozenset()
     ready: tuple[str, str] | None = None
@@ -45,14 +44,14 @@ class _Told:
 
 @dataclass(slots=True)
 class Narrator:
-    """Tell what happened; a failed Event is logged and never stops a round."""
+    """Report what happened; a failed Event is logged and never stops a round."""
 
     kube: KubeGateway
     metrics: Metrics
-    _told: dict[Key, _Told] = field(default_factory=dict)
+    _posted: dict[Key, _Posted] = field(default_factory=dict)
 
-    def _of(self, group: StaticGroup) -> _Told:
-        return self._told.setdefault((group.metadata.namespace, group.metadata.name), _Told())
+    def _of(self, group: StaticGroup) -> _Posted:
+        return self._posted.setdefault((group.metadata.namespace, group.metadata.name), _Posted())
 
     def outcomes(self, group: StaticGroup, executed: Executed, now_s: float) -> None:
         """Count and audit the coordinator's answer to each removal, with the evidence that allowed it."""
@@ -76,14 +75,14 @@ class Narrator:
                 self.metrics.certificate_to_leave_seconds.observe(max(0.0, now_s - ended_at_s))
 
     async def removals(self, group: StaticGroup, executed: Executed) -> None:
-        """Tell users of each removal that was acknowledged or refused."""
+        """Post an Event for each removal that was acknowledged or refused."""
         for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
             if outcome is LeaveOutcome.REMOVED:
                 await self._post(
                     group,
                     "Normal",
                     "MemberRemoved",
-                    f"removed {removal.entry.instance_id} from group {group.spec.group_id}: {removal.evidence}",
+                    f"Removed {removal.entry.instance_id} from group {group.spec.group_id}: {removal.evidence}",
                 )
             elif outcome is LeaveOutcome.NOT_AUTHORIZED:
                 await self._post(
@@ -112,10 +111,10 @@ class Narrator:
             self.metrics.end_to_release_seconds.observe(max(0.0, now_s - ended_at_s))
 
     async def release(self, group: StaticGroup, release: Release, outcome: ReleaseOutcome) -> None:
-        """Tell users of a release that was acknowledged or refused."""
+        """Post an Event for a release that was acknowledged or refused."""
         i, group_id = release.entry.instance_id, group.spec.group_id
         if outcome is ReleaseOutcome.RELEASED:
-            message = f"let the crashed member of {i} leave group {group_id} for a while: {release.evidence}"
+            message = f"Removed the crashed member of {i} from group {group_id} until it restarts: {release.evidence}"
             await self._post(group, "Normal", "MemberReleased", message)
         elif outcome is ReleaseOutcome.NOT_AUTHORIZED:
             message = f"{release.by.value} for {i} was refused: READ on Group '{group_id}' is missing"
@@ -132,26 +131,39 @@ class Narrator:
         )
 
     async def group_config_refused(self, group: StaticGroup, problem: KafkaProblem | None) -> None:
-        """Tell users that the group's session timeout could not be set, once for each cause."""
-        told = self._of(group)
-        before, told.config_refused = told.config_refused, problem.kind.value if problem is not None else ""
-        if problem is not None and before != told.config_refused:
+        """Post an Event when the group's session timeout could not be set, once for each cause."""
+        posted = self._of(group)
+        before, posted.config_refused = posted.config_refused, problem.kind.value if problem is not None else ""
+        if problem is not None and before != posted.config_refused:
             await self._post(group, "Warning", "GroupConfigRefused", problem.message)
 
-    async def group_config_changed(self, group: StaticGroup, decided: Plan, before: SharedSetting | None) -> None:
-        """Tell users that somebody else has set the group's session timeout, once for each time."""
-        found, timeout = decided.history.shared_setting, decided.timeout
-        if found is None or timeout is None or found.changes <= (before.changes if before is not None else 0):
-            return
-        kind = "Normal" if found.found_ms is not None else "Warning"
-        await self._post(group, kind, "GroupConfigChanged", f"group {group.spec.group_id}: {timeout.note}")
+    async def round(self, group: StaticGroup, decided: Plan, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
+        """Post what is new in a round, and set the gauges of its StaticGroup.
 
-    async def held(self, group: StaticGroup, decided: Plan) -> None:
-        """Tell a held removal when its guard is new for that id."""
+        Parameters
+        ----------
+        before: as it was written last. What cannot be written is posted all the same, so what was posted is remembered too.
+        """
+        await self._held(group, decided)
+        await self._flipped(group, before, after)
+        self.metrics.show(
+            (group.metadata.namespace, group.metadata.name),
+            members={(kind,): count for kind, count in after.members.model_dump(by_alias=False).items()} if after.members is not None else {},
+            held={(guard,): count for guard, count in Counter(h.reason for h in decided.held).items()},
+            suspects={(): len(decided.history.members.suspects)},
+            **_of_conditions(after),
+        )
+
+    def suspended(self, group: StaticGroup, status: StaticGroupStatus) -> None:
+        """Leave a suspended StaticGroup, whose members nobody reads any more, only the gauges of its conditions."""
+        self.metrics.show((group.metadata.namespace, group.metadata.name), **_of_conditions(status))
+
+    async def _held(self, group: StaticGroup, decided: Plan) -> None:
+        """Post a held removal when its guard is new for that id."""
         lasting = (h for h in decided.held if h.requeue_after_s is None)
         now_held = {(h.subject.instance_id or "", h.reason): h.text for h in lasting}
-        told = self._of(group)
-        before, told.held = told.held, frozenset(now_held)
+        posted = self._of(group)
+        before, posted.held = posted.held, frozenset(now_held)
         for (instance_id, guard), message in sorted(now_held.items()):
             if (instance_id, guard) not in before:
                 await self._post(
@@ -161,19 +173,14 @@ class Narrator:
                     f"{instance_id} stays in group {group.spec.group_id} ({guard}): {message}",
                 )
 
-    async def conditions(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
-        """Tell Ready when its status or reason changed, once; a state that is not known yet is no news.
-
-        Parameters
-        ----------
-        before: as it was written last. What cannot be written is told all the same, so what was told is remembered too.
-        """
+    async def _flipped(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
+        """Post Ready when its status or reason changed, once; a state that is not known yet is not posted."""
         old, new = _ready(before) if before else None, _ready(after)
         if new is None:
             return
-        told = self._of(group)
-        before_told, told.ready = told.ready, (new.status.value, new.reason)
-        if before_told == told.ready or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
+        posted = self._of(group)
+        last, posted.ready = posted.ready, (new.status.value, new.reason)
+        if last == posted.ready or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
             return
         if new.status is ConditionStatus.UNKNOWN or (old is None and new.status is ConditionStatus.TRUE):
             return
@@ -181,42 +188,20 @@ class Narrator:
         await self._post(group, "Warning" if is_bad else "Normal", new.reason, new.message)
 
     async def status(self, group: StaticGroup, refusal: Refusal | None) -> None:
-        """Tell that the status cannot be written, once for each cause.
+        """Post an Event when the status cannot be written, once for each cause.
 
         Parameters
         ----------
         refusal: of the last write; None when there is none, after which the same cause would be news again.
         """
-        told = self._of(group)
-        before, told.refused = told.refused, refusal.problem.kind.value if refusal is not None else ""
-        if refusal is not None and before != told.refused:
+        posted = self._of(group)
+        before, posted.refused = posted.refused, refusal.problem.kind.value if refusal is not None else ""
+        if refusal is not None and before != posted.refused:
             await self._post(group, "Warning", "StatusRefused", refusal.text)
 
-    def gauges(self, group: StaticGroup, decided: Plan, status: StaticGroupStatus) -> None:
-        """Set the gauges of one StaticGroup."""
-        key = (group.metadata.namespace, group.metadata.name)
-        if status.members is not None:
-            self.metrics.members.show(key, {(kind,): count for kind, count in status.members.model_dump(by_alias=False).items()})
-        ready = _ready(status)
-        self.metrics.ready.show(key, {(): 1 if ready is not None and ready.status.value == "True" else 0})
-        self.metrics.held.show(key, {(guard,): count for guard, count in Counter(h.reason for h in decided.held).items()})
-        self.metrics.suspects.show(key, {(): len(decided.history.members.suspects)})
-        self._condition_gauges(key, status)
-
-    def suspended(self, group: StaticGroup, status: StaticGroupStatus) -> None:
-        """Take the gauges of a suspended StaticGroup away, whose figures nobody reads any more, but for its conditions."""
-        key = (group.metadata.namespace, group.metadata.name)
-        for gauge in (self.metrics.members, self.metrics.held, self.metrics.suspects):
-            gauge.show(key, {})
-        self.metrics.ready.show(key, {(): 0})
-        self._condition_gauges(key, status)
-
-    def _condition_gauges(self, key: Key, status: StaticGroupStatus) -> None:
-        self.metrics.condition.show(key, {(c.type, c.status.value, c.reason): 1 for c in status.conditions})
-
     def forget(self, key: Key) -> None:
-        """Drop what was told about a StaticGroup that is gone."""
-        self._told.pop(key, None)
+        """Drop what was posted of a StaticGroup that is gone."""
+        self._posted.pop(key, None)
 
     async def _post(self, group: StaticGroup, event_type: str, reason: str, message: str) -> None:
         reference = Involved(
@@ -238,6 +223,13 @@ class Narrator:
 
 def _ready(status: StaticGroupStatus) -> Condition | None:
     return next((c for c in status.conditions if c.type == "Ready"), None)
+
+
+def _of_conditions(status: StaticGroupStatus) -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the series that show the conditions."""
+    ready = _ready(status)
+    is_ready = ready is not None and ready.status is ConditionStatus.TRUE
+    return {"ready": {(): float(is_ready)}, "condition": {(c.type, c.status.value, c.reason): 1 for c in status.conditions}}
 
 
 def _audit(group: StaticGroup, what: str, **fields: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from ..api.resources.status import Writer
@@ -18,7 +18,7 @@ from ..kube.pods.position import WatchPosition
 from ..kube.problem import KubeProblem
 from ..kube.transport import Transport
 from .assembly import Assembly, Sources
-from .journal import Sink
+from .fleet import Sinks
 from .process.informers import list_once
 from .process.settings import Settings
 
@@ -41,7 +41,7 @@ class Operator(Assembly):
 
     def __init__(
         self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
-        kafka: KafkaGateway | None = None, journal_sinks: Sequence[Sink] | None = None,
+        kafka: KafkaGateway | None = None, journal_sinks: Sinks | None = None,
     ) -> None:
         super().__init__(settings, transport, sources=sources, kafka=kafka, journal_sinks=journal_sinks)
         self.reached = asyncio.Event()
@@ -53,15 +53,11 @@ class Operator(Assembly):
 
     async def run(self) -> None:
         """Work until cancelled; nothing that the API server does or fails to do ends it."""
-        self.reconciler.cluster_uid = await self.read_cluster_uid()
-        if self.journal is not None:
-            self.journal.k8s_cluster_uid = self.reconciler.cluster_uid
+        self.reconciler.gatherer.cluster_uid = await self.read_cluster_uid()
         try:
             async with asyncio.TaskGroup() as tasks:
-                if self.journal is not None:
-                    tasks.create_task(self.journal.run_sinks(), name="journal sinks")
-                if self.recommendations is not None:
-                    tasks.create_task(self.recommendations.run(), name="recommendations")
+                tasks.create_task(self.journal.run(self.reconciler.gatherer.cluster_uid), name="journal")
+                tasks.create_task(self.recommendations.run(), name="recommendations")
                 resume = self._resumed = await self.lease.read_position()
                 self.reached.set()
                 await asyncio.gather(*(i.wait_complete() for i in (*self.informers.of_our_kinds, self.informers.nodes)))
@@ -126,8 +122,7 @@ class Operator(Assembly):
             try:
                 await self._take_over()
                 async with asyncio.TaskGroup() as tasks:
-                    if self.journal is not None:
-                        tasks.create_task(self.journal.beat_forever(self.pods.names), name="journal beat")
+                    tasks.create_task(self.journal.beat_forever(self.pods.names), name="journal beat")
                     await asyncio.Event().wait()
             finally:
                 self.is_active = False
@@ -170,7 +165,7 @@ class Operator(Assembly):
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Have the pod watch anchored meanwhile, without rounds and without the Lease, for an inquiry."""
-        self.reconciler.cluster_uid = await self.read_cluster_uid()
+        self.reconciler.gatherer.cluster_uid = await self.read_cluster_uid()
         await self.injection.read()
         resume = self._resumed = await self.lease.read_position()
         await list_once((*self.informers.of_our_kinds, self.informers.nodes))

@@ -1,8 +1,8 @@
-"""One round of one StaticGroup: observe, plan, execute, report.
+"""One round of one StaticGroup: gather, decide, execute, report.
 
-The plan is made on the frozen picture that `observe` took in the order that makes a removal safe (`observer`), and the
+The plan is made on the frozen snapshot that was gathered in the order that makes a removal safe (`gather`), and the
 removal carries the member.id of step 1, so whatever happens in between is answered FENCED_INSTANCE_ID.
-Every round starts at *observe*: crash anywhere, start again, reach the same end. A round may also be cut at any await,
+Every round starts at *gather*: crash anywhere, start again, reach the same end. A round may also be cut at any await,
 when its deadline has passed: what it remembers is replaced right after the answer that it rests on, and an answer that
 did not come counts as unknown.
 """
@@ -18,39 +18,25 @@ from typing import Any
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..api.resources.status import StaticGroupStatus
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
-from ..core.members.memory import SETTLE_MIN_S, without_ended
-from ..core.members.node_gone import NodeLifecycle
+from ..core.members.memory import without_ended
 from ..core.outcomes import Executed
-from ..core.plan import Plan, plan
+from ..core.plan import Plan, Survey, decide
 from ..core.snapshot import Snapshot
-from ..core.status.members import wire_members
-from ..core.status.memory import history_from
-from ..core.status.projection import project
-from ..core.status.statements import suspended_conditions
-from ..kafka.gateway import KafkaGateway
-from ..kube.gateway import KubeGateway
-from ..kube.nodes.store import NodeStore
-from ..kube.pods.store import PodStore
-from .connections import Connections
+from ..core.status.durable import history_from, wire_members
+from ..core.status.projection import project, suspended_conditions
 from .connections.allowed import may_be_exclusive
 from .executor import Executor
-from .journal import Journal, RoundReport
-from .memory.memories import Memories
-from .memory.memory import Memory, Revision
-from .memory.rest import Picture, Seen, seen
+from .fleet import JournalPort, NoJournal
+from .gather import Described, Gatherer
+from .memory.memory import RACE_REQUEUE_S, Memories, Memory, Revision
+from .memory.plan_cache import CachedPlan, PlanInputs, cached_plan
 from .metrics import Metrics
 from .narrator import Narrator
-from .observer import Described, Observer
-from .recommendations import Recommendations
 from .returns.returns import Returns
 from .stores import Stores
 from .work_queue import Key, Result
 
 log = logging.getLogger(__name__)
-
-RACE_REQUEUE_S = 1.0
-"""After FENCED or a lost answer the group is described again, but two clients that duel for an id set no faster pace. So it is after
-edits that came faster than the status could be written."""
 
 
 @dataclass(slots=True)
@@ -59,37 +45,23 @@ class Reconciler:
 
     Parameters
     ----------
-    node_lifecycle: what the deletion of a Node says of its machine. settle_least_s: see `Snapshot`. clock_ahead_s: how far the API
-        server's clock is ahead of the operator's, seconds.
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     force_observe: plan and report only, whatever the spec says.
-    journal: told each round; None while it is off.
-    recommendations: asked in each round; None while they are not read.
     """
 
-    kube: KubeGateway
-    kafka: KafkaGateway
-    pods: PodStore
-    nodes: NodeStore
+    gatherer: Gatherer
+    executor: Executor
     stores: Stores
-    connections: Connections
     memories: Memories
     narrator: Narrator
     metrics: Metrics
-    cluster_uid: str
     may_write: Callable[[], bool]
-    policy_served: Callable[[], bool]
-    webhook_served: Callable[[], bool]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     force_observe: bool = False
     group_poll_s: float = 30.0
-    journal: Journal | None = None
-    recommendations: Recommendations | None = None
-    node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO
-    settle_least_s: float = SETTLE_MIN_S
-    clock_ahead_s: Callable[[], float] = lambda: 0.0
+    journal: JournalPort = field(default_factory=NoJournal)
     returns: Returns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -132,40 +104,27 @@ class Reconciler:
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
         spec, before, began_s = self._effective(group), memory.status, self.now_s()
-        revision, last = self._revision(memory), memory.seen_until(started_s)
-        snapshot = await self.observe(group, spec, memory, last.picture if last is not None else None)
-        if last is not None and snapshot is None:
-            return self._rested(key, memory, revision, last, began_s, started_s)
-        assert snapshot is not None
-        if snapshot.sight is None:
-            memory.look_away()
-        picture = Picture.of(spec, snapshot, memory.history, change_count=revision.change_count)
-        if last is not None and last.picture == picture:
-            memory.history = last.picture.history  # the same, by which the next look knows it
-            return self._rested(key, memory, revision, last, began_s, started_s)
-        decided = self._planned(key, spec, snapshot, memory, began_s)
-        await self.narrator.group_config_changed(group, decided, memory.history.shared_setting)
-        executed, decided = await self.execute(group, spec, decided, memory)
+        revision, last = self._revision(memory), memory.cached_until(started_s)
+        described = await self.gatherer.describe(group, spec)
+        if last is not None and self.gatherer.shows_the_same(group, spec, memory, described, last.inputs):
+            return self._skip_plan(key, memory, revision, last, began_s, started_s)
+        snapshot, found = await self.gatherer.gather(group, spec, memory, described)
+        inputs = PlanInputs.of(spec, snapshot, memory.history, change_count=revision.change_count)
+        if last is not None and last.inputs == inputs:
+            memory.history = last.inputs.history  # the same, by which the next look knows it
+            return self._skip_plan(key, memory, revision, last, began_s, started_s)
+        decided = self._decided(key, spec, snapshot, found, memory, began_s)
+        executed, decided = await self.executor.execute(group, spec, decided, memory)
         memory.history = decided.history
-        if self.journal is not None:
-            self.journal.round(
-                key,
-                RoundReport(
-                    group=group,
-                    spec=spec,
-                    snapshot=snapshot,
-                    plan=decided,
-                    executed=executed,
-                    before=before,
-                    began_s=began_s,
-                ),
-            )
+        self.journal.round(
+            key, spec=spec, snapshot=snapshot, plan=decided, executed=executed, before=before, began_s=began_s
+        )
         written = await self.report(key, group, spec, snapshot, decided, executed, memory, revision)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         is_unread = isinstance(snapshot.group, KafkaProblem) or bool(snapshot.workload_problem)
         has_changed = not written or is_unread or memory.status is not before
-        self._keep_seen(key, memory, picture, snapshot, decided, started_s, has_changed=has_changed)
+        self._cache_plan(key, memory, inputs, snapshot, decided, started_s, has_changed=has_changed)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
@@ -176,45 +135,41 @@ class Reconciler:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, requeue_after_s)
 
-    def _keep_seen(
-        self, key: Key, memory: Memory, picture: Picture, snapshot: Snapshot, decided: Plan, started_s: float, *, has_changed: bool
+    def _cache_plan(
+        self, key: Key, memory: Memory, inputs: PlanInputs, snapshot: Snapshot, decided: Plan, started_s: float, *, has_changed: bool
     ) -> None:
-        """Keep what a round saw that changed nothing, unless the journal waits to be told, or something to be forgotten."""
-        is_told = self.journal is None or self.journal.knows(key)
-        if has_changed or not is_told or memory.grows_old:
-            memory.seen = None
+        """Keep what a round saw that changed nothing, unless the journal waits for a round, or something to be forgotten."""
+        if has_changed or not self.journal.knows(key) or memory.has_expiring_records:
+            memory.cached = None
             return
-        memory.seen = seen(picture, snapshot, decided, began_s=started_s, before=memory.seen)
-        if memory.history == picture.history:
-            memory.history = picture.history  # not twice of each StaticGroup
+        memory.cached = cached_plan(inputs, snapshot, decided, began_s=started_s, before=memory.cached)
+        if memory.history == inputs.history:
+            memory.history = inputs.history  # not twice of each StaticGroup
 
-    def _rested(self, key: Key, memory: Memory, revision: Revision, last: Seen, began_s: float, started_s: float) -> Result:
+    def _skip_plan(self, key: Key, memory: Memory, revision: Revision, last: CachedPlan, began_s: float, started_s: float) -> Result:
         """End a round that saw what the last one saw, and whose status is therefore written; journal and returns note that it took place."""
         memory.stored = revision
         began_ms = int(began_s * 1000)
         self.returns.seen_again(key, began_ms)
-        if self.journal is not None:
-            self.journal.seen_again(key, began_ms)
+        self.journal.seen_again(key, began_ms)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         self.metrics.rounds.labels("nothing_new").inc()
         waits = (last.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
         return Result(requeue_after_s=min(waits))
 
-    def _planned(self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, memory: Memory, began_s: float) -> Plan:
-        """Plan, and plan again where the picture shows that an absence has ended: the next pod may be made right away."""
-        decided = plan(spec, snapshot, memory.history, self.now_s())
-        absences = self.returns.round(key, spec, snapshot, decided, began_s)
-        if absences is not memory.history.absences:
-            memory.history = replace(memory.history, absences=absences)
-            decided = plan(spec, snapshot, memory.history, self.now_s())
+    def _decided(
+        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, memory: Memory, began_s: float
+    ) -> Plan:
+        """Decide; an absence that has ended counts at once, for the next pod may be made right away."""
+        absences = self.returns.round(key, spec, snapshot, found, began_s)
+        found = replace(found, history=replace(found.history, absences=absences))
+        decided = decide(spec, snapshot, found, self.now_s())
         if decided.history.group_config is not None and decided.history.group_config.is_open:
             memory.bounds_read_at_s = float("-inf")  # until it is read back
         return decided
 
     def _unwritten(self, memory: Memory, requeue_after_s: float) -> Result:
         """Say when to look again after a status was not written: one that is held up, or edited all the time, spoils no round."""
-        if memory.lost_races:
-            return Result(requeue_after_s=RACE_REQUEUE_S)
         now_s = self.monotonic_s()
         until_s = memory.waits_until_s(now_s)
         return Result(failed=True) if until_s is None else Result(requeue_after_s=min(requeue_after_s, until_s - now_s))
@@ -231,15 +186,13 @@ class Reconciler:
         self.narrator.forget(key)
         self.metrics.forget(*key)
         self.returns.forget(key)
-        if self.journal is not None:
-            self.journal.forget(key)
+        self.journal.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so the status is read again."""
         self.memories.forget_all()
         self.returns.forget_all()
-        if self.journal is not None:
-            self.journal.forget_all()
+        self.journal.forget_all()
 
     async def snapshot_of(self, group: StaticGroup) -> tuple[StaticGroupSpec, Snapshot]:
         """Observe once without remembering or writing anything, for `explain`."""
@@ -248,60 +201,11 @@ class Reconciler:
             uid=group.metadata.uid,
             history=history_from(status, group.metadata.namespace),
             status=status,
-            shown=status,
             resource_version="",
         )
         spec = self._effective(group)
-        snapshot = await self.observe(group, spec, memory)
-        assert snapshot is not None  # nothing was seen before
+        snapshot, _ = await self.gatherer.gather(group, spec, memory, await self.gatherer.describe(group, spec))
         return spec, snapshot
-
-    async def observe(
-        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, last: Picture | None = None
-    ) -> Snapshot | None:
-        """Take one frozen picture, see `Observer`; None when nothing can have changed since the last one."""
-        observer = self._observer()
-        described = await observer.describe(group, spec)
-        if last is not None and observer.shows_the_same(group, spec, memory, described, last):
-            return None
-        return await observer.observe(group, spec, memory, described)
-
-    def _observer(self) -> Observer:
-        return Observer(
-            kube=self.kube,
-            kafka=self.kafka,
-            pods=self.pods,
-            stores=self.stores,
-            connections=self.connections,
-            cluster_uid=self.cluster_uid,
-            policy_served=self.policy_served,
-            webhook_served=self.webhook_served,
-            note_problem=self._note_problem,
-            now_s=self.now_s,
-            monotonic_s=self.monotonic_s,
-            recommendations=self.recommendations,
-            nodes=self.nodes,
-            lifecycle=self.node_lifecycle,
-            settle_least_s=self.settle_least_s,
-            clock_ahead_s=self.clock_ahead_s,
-        )
-
-    # execute ---------------------------------------------------------------------------------------------------
-
-    async def execute(
-        self, group: StaticGroup, spec: StaticGroupSpec, decided: Plan, memory: Memory
-    ) -> tuple[Executed, Plan]:
-        """Carry out the plan's actions, see `Executor`; returns what became of them."""
-        executor = Executor(
-            kafka=self.kafka,
-            stores=self.stores,
-            connections=self.connections,
-            narrator=self.narrator,
-            may_write=self.may_write,
-            note_problem=self._note_problem,
-            now_s=self.now_s,
-        )
-        return await executor.execute(group, spec, decided, memory)
 
     # report ----------------------------------------------------------------------------------------------------
 
@@ -322,19 +226,14 @@ class Reconciler:
         status = project(
             spec, snapshot, decided, executed, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
         )
-        await self.narrator.held(group, decided)
-        await self.narrator.conditions(group, memory.status, status)
-        self.narrator.gauges(group, decided, status)
+        await self.narrator.round(group, decided, memory.status, status)
         return await self._write(group, status, memory, revision)
 
     async def _write(self, group: StaticGroup, status: StaticGroupStatus, memory: Memory, revision: Revision) -> bool:
         """Write the status unless the API server has it already; returns False when that failed."""
         key = (group.metadata.namespace, group.metadata.name)
-        is_written = self.memories.is_written(memory, status)
-        if not is_written:
-            is_written = await self.memories.write(key, memory, status)
-            await self.narrator.status(group, memory.refusal)
-        self.memories.note_stored(memory, revision, status)
+        is_written = await self.memories.store(key, memory, status, revision)
+        await self.narrator.status(group, memory.refusal)
         return is_written
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
@@ -342,7 +241,7 @@ class Reconciler:
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         revision, before = self._revision(memory), memory.status or StaticGroupStatus()
         remembered = await self._looked(group, memory)
-        conditions = list(suspended_conditions(before.conditions, group.metadata.generation, now))
+        conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
         changes = {"observed_generation": group.metadata.generation, "static_group_uid": group.metadata.uid, "conditions": conditions}
         status = before.model_copy(update=changes | remembered)
         if self.may_write():
@@ -352,19 +251,19 @@ class Reconciler:
 
     def _revision(self, memory: Memory) -> Revision:
         """Return how much is known now; taken before a round reads anything."""
-        return Revision(at_s=self.monotonic_s(), suspect_count=self.pods.suspect_count, change_count=memory.change_count)
+        return Revision(at_s=self.monotonic_s(), suspect_count=self.gatherer.pods.suspect_count, change_count=memory.change_count)
 
     async def _looked(self, group: StaticGroup, memory: Memory) -> dict[str, Any]:
         """Take in what the pods tell, without asking the brokers; returns what is remembered as fields of the status."""
         naming = memory.naming_of(group.spec)
         if naming is not None:
             found = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
-            sight = await self._observer().sight(group, group.spec, memory, Described(
+            sight = await self.gatherer.sight(group, group.spec, memory, Described(
                 settings=found, group=found, at_s=self.now_s(), monotonic_s=self.monotonic_s()
             ), naming)
             memory.history = replace(memory.history, members=without_ended(memory.history.members, sight))
         else:
-            memory.look_away()
+            memory.distrust_watch()
         return wire_members(group.metadata.namespace, memory.history.members)
 
     # memory ----------------------------------------------------------------------------------------------------
@@ -383,12 +282,3 @@ class Reconciler:
         if spec.identity.exclusive and not may_be_exclusive(self.stores, group):
             spec = spec.model_copy(update={"identity": spec.identity.model_copy(update={"exclusive": False})})
         return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec
-
-    def _note_problem(self, connection_key: Key, problem: KafkaProblem) -> None:
-        self.metrics.kafka_problems.labels(problem.kind.value).inc()
-        if problem.kind in (
-            KafkaProblemKind.AUTHENTICATION_FAILED,
-            KafkaProblemKind.TLS_FAILED,
-            KafkaProblemKind.SECRET_INVALID,
-        ):
-            self.connections.distrust(connection_key)

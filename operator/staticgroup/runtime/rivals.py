@@ -1,8 +1,8 @@
-"""What a StaticGroup and others ask for at once: the same ids, the same scope, the setting of one Kafka group, the same pods."""
+"""What other StaticGroups ask for at once with one: the same ids, the same scope, the setting of one Kafka group, the same pods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..api.identifiers import IdScheme
@@ -22,178 +22,151 @@ from .stores import Stores, workload_key
 from .work_queue import Key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rivals:
-    """Compare StaticGroups as the watches have told of them; nothing is remembered.
+    """What concerns one StaticGroup of what the others ask for; StaticGroups are named namespace/name.
+
+    Parameters
+    ----------
+    overlaps: those that may issue the same ids: a template of one, the present or an earlier one, makes an id that one of the other makes too.
+    same_scope: those whose ids have the same scope. Whatever contains a scope counts as an id of its StaticGroup, also of templates to
+        come, so the ids need not meet now.
+    prior_claims: of each that keeps an id which the next pods would get, why, as a sentence without a full stop.
+    collisions: what others of the same workload, of whatever Kafka group, would write into its pods too.
+    asked_by_others_ms: the longest session timeout that others of the namespace want by themselves for the group's one setting; 0: none.
+    unheard: those of them that have not said yet what they want, or whose object cannot be read.
+    """
+
+    overlaps: tuple[str, ...] = ()
+    same_scope: tuple[str, ...] = ()
+    prior_claims: tuple[str, ...] = ()
+    collisions: tuple[Collision, ...] = ()
+    asked_by_others_ms: int = 0
+    unheard: tuple[str, ...] = ()
+
+
+def rivals_of(stores: Stores, pods: PodStore | None, key: Key) -> Rivals:
+    """Compare a StaticGroup with the others as the watches show them now.
 
     Parameters
     ----------
     pods: asked who carries ids that would be issued for the first time; None: nobody is.
+
+    Notes
+    -----
+    A StaticGroup that injects ids keeps them; one that would begin yields to those that issue theirs, by hand or not; of equals the older
+    one keeps. So no tenant silences another by writing his template, and of any two the statuses and creation times, which both see alike, decide.
+    For the setting of the group everybody counts who is there: one that may not set it, or is suspended, has members in the group all the
+    same. Those of other namespaces do not: what a tenant writes changes nothing with another one's credentials.
     """
+    mine = stores.groups.get(key)
+    if mine is None:
+        return Rivals()
+    collisions = _collisions(stores, key, mine)
+    unread = [k for k, i in stores.group_id_of_invalid.items() if k[0] == key[0] and i == mine.spec.group_id]
+    others = {k: stores.groups[k] for k in stores.by_group_id.get(mine.spec.group_id, set()) - {key}}
+    if not others:
+        return Rivals(collisions=collisions, unheard=_named(unread))
+    rivals = {k: other for k, other in others.items() if _is_rival(stores, mine, other)}
+    schemes, scope, wanted, rank = schemes_of(mine), scope_of(mine), wanted_scheme(mine), _rank(mine, ())
+    theirs = {k: schemes_of(other) for k, other in others.items()}
+    claims = {k: other for k, other in (rivals | _carriers(stores, pods, mine, others, wanted)).items() if share_an_id(wanted, theirs[k])}
+    own_ms = {k: _own_ms(o) for k, o in rivals.items() if k[0] == key[0] and protocol_asked_for(o.spec) is not ProtocolChoice.CLASSIC}
+    return Rivals(
+        overlaps=_named(k for k in rivals if share_an_id(schemes, theirs[k])),
+        same_scope=_named(k for k, other in rivals.items() if scope is not None and scope_of(other) == scope),
+        prior_claims=tuple(
+            claim(claims[k].spec, other="/".join(k), has_issued=place[0] == 0)
+            for k in sorted(claims, key="/".join)
+            if (place := _rank(claims[k], wanted)) < rank
+        ),
+        collisions=collisions,
+        asked_by_others_ms=max((ms for ms in own_ms.values() if ms is not None), default=0),
+        unheard=_named((*(k for k, ms in own_ms.items() if ms is None), *unread)),
+    )
 
-    stores: Stores
-    pods: PodStore | None = None
 
-    def any_of(self, key: Key) -> bool:
-        """Say whether there is another StaticGroup of a Kafka group of this name, wherever, or one that cannot be read."""
-        mine = self.stores.groups.get(key)
-        if mine is None:
-            return False
-        is_shared = len(self.stores.by_group_id.get(mine.spec.group_id, ())) > 1
-        return is_shared or mine.spec.group_id in self.stores.group_id_of_invalid.values()
+def has_rivals(stores: Stores, key: Key) -> bool:
+    """Return True when there is another StaticGroup of a Kafka group of this name, wherever, or one that cannot be read."""
+    mine = stores.groups.get(key)
+    if mine is None:
+        return False
+    return len(stores.by_group_id.get(mine.spec.group_id, ())) > 1 or mine.spec.group_id in stores.group_id_of_invalid.values()
 
-    def overlaps(self, key: Key) -> tuple[str, ...]:
-        """Return the other StaticGroups that may issue the same ids.
 
-        Any two of the same group that are rivals overlap when a template of one, the present or an earlier one, makes an id that
-        one of the other makes too.
-        """
-        mine = self.stores.groups.get(key)
-        if mine is None:
-            return ()
-        schemes = schemes_of(mine)
-        return _named(k for k in self._rivals(key, mine) if share_an_id(schemes, schemes_of(self.stores.groups[k])))
+def may_share_group(stores: Stores, mine: StaticGroup, namespace: str, workload_name: str) -> bool:
+    """Return True unless pods of a workload cannot be members of the Kafka group of a StaticGroup.
 
-    def same_scope(self, key: Key) -> tuple[str, ...]:
-        """Return the rivals whose ids have the same scope.
+    Returns
+    -------
+    False when StaticGroups point at the workload and all of them can be read and are about another group or Kafka cluster.
+    """
+    others = [stores.groups.get(k) for k in stores.groups_of_workload(namespace, workload_name)]
+    return not others or any(
+        o is None or (o.spec.group_id == mine.spec.group_id and _may_share_a_cluster(stores, mine, o)) for o in others
+    )
 
-        Notes
-        -----
-        Whatever contains a scope counts as an id of its StaticGroup, also of templates to come; so the ids need not meet now.
-        """
-        mine = self.stores.groups.get(key)
-        scope = scope_of(mine) if mine is not None else None
-        if mine is None or scope is None:
-            return ()
-        return _named(k for k in self._rivals(key, mine) if scope_of(self.stores.groups[k]) == scope)
 
-    def asked_by_others_ms(self, key: Key) -> int:
-        """Return the longest session timeout that others of its namespace want by themselves for the same group's one setting; 0: none.
+def _is_rival(stores: Stores, mine: StaticGroup, other: StaticGroup) -> bool:
+    """Return True for a StaticGroup of what may be the same Kafka group; of another namespace only where its brokers prove it.
 
-        Notes
-        -----
-        Everybody counts who is there: whoever may not set it, or rests, has members in the group all the same. Those of other
-        namespaces are not listened to: a tenant's word changes nothing with another one's credentials.
-        """
-        return max((own_ms for own_ms in self._own_ms_of_others(key).values() if own_ms is not None), default=0)
+    Notes
+    -----
+    A tenant writes into his StaticGroup what he likes, so of another namespace only what his brokers tell counts. The pods that
+    carry an id are seen in all namespaces, and hold the removal of the member that has it, whatever a StaticGroup says.
+    """
+    if other.metadata.namespace == mine.metadata.namespace:
+        return _may_share_a_cluster(stores, mine, other)
+    own, key = (g.spec.connection_ref.key(g.metadata.namespace) for g in (mine, other))
+    answered = stores.kafka_cluster_id(key, is_answered=True)
+    if answered is None or not may_use(stores, other):
+        return False
+    return own == key or (bool(answered) and stores.kafka_cluster_id(own) in (answered, None))
 
-    def unheard(self, key: Key) -> tuple[str, ...]:
-        """Return those others that have not said yet what they want, or whose object cannot be read."""
-        mine = self.stores.groups.get(key)
-        unread = (k for k, i in self.stores.group_id_of_invalid.items() if mine is not None and k[0] == key[0] and i == mine.spec.group_id)
-        return _named((*(k for k, own_ms in self._own_ms_of_others(key).items() if own_ms is None), *unread))
 
-    def _own_ms_of_others(self, key: Key) -> dict[Key, int | None]:
-        """Return what each other one of the namespace wants, by itself, for the setting of the same group; None: it has not said."""
-        mine = self.stores.groups.get(key)
-        others = {k: self.stores.groups[k] for k in self._rivals(key, mine) if k[0] == key[0]} if mine is not None else {}
-        return {
-            k: o.status.timeout.own_ms if o.status is not None and o.status.timeout is not None else None
-            for k, o in others.items()
-            if protocol_asked_for(o.spec) is not ProtocolChoice.CLASSIC
-        }
+def _may_share_a_cluster(stores: Stores, a: StaticGroup, b: StaticGroup) -> bool:
+    """Return True unless the brokers of both have reported their cluster, and it is not the same."""
+    ids = [stores.kafka_cluster_id(g.spec.connection_ref.key(g.metadata.namespace)) for g in (a, b)]
+    return not all(ids) or ids[0] == ids[1]
 
-    def prior_claims(self, key: Key) -> tuple[str, ...]:
-        """Return the other StaticGroups that make an id which the next pods of this one would get, and that keep it.
 
-        Notes
-        -----
-        Whoever injects ids keeps them, whoever would begin yields to those that issue theirs, by hand or not; of equals the
-        older one keeps. So no tenant silences another by writing his template, and of any two the statuses and creation
-        times, which whoever looks sees alike, tell who yields.
-        """
-        mine = self.stores.groups.get(key)
-        if mine is None:
-            return ()
-        schemes, rank = wanted_scheme(mine), _rank(mine, ())
-        return _named(
-            k
-            for k in self._rivals(key, mine) | self._carriers(key, mine, schemes)
-            if _rank(self.stores.groups[k], schemes) < rank and share_an_id(schemes, schemes_of(self.stores.groups[k]))
-        )
+def _carriers(
+    stores: Stores, pods: PodStore | None, mine: StaticGroup, others: Mapping[Key, StaticGroup], schemes: tuple[IdScheme, ...]
+) -> dict[Key, StaticGroup]:
+    """Return the StaticGroups of other namespaces and of what may be the same Kafka group whose pods carry an id of some schemes."""
+    naming = Naming(schemes=schemes)
+    return {
+        key: other
+        for key, other in others.items()
+        if pods is not None
+        and key[0] != mine.metadata.namespace
+        and _may_share_a_cluster(stores, mine, other)
+        and any(pod.object_present and naming.own_ids(pod) for pod in pods.of_workload(key[0], other.spec.workload_ref.name))
+    }
 
-    def claims(self, key: Key) -> tuple[str, ...]:
-        """Say of each of `prior_claims` why it keeps the ids, as a sentence without a full stop."""
-        found: list[str] = []
-        for other in self.prior_claims(key):
-            namespace, _, name = other.partition("/")
-            theirs = self.stores.groups[namespace, name]
-            found.append(claim(theirs.spec, other=other, has_issued=_rank(theirs, wanted_scheme(self.stores.groups[key]))[0] == 0))
-        return tuple(found)
 
-    def _rivals(self, key: Key, mine: StaticGroup) -> set[Key]:
-        """Return the other StaticGroups of what may be the same Kafka group, and of other namespaces only those that prove it.
+def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Collision, ...]:
+    """Return what others of the same workload would write into its pods; workloads of two kinds may have one name and share no pod."""
+    ref = mine.spec.workload_ref
+    of_one_name = (k for k in stores.groups_of_workload(key[0], ref.name) if k != key and k in stores.groups)
+    others = sorted(k for k in of_one_name if stores.groups[k].spec.workload_ref.kind == ref.kind)
+    if not others:
+        return ()
+    workload = stores.workloads.get(workload_key(key[0], ref.kind, ref.name))
+    first = workload.containers[0].name if workload is not None and workload.containers else ""
+    found = (
+        collision(identity_of(mine.spec), identity_of(stores.groups[k].spec), other="/".join(k), first_container=first) for k in others
+    )
+    return tuple(c for c in found if c is not None)
 
-        Notes
-        -----
-        A tenant writes into his StaticGroup what he likes, so of another namespace only what his brokers tell counts. The pods that
-        carry an id are seen in all namespaces, and hold the removal of the member that has it, whatever a StaticGroup says.
-        """
-        others = {k: self.stores.groups[k] for k in self.stores.by_group_id.get(mine.spec.group_id, set()) - {key}}
-        is_rival = {True: self._may_share_a_cluster, False: self._shares_a_cluster}
-        return {k for k, other in others.items() if is_rival[k[0] == key[0]](mine, other)}
 
-    def _carriers(self, key: Key, mine: StaticGroup, schemes: tuple[IdScheme, ...]) -> set[Key]:
-        """Return the StaticGroups of other namespaces and of what may be the same Kafka group whose pods carry an id of some schemes."""
-        naming, found = Naming(schemes=schemes), set[Key]()
-        for other in self.stores.by_group_id.get(mine.spec.group_id, ()):
-            theirs = self.stores.groups[other]
-            pods = self.pods.of_workload(other[0], theirs.spec.workload_ref.name) if self.pods is not None else ()
-            is_carried = any(pod.object_present and naming.own_ids(pod) for pod in pods)
-            if is_carried and other[0] != key[0] and self._may_share_a_cluster(mine, theirs):
-                found.add(other)
-        return found
-
-    def collisions(self, key: Key) -> tuple[Collision, ...]:
-        """Return what other StaticGroups of the same workload, of whatever Kafka group, would write into its pods too.
-
-        Notes
-        -----
-        Workloads of two kinds may have one name and share no pod: who controls a pod tells whose ids it gets.
-        """
-        mine = self.stores.groups.get(key)
-        if mine is None:
-            return ()
-        workload = self.stores.workloads.get(workload_key(key[0], mine.spec.workload_ref.kind, mine.spec.workload_ref.name))
-        first = workload.containers[0].name if workload is not None and workload.containers else ""
-        of_one_name = (k for k in self.stores.groups_of_workload(key[0], mine.spec.workload_ref.name) if k != key and k in self.stores.groups)
-        others = sorted(k for k in of_one_name if self.stores.groups[k].spec.workload_ref.kind == mine.spec.workload_ref.kind)
-        found = (
-            collision(
-                identity_of(mine.spec), identity_of(self.stores.groups[k].spec), other=f"{k[0]}/{k[1]}", first_container=first
-            )
-            for k in others
-        )
-        return tuple(c for c in found if c is not None)
-
-    def may_be_of(self, namespace: str, workload_name: str, mine: StaticGroup) -> bool:
-        """Tell whether pods of a workload may be members of the same Kafka group as those of a StaticGroup.
-
-        Returns
-        -------
-        False when StaticGroups point at the workload and all of them can be read and are about another group or Kafka cluster.
-        """
-        others = [self.stores.groups.get(k) for k in self.stores.groups_of_workload(namespace, workload_name)]
-        return not others or any(
-            o is None or (o.spec.group_id == mine.spec.group_id and self._may_share_a_cluster(mine, o)) for o in others
-        )
-
-    def _shares_a_cluster(self, mine: StaticGroup, other: StaticGroup) -> bool:
-        """True if the brokers of the other one have answered, and are those of ours or tell the same cluster, as far as ours have told."""
-        own, key = (g.spec.connection_ref.key(g.metadata.namespace) for g in (mine, other))
-        told = self.stores.kafka_cluster_id(key, is_answered=True)
-        if told is None or not may_use(self.stores, other):
-            return False
-        return own == key or (bool(told) and self.stores.kafka_cluster_id(own) in (told, None))
-
-    def _may_share_a_cluster(self, a: StaticGroup, b: StaticGroup) -> bool:
-        """True unless the brokers of both have told which cluster they are, and it is not the same."""
-        ids = [self.stores.kafka_cluster_id(g.spec.connection_ref.key(g.metadata.namespace)) for g in (a, b)]
-        return not all(ids) or ids[0] == ids[1]
+def _own_ms(group: StaticGroup) -> int | None:
+    """Return what a StaticGroup wants by itself for the setting of its group; None: it has not said."""
+    return group.status.timeout.own_ms if group.status is not None and group.status.timeout is not None else None
 
 
 def _named(keys: Iterable[Key]) -> tuple[str, ...]:
-    return tuple(sorted(f"{namespace}/{name}" for namespace, name in keys))
+    return tuple(sorted(map("/".join, keys)))
 
 
 def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, str]:
@@ -201,7 +174,7 @@ def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, s
 
     Parameters
     ----------
-    wanted: what another one would issue; whoever injects such ids keeps them, also when its spec asks for others by now.
+    wanted: what another one would issue; a StaticGroup that injects such ids keeps them, also when its spec asks for others by now.
     """
     spec, created = group.spec, group.metadata.creation_timestamp
     injected = group.status.injected if group.status is not None else None

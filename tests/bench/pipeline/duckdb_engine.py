@@ -14,7 +14,7 @@ import duckdb
 
 from bench.pipeline.events import AS_OF_MS
 from bench.pipeline.job import RESULT, Engine, Task, own_cpu_s
-from staticgroup.api.journal import UNSEEN_MS
+from staticgroup.api.absences import UNSEEN_MS
 
 MEMORY_LIMIT: Final = "8GB"
 """Far more than 10 M events take; 100 M must leave room for the machine."""

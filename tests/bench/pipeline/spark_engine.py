@@ -15,7 +15,7 @@ from bench.pipeline.events import AS_OF_MS
 from bench.pipeline.job import RESULT, Engine, Task, own_cpu_s, process_cpu_s
 from fleet_learner.intake import sessions
 from fleet_learner.session import new_session
-from staticgroup.api.journal import EndKind
+from staticgroup.api.absences import EndKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

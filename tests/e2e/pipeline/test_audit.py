@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from fleet_learner.sources.topic import EARLIEST, LATEST, TopicReader, ranges, resolve
-from staticgroup.api.journal import CoverageBeat, read
+from journal.records import CoverageBeat, read
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import by_length

@@ -87,10 +87,10 @@ CONNECT = tuple(
             ("    if load is None or load.unknown or load.delay_ms:\n", "    if load is None or load.unknown:\n"),
         ),
         (
-            "core/findings/connect.py",
+            "core/findings/members.py",
             _WORKERS,
             "agent missed before a worker can have joined",
-            ("missing = table.of(Standing.MISSING)", "missing = table.wanted"),
+            ("    missing = [seat for seat in wanted if seat.standing is Standing.MISSING]\n", "    missing = list(wanted)\n"),
         ),
         *(
             ("core/next_pods/agent.py", _AGENT, name, *changes)
@@ -153,7 +153,7 @@ CONNECT = tuple(
             )
         ),
         (
-            "kube/translate/session_timeouts.py",
+            "kube/translate/carried_ids.py",
             ("tests/unit/kube/translate/test_translated_ids.py",),
             "session timeout of a worker's own believed beside the agent's",
             (" or name == _OF_AGENT", ""),

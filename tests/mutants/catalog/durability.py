@@ -8,13 +8,13 @@ from .suites import CUT, ODD, ROUNDS
 DURABLE = (
     mutant(
         "word of a status about the Lease believed",
-        "runtime/memory/memories.py",
+        "runtime/memory/memory.py",
         ODD,
         ("        if await self.still_holds():\n", "        if False:\n"),
     ),
     mutant(
         "Lease not asked when a status names a later holding",
-        "runtime/memory/memories.py",
+        "runtime/memory/memory.py",
         ("tests/unit/runtime/test_premises.py",),
         ("        if await self.still_holds():\n", "        if True:\n"),
     ),
@@ -51,13 +51,13 @@ DURABLE = (
 )
 
 REMEMBERED = tuple(
-    mutant(name, "runtime/memory/memories.py", ROUNDS + CUT, *changes)
+    mutant(name, "runtime/memory/memory.py", ROUNDS + CUT, *changes)
     for name, *changes in (
         (
             "lease not checked before the status",
             (
-                "            if not self.may_write():\n                return False\n            was_unsure",
-                "            was_unsure",
+                "            if not self.may_write():\n                return False\n            sent = status",
+                "            sent = status",
             ),
         ),
         (
@@ -76,7 +76,7 @@ REMEMBERED = tuple(
         ),
         (
             "status write whose answer was lost believed not to have happened",
-            ("memory.is_unsure, memory.sent = True, status", "memory.sent = status"),
+            ("memory.sent_at_s, memory.expected = self.monotonic_s(), sent", "memory.sent_at_s = self.monotonic_s()"),
         ),
     )
 )

@@ -101,21 +101,21 @@ MEMORY_OF_MEMBERS = tuple(
     )
 )
 STATUS_OF_MEMBERS = tuple(
-    mutant(name, "core/status/members.py", MEMBERS, change)
+    mutant(name, "core/status/durable.py", MEMBERS, change)
     for name, change in (
         ("edited memory believed", ("    if status.seal != seal_of(status.watch, status.seats, status.suspects):", "    if False:")),
         ("seats not sealed", ("for entry in (*seats, *suspects))", "for entry in suspects)")),
         ("suspects not sealed", ("for entry in (*seats, *suspects))", "for entry in seats)")),
         ("watch not sealed", ("lines = (watch or \"\", *", "lines = (\"\", *")),
         ("member written as seen earlier than it was", ("wire_time(math.ceil(a.first_seen_s))", "wire_time(a.first_seen_s)")),
-        ("carriers without room forgotten", ("if len(a.carriers) <= api.CARRIERS_MAX else [UNATTRIBUTED]", "[: api.CARRIERS_MAX]")),
+        ("carriers without room forgotten", ("if len(a.carriers) <= kept.CARRIERS_MAX else [UNATTRIBUTED]", "[: kept.CARRIERS_MAX]")),
         ("dead member is plain", ("return len(a.carriers) == 1 and", "return len(a.carriers) <= 1 and")),
         ("guessed member is plain", (" and not a.is_guessed\n", "\n")),
         ("plain seats first", ("key=lambda item: (_is_plain(item[1]), item[0])", "key=lambda item: (not _is_plain(item[1]), item[0])")),
         ("seats without room told as whole", (" and all(_is_plain(members.attributions[i]) for i in left_out)", "")),
         ("suspects without room told as whole", ("len(lost) == len(members.suspects) and all", "all")),
         ("suspect cut to what has room", ("if is_whole and length <= room and", "if length <= room and")),
-        ("room for suspects not counted", ("if is_whole and length <= room and len(found) < api.SUSPECTS_MAX:", "if is_whole:")),
+        ("room for suspects not counted", ("if is_whole and length <= room and len(found) < kept.SUSPECTS_MAX:", "if is_whole:")),
         ("node of a suspect forgotten at a restart", ("        node_name=s.node,\n", "")),
         ("memory without room sealed", ("if has_room and (watch or", "if (watch or")),
         ("lost run forgotten at a restart", ("        lost_boot=s.lost_boot,\n        addresses=frozenset", "        addresses=frozenset")),
@@ -127,7 +127,7 @@ RETURNED = (
     mutant("classic leave taken for durable", "core/plan.py", VERIFICATION, ("is_durable = group.group_type is not GroupType.CLASSIC", "is_durable = True")),
     mutant("carriers not asked", "core/guards.py", PLAN, ("    returned,\n    carriers_left,\n", "    returned,\n")),
     mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        return Hit(", "    if False:\n        return Hit(")),
-    mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("history = replace(history, members=without_ended(history.members, snapshot.sight))", "pass")),
+    mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("members = without_ended(members, sight) if sight is not None else", "members = members if sight is not None else")),
     mutant("first ids issued under a watch that has not seen all", "core/next_pods/injection.py", PLAN, ('return snapshot.watch if is_new else ""', "return snapshot.watch")),
     mutant("ids of an old StaticGroup taken for new", "core/next_pods/injection.py", PLAN, ("spec.identity.scope is None and is_young and not", "spec.identity.scope is None and not")),
     mutant("ids with a written scope taken for new", "core/next_pods/injection.py", PLAN, ("spec.identity.scope is None and is_young", "is_young")),

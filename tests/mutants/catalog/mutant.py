@@ -16,7 +16,7 @@ class Mutant:
 
     Parameters
     ----------
-    path: file below `operator/staticgroup`.
+    path: file, seen from `operator/staticgroup`.
     changes: (old text, new text) pairs; each old text occurs exactly once.
     tests: pytest arguments; at least one of these tests must fail.
     """

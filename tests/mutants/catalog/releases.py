@@ -6,7 +6,7 @@ from .mutant import mutant
 from .suites import CRASHES, LEAVES_FOR_A_WHILE, RELEASES, RUNS, TOLD_RUNS
 
 RUN_ENDS = tuple(
-    mutant(name, "core/evidence/run.py", RUNS, *changes)
+    mutant(name, "core/evidence/chain.py", RUNS, *changes)
     for name, *changes in (
         ("lost run taken for one that ended", (" or told.reason in LOST_RUN_REASONS", "")),
         ("end of no run believed", (" or not told.container_id:", ":")),
@@ -37,10 +37,10 @@ GHOSTS = tuple(
     for name, *changes in (
         ("member described just before an end taken for a ghost", ("since_s + MARGIN_S < run.end.finished_at_s", "since_s < run.end.finished_at_s")),
         ("end of one container taken for that of all", ("bool(runs) and all(run.end is not None", "any(run.end is not None")),
-        ("member that is younger than every end told of", ("since_s is not None and any(run.end is not None and since_s < run.end.finished_at_s for run in runs)", "since_s is not None")),
-        ("member that was never described taken for a ghost", ("        if since_s is None or by is None:\n            continue\n", "        since_s = since_s or 0.0\n"), ("return since_s is not None and any(run.end is not None and since_s <", "return any(run.end is not None and (since_s or 0.0) <")),
+        ("member that is younger than every end told of", ("return any(run.end is not None and since_s < run.end.finished_at_s for run in runs)", "return True")),
+        ("member that was never described taken for a ghost", ("        if since_s is None or not _may_be_over(runs, members[0], since_s):\n", "        since_s = since_s or 0.0\n        if not _may_be_over(runs, members[0], since_s):\n")),
         ("member that has left taken for a ghost", ("if member.member_epoch is None or member.is_away:", "if member.member_epoch is None:")),
-        ("ids of the pod not asked for a ghost", (" and key in pod.instance_ids and", " and")),
+        ("ids of the pod not asked for a ghost", (" or key not in pod.instance_ids:\n", ":\n")),
         ("doubt about a crash told for ever", ("        if crash.is_over or now_s <=", "        if crash.is_over or 0.0 <=")),
         ("crash dated by each start that was refused", ("    if known is not None and known.member_id", "    if False and known.member_id")),
         ("crash of another member remembered as this one's", (" and known.member_id == self.member.member_id and", " and")),
@@ -51,8 +51,9 @@ GHOSTS = tuple(
         ("read that shows two pods accepted", ("    if objects == ((c.pod.pod_name, c.pod.uid),):\n", "    if (c.pod.pod_name, c.pod.uid) in objects:\n")),
         ("release in mode Observe", (" and c.spec.mode is Mode.MANAGE:", ":")),
         ("release without being asked to", ("if c.spec.crash_release is CrashRelease.RELEASE and", "if")),
-        ("pod that is no more taken for one that crashed", ("    live = (pod for pod in snapshot.pods if pod.state is PodState.LIVE)\n", "    live = snapshot.pods\n"),
-            ("    pods = {pod.pod_name: pod for pod in snapshot.pods if pod.state is PodState.LIVE}\n", "    pods = {pod.pod_name: pod for pod in snapshot.pods}\n")),
+        ("pod that is no more taken for one that crashed", ("    live = (pod for pod in snapshot.pods if pod.state is PodState.LIVE)\n", "    live = snapshot.pods\n")),
+        ("pod that ended since taken for one that crashed", (" or now.state is not PodState.LIVE:\n", ":\n")),
+        ("crash judged by the pod as it was before the read", ("            pod = now\n", "            pass\n")),
         *(
             (f"release guard {guard} dropped", (f"    {guard},\n", ""))
             for guard in (
@@ -83,8 +84,8 @@ ON_ITS_WAY = (
         ("            if holders[0].is_away and is_refused and pod is not None and", "            if False and pod is not None and"),
     ),
     mutant("release taken for verified while the member is there", "core/seats.py", RELEASES, ("return record if is_there else replace(", "return replace(")),
-    mutant("crashed seats not read afresh", "core/plan.py", RELEASES, ("    return (*urgent, *ripe[", "    return (*(), *ripe[")),
-    mutant("crash release that is off all the same", "core/plan.py", RELEASES, (" or spec.crash_release is CrashRelease.OFF:", ":")),
+    mutant("crashed seats not read afresh", "core/plan.py", RELEASES, ("        reads += [crash.seat for crash in crashes if may_be_read(crash)]\n", "")),
+    mutant("crash release that is off all the same", "core/releases.py", RELEASES, ("if spec.crash_release is CrashRelease.OFF or not pods", "if not pods")),
     mutant(
         "release whose answer was lost forgotten",
         "core/outcomes.py",
@@ -111,15 +112,15 @@ ON_ITS_WAY = (
     ),
     mutant(
         "time of the answer taken for that of the question",
-        "runtime/observer.py",
+        "runtime/gather.py",
         CRASHES,
         ("            described_at_s=described.at_s,\n", "            described_at_s=self.now_s(),\n"),
     ),
     mutant(
         "chain of a crashed seat not taken",
-        "runtime/observer.py",
+        "core/plan.py",
         CRASHES,
-        ("for seat in (*seats, *crashed(spec, snapshot, memory.history, intent))", "for seat in seats"),
+        ("        return (*(self.table.departed if self.table is not None else ()), *(crash.seat for crash in self.crashes))", "        return self.table.departed if self.table is not None else ()"),
     ),
     mutant(
         "temporary leave without member id allowed",

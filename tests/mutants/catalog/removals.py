@@ -30,7 +30,7 @@ GUARDS = (
     ),
     mutant(
         "copy of a pod stands for one that is not visible",
-        "runtime/observer.py",
+        "runtime/gather.py",
         SENTENCES,
         (" and ordinal_of_pod(workload_name, p.pod_name) is not None)", ")"),
     ),
@@ -120,7 +120,7 @@ ORDER = tuple(
     mutant(name, path, ROUNDS, *changes)
     for path, name, *changes in (
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             "no barrier",
             (
                 "passed = bool(versions) and await self._barrier(namespace, versions, position)",
@@ -128,7 +128,7 @@ ORDER = tuple(
             ),
         ),
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             "barrier before describe",
             (
                 "        settings = await self.connections.settings_for(group)\n        at_s",
@@ -140,16 +140,18 @@ ORDER = tuple(
             ),
         ),
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             "describe last",
             (
-                "replace(seen, workload=workload), fresh)  # step 4: only now\n",
-                "replace(seen, workload=workload), fresh)\n"
-                "            seen = replace(seen, group=await self.kafka.describe(settings, spec.group_id))\n",
+                "        # Step 4: only now",
+                "        again = await self.kafka.describe(described.settings, spec.group_id)\n"
+                "        seen = replace(seen, group=again)\n"
+                "        found = survey(spec, seen, issuance, self.now_s())\n"
+                "        # Step 4: only now",
             ),
         ),
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             "intent read dropped",
             (
                 "        workload = await self.kube.read_workload(namespace, spec.workload_ref)\n        if",
@@ -185,20 +187,18 @@ ORDER = tuple(
 
 
 DEPARTED = tuple(
-    mutant(name, path, ("tests/unit/runtime/test_departed.py",), *changes)
+    mutant(name, path, ("tests/unit/runtime/test_departed.py", "tests/unit/runtime/test_reconciler.py"), *changes)
     for path, name, *changes in (
         (
-            "runtime/observer.py",
-            "departed as before the consistent read",
-            (
-                "replace(seen, workload=workload), fresh)  # step 4: only now\n",
-                "seen, fresh)\n            seen = replace(seen, workload=workload)\n",
-            ),
+            "runtime/gather.py",
+            "wanted as before the consistent read",
+            ("wanted = wanted_by(naming, workload)", "wanted = wanted_by(naming, seen.workload)"),
         ),
         (
-            "core/intent.py",
+            "core/issuance.py",
             "departed by the ids of the round before",
-            ("replace(history, injected=injection.injected, templates=injection.templates)", "history"),
+            ("naming = naming_of(spec, history)\n        expected", "naming = naming_of(spec, before)\n        expected"),
+            ("    injection = plan_injection(spec, snapshot, history)\n", "    before, injection = history, plan_injection(spec, snapshot, history)\n"),
         ),
     )
 )

@@ -11,7 +11,7 @@ LOST = ("tests/unit/runtime/test_lost_runs.py",)
 FLOODS = ("tests/unit/runtime/test_many_suspects.py",)
 EARLIER = ("tests/unit/runtime/test_earlier_templates.py",)
 FORGOTTEN = ("tests/unit/runtime/test_members_forgotten.py",)
-RESTING = ("tests/unit/runtime/test_rest.py",)
+RESTING = ("tests/unit/runtime/test_plan_cache.py",)
 ORDERED = ("tests/unit/runtime/test_reconciler.py",)
 PREMISES = ("tests/unit/runtime/test_premises.py",)
 CRASHES = ("tests/unit/runtime/test_crash_release.py",)
@@ -62,6 +62,13 @@ SIGHTS = (
     mutant("clocks that agree to the second", GATHERER, PREMISES, ("pod.since_s + CLOCKS_APART_S", "pod.since_s")),
     mutant("carrier that is not shown any more forgotten", GATHERER, SIGHT, ("            if uid not in known:\n                yield found", "            if uid not in known:\n                continue")),
     mutant("carriers missed before the pods are listed", GATHERER, SIGHT, ("if self.pods.watch(namespace) and self.pods", "if self.pods")),
+    mutant("Node that an etcd of before has forgotten believed gone", "runtime/members.py", MACHINES, ("        if gone and not (await", "        if False and not (await")),
+    mutant("Node that another machine took over ends the pods of the first", "core/members/node_gone.py", MACHINES, ("    return known is not None and known.other_until_s > 0 and", "    return False and")),
+    mutant("machine that took a Node over forgotten at a restart", "core/members/memory.py", MACHINES, ('replace(s, node_name="") if s.uid in sight.nodeless else s', "s")),
+    mutant(
+        "machine that took a Node over forgotten by a process that finds the pod gone anew", "runtime/members.py", MACHINES,
+        ("known = (s.uid for s in members.suspects if not s.node_name)", "known = ()"),
+    ),
     mutant("what is remembered of a suspect lost over a restart", GATHERER, SIGHT, ("yield known[uid]", "yield found")),
     mutant("certificate of a pod of which a run is lost believed", GATHERER, LOST, (" and uid not in lost:", ":")),
     mutant("lost run outlives the boot of its node", GATHERER, LOST, ("suspect.lost_boot not in (UNKNOWN_BOOT, node.boot)", "False")),
@@ -70,9 +77,9 @@ SIGHTS = (
         "pod of which a run is lost is no suspect because its object is there", GATHERER, LOST,
         ("PodState.LIVE and (not suspect.lost_boot or self._is_over(suspect))", "PodState.LIVE"),
     ),
-    mutant("round rests though a pod became a suspect", "runtime/observer.py", RESTING, ("memory.stored.suspect_count != self.pods.suspect_count or ", "")),
+    mutant("round rests though a pod became a suspect", "runtime/gather.py", RESTING, ("memory.stored.suspect_count != self.pods.suspect_count or ", "")),
     mutant(
-        "stored position passes a suspect that no look has found", "runtime/memory/memories.py", RESTING,
+        "stored position passes a suspect that no look has found", "runtime/memory/memory.py", RESTING,
         ("if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]", "if m.stored.change_count != m.change_count]"),
     ),
     mutant(
@@ -80,38 +87,38 @@ SIGHTS = (
         ("replace(memory.history, members=without_ended(memory.history.members, sight))", "memory.history"),
     ),
     mutant(
-        "pod lost while the ids have no rule overlooked", "runtime/reconciler.py", FORGOTTEN,
-        ("        if snapshot.sight is None:\n            memory.look_away()\n", ""),
+        "pod lost while the ids have no rule overlooked", "core/plan.py", FORGOTTEN,
+        ("if sight is not None else replace(members, watch=\"\")", "if sight is not None else members"),
     ),
-    mutant("the same while suspended", "runtime/reconciler.py", FORGOTTEN, ("        else:\n            memory.look_away()\n", "")),
+    mutant("the same while suspended", "runtime/reconciler.py", FORGOTTEN, ("        else:\n            memory.distrust_watch()\n", "")),
     mutant(
         "brokers of one StaticGroup hold the position of all", "runtime/reconciler.py", FORGOTTEN,
         ("        if memory.is_unfinished:", "        if False:"),
     ),
     mutant("junk of a tenant's pod kept in place of an id of ours", GATHERER, FLOODS, ("instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i))", "instance_ids=pod.instance_ids")),
     mutant(
-        "ids of our scope asked of the rivals of another namespace", "runtime/observer.py", EARLIER, ("naming.has_scope(pod) or Rivals", "naming.is_told_by_scope or Rivals"),
+        "ids of our scope asked of the rivals of another namespace", "runtime/gather.py", EARLIER, ("naming.has_scope(pod) or may_share_group", "naming.is_told_by_scope or may_share_group"),
     ),
     mutant(
         "round counted before its status is written", "runtime/reconciler.py", FORGOTTEN,
-        ("        revision, last = self._revision(memory), memory.seen_until(started_s)\n",
-         "        revision, last = self._revision(memory), memory.seen_until(started_s)\n        memory.stored = revision\n"),
+        ("        revision, last = self._revision(memory), memory.cached_until(started_s)\n",
+         "        revision, last = self._revision(memory), memory.cached_until(started_s)\n        memory.stored = revision\n"),
     ),
     mutant(
-        "round counted though its status was not written", "runtime/memory/memories.py", ("tests/unit/runtime/test_reconciler_memory.py",),
-        ("        if memory.status is not None and not memory.is_unsure and remembers_the_same(memory.status, status):\n", "        if True:\n"),
+        "round counted though its status was not written", "runtime/memory/memory.py", ("tests/unit/runtime/test_reconciler_memory.py",),
+        ("        if memory.status is not None and not memory.must_write and remembers_the_same(memory.status, status):\n", "        if True:\n"),
     ),
     mutant(
-        "stored position passes changes since the last stored round", "runtime/memory/memories.py", ("tests/unit/runtime/test_reconciler_memory.py",),
+        "stored position passes changes since the last stored round", "runtime/memory/memory.py", ("tests/unit/runtime/test_reconciler_memory.py",),
         ("if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]", "if m.stored.suspect_count != suspects]"),
     ),
     mutant(
-        "unreadable StaticGroup holds no position", "runtime/memory/memories.py", FORGOTTEN,
+        "unreadable StaticGroup holds no position", "runtime/memory/memory.py", FORGOTTEN,
         ("if self.stores.group_uids.keys() - ", "if self.stores.groups.keys() - "),
     ),
     mutant(
         "suspended StaticGroup not looked at again", "runtime/reconciler.py", RESTING,
         ("return Result(requeue_after_s=self.group_poll_s) if is_written else", "return Result() if is_written else"),
     ),
-    mutant("suspects that came into sight at rest are no news", "runtime/memory/rest.py", RESTING, (", repr(sight)))", "))")),
+    mutant("suspects that came into sight at rest are no news", "runtime/memory/plan_cache.py", RESTING, (", repr(sight)))", "))")),
 )

@@ -114,15 +114,15 @@ SHELL = (
     ),
     mutant(
         "round rests on the first look",
-        "runtime/memory/rest.py",
+        "runtime/memory/plan_cache.py",
         REST,
         (" if is_same else 0.0", ""),
     ),
     mutant(
         "round rests while a pod grows old enough to be seen beside its member",
-        "runtime/memory/rest.py",
+        "runtime/memory/plan_cache.py",
         REST,
-        (", _grown_after_s(snapshot))", ", AT_REST_S)"),
+        (", _ready_long_enough_after_s(snapshot))", ", REPLAN_S)"),
     ),
     mutant(
         "restart of a pod not worth a look",
@@ -132,7 +132,7 @@ SHELL = (
     ),
     mutant(
         "round rests while it is told that a member may be locked out",
-        "runtime/memory/rest.py",
+        "runtime/memory/plan_cache.py",
         ("tests/unit/runtime/test_crash_release.py",),
         (" and not decided.locked_out", ""),
     ),
@@ -140,7 +140,7 @@ SHELL = (
         "round rests for ever",
         "runtime/memory/memory.py",
         REST,
-        (" and now_s < self.seen.until_s", ""),
+        (" and now_s < self.cached.until_s", ""),
     ),
     mutant(
         "round rests though something was told",
@@ -150,7 +150,7 @@ SHELL = (
     ),
     mutant(
         "bounds are not read again at rest",
-        "runtime/observer.py",
+        "runtime/gather.py",
         REST,
         (" and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S", ""),
     ),
@@ -158,13 +158,13 @@ SHELL = (
         "round rests while something grows old",
         "runtime/reconciler.py",
         REST,
-        (" or memory.grows_old", ""),
+        (" or memory.has_expiring_records", ""),
     ),
     mutant(
         "own status taken for one that somebody put over it",
-        "runtime/memory/memories.py",
+        "runtime/memory/memory.py",
         REST,
-        ("memory.sent is not None and group.status == memory.sent", "False"),
+        ("(self.expected is not None and status == self.expected)", "False"),
     ),
     mutant(
         "later delay wins over an earlier one",
@@ -241,7 +241,7 @@ SHELL = (
     ),
     mutant(
         "rolling restart alarms",
-        "core/findings/membership.py",
+        "core/findings/members.py",
         STATEMENTS,
         (
             "            is_transient=True,\n",
@@ -250,7 +250,7 @@ SHELL = (
     ),
     mutant(
         "suspect hidden behind an ending pod",
-        "core/findings/removal.py",
+        "core/findings/members.py",
         STATEMENTS,
         (
             "    lasting = [finding for finding in plan.held if not finding.is_transient]\n",

@@ -7,7 +7,7 @@ PLAN = (
     "tests/unit/core/test_plan_verification.py",
     "tests/unit/core/test_plan_invariants.py",
 )
-MEMORY = ("tests/unit/core/test_memory.py",)
+MEMORY = ("tests/unit/core/test_durable.py",)
 EARLIER_TEMPLATES = (
     "tests/unit/runtime/test_earlier_templates.py",
     "tests/unit/runtime/test_colliding_templates.py",
@@ -27,7 +27,7 @@ BOUNDS = ("tests/unit/core/test_timeout_bounds.py",)
 MEASURED = ("tests/unit/core/test_measured.py",)
 ABSENCES = ("tests/unit/core/test_absences.py",)
 RESERVOIR = ("tests/unit/core/test_reservoir.py",)
-WISHES = ("tests/unit/core/test_wishes.py",)
+DESIRED = ("tests/unit/core/test_desired.py",)
 GROUP_CONFIG = ("tests/unit/core/test_group_config.py", "tests/unit/runtime/test_group_config_rounds.py")
 AGREEMENT = ("tests/unit/runtime/test_group_agreement.py",)
 HOLDS = ("tests/unit/core/test_in_force.py",)
@@ -38,7 +38,7 @@ ROUNDS = (
     "tests/unit/runtime/test_secrets_in_rounds.py",
     )
 QUEUE = ("tests/unit/runtime/test_work_queue.py", "tests/unit/runtime/test_queue_spacing.py")
-REST = ("tests/unit/runtime/test_rest.py",)
+REST = ("tests/unit/runtime/test_plan_cache.py",)
 FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
 CUT = ("tests/unit/runtime/test_round_cut.py",)
 SILENCE = ("tests/unit/kafka/test_silence.py",)
@@ -83,9 +83,9 @@ OBJECTS = ("tests/unit/kube/test_informer.py",)
 KOPF = ("tests/unit/runtime/process/test_run.py::test_nothing_that_a_watch_sends_ends_kopfs_watcher",)
 PROCESS = ("tests/unit/runtime/test_operator.py",)
 PULLER = (
-    "tests/unit/runtime/test_recommendations.py",
-    "tests/unit/runtime/test_recommendations_http.py",
-    "tests/unit/runtime/test_recommendations_rounds.py",
+    "tests/unit/journal/test_recommendations.py",
+    "tests/unit/journal/test_recommendations_http.py",
+    "tests/unit/journal/test_recommendations_rounds.py",
 )
 GATEWAY = (
     "tests/unit/kafka/test_gateway.py",
@@ -103,9 +103,8 @@ LEAVES_FOR_A_WHILE = ("tests/unit/kafka/test_gateway_releases.py",)
 LEAVES_ALONE = ("tests/unit/kafka/test_gateway_streams.py",)
 THREADS = ("tests/unit/core/test_streams.py",)
 APPLICATIONS = ("tests/unit/runtime/test_streams.py",)
-BY_PLUGIN = ("tests/unit/plugin/test_plugin.py",)
 OTHER_TENANTS = ("tests/unit/runtime/test_pods_of_other_tenants.py",)
-RECORDS = ("tests/unit/kube/pods/test_records.py",)
+RECORDS = ("tests/unit/kube/pods/test_index.py",)
 GRACE = ("tests/unit/kube/pods/test_book.py",)
 MEMBERS = ("tests/unit/core/members",)
 VERIFICATION = ("tests/unit/core/test_plan_verification.py",)

@@ -17,11 +17,11 @@ TEMPLATES = (
     ),
     mutant(
         "pod of the newest template read afresh only",
-        "runtime/observer.py",
+        "runtime/gather.py",
         EARLIER_TEMPLATES,
         ("for name in seat.pod_names))", "for name in seat.pod_names[:1]))"),
         ("for n in seat.pod_names if not", "for n in seat.pod_names[:1] if not"),
-        ("if len(found) < len(seat.pod_names):", "if not found:"),
+        ("if len(reads) < len(seat.pod_names):", "if not reads:"),
     ),
     mutant(
         "only the first object that was read looked at",
@@ -31,9 +31,9 @@ TEMPLATES = (
     ),
     mutant(
         "read of one name that failed taken for absence",
-        "runtime/observer.py",
+        "runtime/gather.py",
         EARLIER_TEMPLATES,
-        ("if len(found) < len(seat.pod_names):", "if not found:"),
+        ("if len(reads) < len(seat.pod_names):", "if not reads:"),
     ),
     *(
         mutant(name, "core/next_pods/injection.py", EARLIER_TEMPLATES, change)

@@ -38,19 +38,19 @@ WORKLOADS = tuple(
             ("    if len(listed) < len(pods):\n        raise WrongShapeError(\"spec.pods[].metadata.name\", pods)\n", ""),
         ),
         (
-            "runtime/observer.py",
+            "runtime/gather.py",
             _ROUNDS,
             "StatefulSet of the same name taken for the workload",
             ("self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None", "self.stores.workloads.get((namespace, ref.name))"),
         ),
         (
-            "core/plan.py",
+            "core/issuance.py",
             _ROUNDS,
             "ids of another StaticGroup injected on while the workload cannot be read",
             ("    return bool(snapshot.prior_claims) or ", "    return "),
         ),
         (
-            "core/plan.py",
+            "core/issuance.py",
             _ROUNDS,
             "ambiguous ids injected on while the workload cannot be read",
             ("    except AmbiguousIdentityError:\n        return True\n    except", "    except AmbiguousIdentityError:\n        return False\n    except"),
@@ -65,7 +65,7 @@ WORKLOADS = tuple(
             "runtime/rivals.py",
             _ROUNDS,
             "StaticGroup of another kind of workload taken for one of the same pods",
-            (" if self.stores.groups[k].spec.workload_ref.kind == mine.spec.workload_ref.kind)", ")"),
+            (" if stores.groups[k].spec.workload_ref.kind == ref.kind)", ")"),
         ),
         (
             "kafka/login/tokens.py",

@@ -221,8 +221,8 @@ class Case:
         return [e.member_id or "" for e in self.game.events(GroupEventKind.SESSION_EXPIRED)]
 
     def explained(self) -> str:
-        """Return what `staticgroup explain` says, as a person on the command line would ask."""
-        command = [sys.executable, "-m", "staticgroup", "explain", f"{self.name}/{self.name}"]
+        """Return what `staticgroup plan` says, as a person on the command line would ask."""
+        command = [sys.executable, "-m", "staticgroup", "plan", self.name, "-n", self.name]
         environment = {**os.environ, "KUBECONFIG": self.game.stage.cluster.state.kubeconfig}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr

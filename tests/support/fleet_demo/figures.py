@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.table import Table
 
-from staticgroup.api.recommendation import Recommendation
+from journal.recommendations import Recommendation
 
 OUTPUT = Path(__file__).parents[3] / "build" / "pipeline-demo.json"
 

@@ -23,7 +23,7 @@ from fleet_learner.lake import Published, RunLog
 from fleet_learner.lake.objects import LocalObjects
 from fleet_learner.lake.runs import FOLDER
 from fleet_learner.schemas import OUTAGES
-from staticgroup.api import recommendation as api
+from journal import recommendations as api
 from support.scene.stage import REPOSITORY
 
 _STAGES = ("ingested:", "recommended:", "report:")

@@ -17,7 +17,7 @@ from fleet_learner.progress import Progress
 from fleet_learner.schemas import OUTAGES
 from fleet_learner.simulated.journal import produce
 from fleet_learner.simulated.truth import DAY_MS, FleetSettings, Group, RealGroup, draw_groups
-from staticgroup.api.recommendation import Recommendation
+from journal.recommendations import Recommendation
 from support.devcluster.kafka_log import now_ms
 from support.fleet_demo import learner
 from support.fleet_demo.figures import Bill, Figures, Fleet, Orders, Recommendations, counted

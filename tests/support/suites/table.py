@@ -82,7 +82,7 @@ SUITES: dict[str, tuple[Suite, ...]] = {
         ),
         Suite(
             name="journal",
-            command=(PYTHON, "-m", "staticgroup.api.journal", "--check", "docs/reference/journal"),
+            command=(PYTHON, "-m", "journal", "--check", "docs/reference/journal"),
             budget_s=5,
             one_core=True,
         ),

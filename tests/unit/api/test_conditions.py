@@ -6,16 +6,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from staticgroup.api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
-from staticgroup.api.resources.conditions import MESSAGE_LENGTH_MAX, Condition, set_condition, stated
+from staticgroup.api.resources.conditions import MESSAGE_LENGTH_MAX, Condition, with_conditions
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 T0_SECONDS = T0.replace(microsecond=0)
 T1 = T0 + timedelta(minutes=5)
 
 
-def build(kind: ConditionType, reason: Reason, now: datetime = T0, generation: int = 1, message: str = "so") -> Condition:
-    status = MEANINGS[reason].status
-    return stated(kind, reason, status=status, message=message, observed_generation=generation, now=now)
+def stated(
+    kind: ConditionType, reason: Reason, now: datetime = T0, *, before: tuple[Condition, ...] = (), generation: int = 1, message: str = "so"
+) -> tuple[Condition, ...]:
+    return with_conditions(before, [(kind, MEANINGS[reason].status, reason, message)], observed_generation=generation, now=now)
 
 
 def test_every_reason_has_its_meaning() -> None:
@@ -36,32 +37,30 @@ def test_every_condition_can_be_true_false_and_unknown(kind: ConditionType) -> N
 
 def test_last_transition_time_moves_only_when_the_status_flips() -> None:
     """meta.SetStatusCondition of apimachinery; KEP-1623."""
-    suspended = build(ConditionType.READY, Reason.SUSPENDED)
-    first = set_condition((), suspended, T0)
+    first = stated(ConditionType.READY, Reason.SUSPENDED)
     assert first[0].last_transition_time == T0_SECONDS
-    same_status = set_condition(first, build(ConditionType.READY, Reason.DEGRADED, T1, generation=2), T1)
+    same_status = stated(ConditionType.READY, Reason.DEGRADED, T1, before=first, generation=2)
     assert (same_status[0].last_transition_time, same_status[0].reason) == (T0_SECONDS, "Degraded")
     assert same_status[0].observed_generation == 2
-    flipped = set_condition(same_status, build(ConditionType.READY, Reason.RECONCILED, T1), T1)
+    flipped = stated(ConditionType.READY, Reason.RECONCILED, T1, before=same_status)
     assert flipped[0].last_transition_time == T1.replace(microsecond=0)
 
 
 def test_setting_the_same_again_later_changes_nothing() -> None:
-    before = set_condition((), build(ConditionType.READY, Reason.SUSPENDED), T0)
-    assert set_condition(before, build(ConditionType.READY, Reason.SUSPENDED, T1), T1) == before
+    before = stated(ConditionType.READY, Reason.SUSPENDED)
+    assert stated(ConditionType.READY, Reason.SUSPENDED, T1, before=before) == before
 
 
 def test_a_condition_keeps_its_place_and_the_others_stay_as_they_are() -> None:
-    conditions: tuple[Condition, ...] = ()
-    for kind in ConditionType:
-        conditions = set_condition(conditions, build(kind, Reason.NOT_OBSERVED_YET), T0)
-    changed = set_condition(conditions, build(ConditionType.CONNECTED, Reason.BROKERS_REACHABLE, T1), T1)
+    unknown = [(kind, ConditionStatus.UNKNOWN, Reason.NOT_OBSERVED_YET, "so") for kind in ConditionType]
+    conditions = with_conditions((), unknown, observed_generation=1, now=T0)
+    changed = stated(ConditionType.CONNECTED, Reason.BROKERS_REACHABLE, T1, before=conditions)
     assert [each.type for each in changed] == list(ConditionType)
     assert [new.type for new, old in zip(changed, conditions, strict=True) if new != old] == ["Connected"]
 
 
 def test_a_condition_is_written_in_the_standard_form() -> None:
-    (written,) = set_condition((), build(ConditionType.READY, Reason.SUSPENDED, generation=7, message="Set it to false."), T0)
+    (written,) = stated(ConditionType.READY, Reason.SUSPENDED, generation=7, message="Set it to false.")
     assert written.to_wire() == {
         "type": "Ready",
         "status": "False",
@@ -74,8 +73,8 @@ def test_a_condition_is_written_in_the_standard_form() -> None:
 
 def test_a_sentence_of_the_callers_own_is_kept_as_it_is_and_cut_at_the_bound() -> None:
     def say(message: str) -> Condition:
-        kind, status = ConditionType.REMOVAL_SETTLED, ConditionStatus.UNKNOWN
-        return stated(kind, Reason.REMOVAL_HELD, status=status, message=message, observed_generation=2, now=T0)
+        found = (ConditionType.REMOVAL_SETTLED, ConditionStatus.UNKNOWN, Reason.REMOVAL_HELD, message)
+        return with_conditions((), [found], observed_generation=2, now=T0)[0]
 
     short = say("{not} a template")
     assert (short.message, short.status, short.observed_generation) == ("{not} a template", ConditionStatus.UNKNOWN, 2)

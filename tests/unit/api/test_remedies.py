@@ -10,7 +10,7 @@ from staticgroup.api.workloads import STRIMZI_POD_SET
 PRODUCT = Path(remedies.__file__).parents[1]
 REMEDIES = (
     "with an ACL",
-    "kubectl apply -f crds/",
+    "kubectl staticgroup crds | kubectl apply -f -",
     "does not come back by itself",
     "delete pod ",
     "rollout restart",
@@ -43,7 +43,7 @@ def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
         remedies.give_ids("shop", "web"),
         remedies.bring_agent("shop", "web"),
         remedies.bring_agent("shop", "connect-connect", STRIMZI_POD_SET),
-        remedies.INSTALL_CRDS,
+        remedies.APPLY_CRDS,
     ]
     assert [text.rpartition(": ")[2] for text in told] == [
         "kubectl -n shop delete pod web-1",
@@ -52,5 +52,5 @@ def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
         "kubectl -n shop rollout restart statefulset/web",
         "kubectl -n shop rollout restart statefulset/web",
         "kubectl -n shop annotate strimzipodsets connect-connect strimzi.io/manual-rolling-update=true",
-        "kubectl apply -f crds/",
+        "kubectl staticgroup crds | kubectl apply -f -",
     ]

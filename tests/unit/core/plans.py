@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.guards import Guard
-from staticgroup.core.plan import Plan, plan
+from staticgroup.core.issuance import issue
+from staticgroup.core.plan import Plan, plan, survey
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
 
 from .builders import COORDINATOR, NOW_S, departure, history, id_of, spec
@@ -16,6 +18,11 @@ def planned(
     snapshot: Snapshot | None = None, memory: History | None = None, now_s: float = NOW_S, **spec_changes: object
 ) -> Plan:
     return plan(spec(**spec_changes), snapshot or departure(), memory or history(), now_s)
+
+
+def read_keys(wish: StaticGroupSpec, snapshot: Snapshot, memory: History, now_s: float = NOW_S) -> list[str]:
+    """Return the ids of the seats that are read afresh before anything is decided."""
+    return [seat.key for seat in survey(wish, snapshot, issue(wish, snapshot, memory), now_s).reads]
 
 
 def removed(decided: Plan) -> set[tuple[str, str]]:

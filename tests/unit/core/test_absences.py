@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
-from staticgroup.api import journal
+from staticgroup.api.absences import SKEW_MS, EndKind, EventKind, MemberEvent, absences
 from staticgroup.core.absences.causes import Cause, cause_of
 from staticgroup.core.absences.following import Ended, Following, follow, with_ended
 from staticgroup.core.absences.reservoir import Reservoir
@@ -19,29 +20,30 @@ WANTED = frozenset({ID})
 
 
 def followed(
-    rounds: Iterable[list[journal.GroupData]], state: Following = FIRST, *, wanted: frozenset[str] = WANTED, step_ms: int = 1
+    rounds: Iterable[list[MemberEvent]], state: Following = FIRST, *, wanted: frozenset[str] = WANTED, step_ms: int = 1
 ) -> tuple[Following, list[Ended]]:
     """Tell facts in rounds; a round is when its last fact was seen."""
     found: list[Ended] = []
-    for facts in rounds:
-        now_ms = max((fact.observed_at_ms for fact in facts), default=0) + step_ms
-        state, ended = follow(state, facts, None, wanted=wanted, began_ms=now_ms - step_ms, now_ms=now_ms)
+    for events in rounds:
+        now_ms = max((event.observed_at_ms for event in events), default=0) + step_ms
+        state, ended = follow(state, events, None, wanted=wanted, began_ms=now_ms - step_ms, now_ms=now_ms)
         found += ended
     return state, found
 
 
-def row(number: int, **fields: object) -> journal.GroupData:
-    return told.fact(number, fields)
+def row(number: int, **fields: object) -> MemberEvent:
+    (event,) = told.events([told.fact(number, fields)])
+    return event
 
 
 @pytest.mark.parametrize("story", [s for s in told.stories() if not s.blind], ids=lambda story: story.name)
 def test_published_stories_told_fact_by_fact_give_the_lengths_of_the_definition(story: told.Story) -> None:
     """As the facts are seen one after the other, the returns with a length are those of all facts at once."""
-    facts = sorted(story.facts, key=lambda fact: fact.observed_at_ms)
-    rounds = [[fact] for fact in facts if not isinstance(fact, journal.MemberRemoved)]
+    events = sorted(story.events, key=lambda event: event.observed_at_ms)
+    rounds = [[event] for event in events if event.kind is not EventKind.REMOVED]
     _, found = followed(rounds)
-    expected = journal.absences([f for r in rounds for f in r], as_of_ms=story.as_of_ms)
-    returned = [a for a in expected if a.end is journal.EndKind.RETURNED]
+    expected = absences([f for r in rounds for f in r], as_of_ms=story.as_of_ms)
+    returned = [a for a in expected if a.end is EndKind.RETURNED]
     assert [(e.absence.down_ms, e.absence.gap_ms) for e in found if e.is_measured] == [(a.down_ms, a.gap_ms) for a in returned]
 
 
@@ -57,7 +59,7 @@ def test_nothing_is_remembered_twice_and_nothing_grows() -> None:
         ]
         state, ended = followed(facts, state)
         found += ended
-        assert len(state.facts[ID]) <= 3
+        assert len(state.events[ID]) <= 3
         assert state.away == {}
     assert [e.absence.gap_ms for e in found] == [6_000] * 100
 
@@ -65,9 +67,9 @@ def test_nothing_is_remembered_twice_and_nothing_grows() -> None:
 def test_member_that_has_been_back_for_long_costs_nothing() -> None:
     facts = [row(1, down="a/0", at=1_000, seen=1_500), row(2, back=True, lo=5_000, hi=6_000, seen=6_000)]
     state, _ = followed([facts])
-    assert state.facts.keys() == WANTED
-    state, _ = follow(state, [], None, wanted=WANTED, began_ms=0, now_ms=6_000 + journal.SKEW_MS)
-    assert state.facts == {}
+    assert state.events.keys() == WANTED
+    state, _ = follow(state, [], None, wanted=WANTED, began_ms=0, now_ms=6_000 + SKEW_MS)
+    assert state.events == {}
 
 
 def test_absence_from_before_the_first_look_is_none() -> None:
@@ -121,16 +123,15 @@ def test_longest_bound_is_kept_and_what_is_too_long_for_a_restart_is_not() -> No
     assert with_ended({}, [ended], longest_ms=32_999, seed="s")[ended.cause] == Reservoir(seen=1, unmeasured=1)
 
 
-def down(reason: str, **fields: object) -> journal.MemberDown:
-    values = told.GROUP | {
-        "observed_at_ms": 2, "source_time_ms": 1, "instance_id": ID, "pod_name": ID, "pod_uid": "a", "restart_count": 0,
-        "node_name": "n", "rollout_id": "r1", "reason": reason,
-    }  # fmt: skip
-    return journal.MemberDown(**values | fields)
+def down(reason: str, source_time_ms: int | None = 1) -> MemberEvent:
+    return MemberEvent(
+        kind=EventKind.ENDED, instance_id=ID, observed_at_ms=2, source_time_ms=source_time_ms, pod_uid="a",
+        restart_count=0, rollout_id="r1", reason=reason,
+    )  # fmt: skip
 
 
-def up(rollout_id: str) -> journal.MemberUp:
-    return journal.MemberUp(**down("").model_dump() | {"pod_uid": "b", "rollout_id": rollout_id})
+def up(rollout_id: str) -> MemberEvent:
+    return replace(down(""), kind=EventKind.STARTED, pod_uid="b", rollout_id=rollout_id)
 
 
 @pytest.mark.parametrize(
@@ -146,5 +147,5 @@ def up(rollout_id: str) -> journal.MemberUp:
         (down("Deleted", source_time_ms=None), up("r2"), Cause.NODE_LOSS),
     ],
 )
-def test_cause_follows_from_who_ended_the_process(end: journal.MemberDown, start: journal.MemberUp | None, cause: Cause) -> None:
+def test_cause_follows_from_who_ended_the_process(end: MemberEvent, start: MemberEvent | None, cause: Cause) -> None:
     assert cause_of(end, start) is cause

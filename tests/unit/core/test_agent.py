@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.core.findings.seats import findings_of_seats
+from staticgroup.core.findings.members import findings_of_seats
 from staticgroup.core.next_pods.agent import hindrance
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.status.projection import project
-from staticgroup.core.status.statements import conditions_of
 from staticgroup.core.workload import ContainerBudget, JavaOptions, WorkloadView
 from staticgroup.kube.translate import workload_view
 
@@ -38,7 +37,7 @@ def seen(
 def told(snapshot: Snapshot, wished: StaticGroupSpec | None = None) -> dict[str, tuple[str, str]]:
     wished = wished or wish()
     decided = plan(wished, snapshot, history(), NOW_S)
-    return {c.type: (c.reason, c.message) for c in conditions_of(wished, snapshot, decided, Executed(), NOW)}
+    return {c.type: (c.reason, c.message) for c in project(wished, snapshot, decided, Executed(), None, NOW).conditions}
 
 
 WELL = (worker(0), worker(1))
@@ -149,7 +148,7 @@ def test_the_init_container_counts_in_the_time_that_a_restart_takes() -> None:
     def need_ms(wished: StaticGroupSpec, **container: Any) -> int:
         decided = plan(wished, seen(*WELL, **container), history(), NOW_S)
         assert decided.timeout is not None
-        return decided.timeout.need_ms
+        return decided.timeout.desired.need_ms
 
     provided = need_ms(wish(agent="Provided"), **TEXT)
     assert need_ms(wish(), **TEXT) > provided

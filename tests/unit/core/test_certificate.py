@@ -17,7 +17,6 @@ from staticgroup.core.evidence.certificate import (
 )
 from staticgroup.core.evidence.chain import fold
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeView, PodVersion
-from staticgroup.kube.pods.records import PodRecord
 
 from .builders import NODE, NOW_S, ended, pod_version, running, terminated
 
@@ -141,7 +140,6 @@ def test_a_run_that_the_kubelet_lost_may_live_on_beside_those_that_end() -> None
     for version in again:
         known = fold(known, version, NODE, from_birth=False, now_s=NOW_S)
     assert (known.state.value, known.certificate) == ("Live", None)
-    assert PodRecord(known).known_pod() == known
 
 
 def test_other_disruptions_keep_the_kubelets_word() -> None:

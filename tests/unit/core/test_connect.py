@@ -12,21 +12,19 @@ from staticgroup.api.names import REBALANCE_DELAY_VARIABLE
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.conditions import Condition
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.evidence.chain import PodState
-from staticgroup.core.findings import Finding
-from staticgroup.core.findings.seats import findings_of_seats
+from staticgroup.core.findings import Finding, exceptions_of
+from staticgroup.core.findings.members import findings_of_seats
 from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView, WorkerView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.snapshot import History, Snapshot
-from staticgroup.core.status.exceptions import exceptions_of
 from staticgroup.core.status.projection import project
-from staticgroup.core.status.statements import conditions_of
 from staticgroup.core.workload import ContainerBudget
-from staticgroup.runtime.commands.explanation import explained
+from unit.journal.observer import Observer, kinds
 
 from .builders import NOW_S, departure, group, history, id_of, known_pod, member, sight, spec, workload
-from .journal_observer import Observer, kinds
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 WISH: dict[str, Any] = {"role": "Connect", "protocol": "Auto", "groupId": "connect-cluster", "identity": {"preset": "Connect"}}
@@ -61,7 +59,7 @@ def decide(snapshot: Snapshot, memory: History | None = None, wished: StaticGrou
 
 def told(snapshot: Snapshot, memory: History | None = None, wished: StaticGroupSpec | None = None) -> dict[str, Condition]:
     decided = decide(snapshot, memory, wished)
-    return {c.type: c for c in conditions_of(wished or wish(), snapshot, decided, Executed(), NOW)}
+    return {c.type: c for c in project(wished or wish(), snapshot, decided, Executed(), None, NOW).conditions}
 
 
 def found(snapshot: Snapshot) -> list[Finding]:
@@ -94,13 +92,11 @@ def test_the_first_workers_get_their_session_timeout_with_their_id(members: tupl
     """Connect is in classic groups only, so nobody has to wait for the group to say so."""
     seen = cluster(*members) if members else cluster(group_type=GroupType.ABSENT, state="Dead", protocol_type="")
     decided = decide(departure(group=seen), history(injected=None))
-    assert decided.injection is not None
-    assert decided.injection.injected is not None
-    assert decided.injection.injected.session_timeout_ms == 110_000
+    assert decided.history.injected is not None
+    assert decided.history.injected.session_timeout_ms == 110_000
     unsure = plan(spec(protocol="Auto"), departure(group=replace(seen, members=())), history(injected=None), NOW_S)
-    assert unsure.injection is not None
-    assert unsure.injection.injected is not None
-    assert unsure.injection.injected.session_timeout_ms is None
+    assert unsure.history.injected is not None
+    assert unsure.history.injected.session_timeout_ms is None
 
 
 def test_a_departed_worker_is_removed_by_the_pair_of_its_ids() -> None:
@@ -200,7 +196,7 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
 @pytest.mark.parametrize(("snapshot", "wished"), [m[1:] for m in MISFITS], ids=[m[0] for m in MISFITS])
 def test_nothing_that_is_told_of_workers_speaks_of_consumers(snapshot: Snapshot, wished: StaticGroupSpec) -> None:
     decided = plan(wished, snapshot, history(), NOW_S)
-    messages = [c.message for c in conditions_of(wished, snapshot, decided, Executed(), NOW)]
+    messages = [c.message for c in project(wished, snapshot, decided, Executed(), None, NOW).conditions]
     messages += [f.text for f in findings_of_seats(decided, snapshot)]
     messages.append(explained(wished, snapshot, decided, NOW_S))
     assert [text for text in messages for word in ("onsumer", "librdkafka", "partition", "fenced client") if word in text] == []

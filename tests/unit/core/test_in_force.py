@@ -17,6 +17,7 @@ from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.status.projection import project
+from staticgroup.core.timeouts.group_config import GroupConfigRecord, GroupConfigWrite
 from staticgroup.core.workload import ContainerBudget
 from support.bounds import broker_bounds
 
@@ -28,6 +29,7 @@ WIDE = broker_bounds(
 )  # fmt: skip
 NEXT_MS = 125_000
 NEED_MS = 83_000
+NOTHING_SET = GroupConfigRecord()
 START = ContainerBudget(name="app", startup_budget_s=30)
 
 
@@ -45,9 +47,10 @@ def world(*timeouts_ms: int | tuple[int, ...] | None, **changes: Any) -> Snapsho
     return departure(**(values | changes))
 
 
-def status_of(snapshot: Snapshot, **wish: Any) -> StaticGroupStatus:
+def status_of(snapshot: Snapshot, record: GroupConfigRecord = NOTHING_SET, **wish: Any) -> StaticGroupStatus:
     spec_ = spec(**wish)
-    decided = plan(spec_, snapshot, history(injected=injected(session_timeout_ms=NEXT_MS)), NOW_S)
+    before = history(injected=injected(session_timeout_ms=NEXT_MS), group_config=record)
+    decided = plan(spec_, snapshot, before, NOW_S)
     return project(spec_, snapshot, decided, Executed(), None, datetime.fromtimestamp(NOW_S, tz=UTC))
 
 
@@ -132,6 +135,30 @@ def test_group_setting_that_cannot_be_read_is_not_replaced_by_what_pods_show() -
 def test_where_nothing_is_injected_the_next_pods_get_what_the_template_says(wish, template, expected) -> None:
     container = ContainerBudget(name="app", env_names=tuple(n for n, _ in template), env_values=template, startup_budget_s=30)
     assert shown(world(60_000, workload=workload(1, containers=(container,))), **wish) == expected
+
+
+def test_session_timeout_of_before_stays_while_later_ids_are_refused() -> None:
+    status = status_of(world(NEXT_MS), identity={"scope": "0123abcd"}, sessionTimeout={"mode": "Fixed", "seconds": 90})
+    assert status.timeout is not None
+    assert status.injected is not None
+    assert (status.timeout.next_ms, status.injected.session_timeout_ms) == (NEXT_MS, NEXT_MS)
+
+
+def test_members_of_a_group_hold_a_raised_setting_from_their_next_heartbeat_on() -> None:
+    setting = "consumer.session.timeout.ms"
+    bounds = broker_bounds(
+        consumer_min_ms=45_000, consumer_max_ms=900_000, consumer_session_ms=130_000, stored={setting: 130_000}
+    )
+    described = group(member(0, member_epoch=3), group_type=GroupType.CONSUMER, group_epoch=3, assignment_epoch=3)
+    write = GroupConfigWrite(setting=setting, values={setting: 130_000}, before_ms=45_000)
+    record = GroupConfigRecord(written_ms=130_000, write=write, asked_at_s=NOW_S - 2, held_at_s=NOW_S - 1)
+    wish = {"protocol": "Consumer", "sessionTimeout": {"writeGroupConfig": True}}
+    status = status_of(world(None, group=described, bounds=bounds), record, **wish)
+    assert status.timeout is not None
+    assert (status.timeout.effective_ms, status.timeout.next_ms) == (45_000, 130_000)
+    (found,) = (c for c in status.conditions if c.type == "TimeoutSufficient")
+    assert found.reason == "TimeoutBelowNeed"
+    assert "they take over the 130000 ms of the group with their next heartbeat" in found.message
 
 
 def test_protocol_that_is_not_known_yet_leaves_what_pods_show_and_what_is_injected_still() -> None:

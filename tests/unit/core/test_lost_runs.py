@@ -9,7 +9,6 @@ import pytest
 from staticgroup.core.evidence.certificate import STATUS_UNKNOWN
 from staticgroup.core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState, fold
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, NodeView, PodVersion
-from staticgroup.kube.pods.records import PodRecord
 
 from .builders import NODE, NOW_S
 from .crashes import backs_off, crashed, over, runs, shows
@@ -31,7 +30,6 @@ def folded(*seen: tuple[PodVersion, NodeView | None]) -> KnownPod:
     known: KnownPod | None = None
     for number, (version, node) in enumerate(seen):
         known = fold(known, replace(version, resource_version=100 + number), node, from_birth=True, now_s=NOW_S)
-        assert PodRecord(known).known_pod() == known
     assert known is not None
     return known
 

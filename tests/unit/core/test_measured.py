@@ -10,18 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from staticgroup.core.absences.causes import Cause
+from staticgroup.core.absences.need import CONFIDENCE, SAMPLES_MIN, measured_need, rank_of_bound, samples_needed
 from staticgroup.core.absences.reservoir import SAMPLES_MAX, Reservoir, Sample
-from staticgroup.core.next_pods.measured import (
-    CONFIDENCE,
-    LOWER_AFTER_S,
-    SAMPLES_MIN,
-    Basis,
-    Held,
-    held,
-    measured_need,
-    rank_of_bound,
-    samples_needed,
-)
+from staticgroup.core.timeouts.desired import LOWER_AFTER_S, TimeoutHysteresis
 
 HEARTBEAT_MS = 3_000
 
@@ -33,7 +24,7 @@ def kept(*lengths_ms: int) -> Reservoir:
 
 def need(percent: int = 95, **causes: Reservoir):
     named = {Cause[name.upper()]: reservoir for name, reservoir in causes.items()}
-    return measured_need(named, percent=percent, heartbeat_interval_ms=HEARTBEAT_MS)
+    return measured_need(named, percent=percent, heartbeat_ms=HEARTBEAT_MS)
 
 
 @given(st.integers(1, SAMPLES_MAX), st.integers(50, 95))
@@ -68,7 +59,7 @@ def test_bound_covers_the_percentile_as_often_as_it_claims(law: str) -> None:
     for _ in range(600):
         found = need(percent=90, rollout=kept(*(int(1000 * draw()) for _ in range(64))))
         assert found is not None
-        assert found.basis is Basis.ORDER_STATISTIC
+        assert found.is_bound
         hits += found.need_ms - HEARTBEAT_MS >= truth_s * 1000
     assert hits / 600 >= CONFIDENCE - 0.01
 
@@ -81,20 +72,20 @@ def test_nothing_measured_asks_for_nothing() -> None:
 def test_few_absences_stretch_the_longest_and_do_not_stand_alone() -> None:
     found = need(rollout=kept(20_000, 40_000))
     assert found is not None
-    assert (found.need_ms, found.basis, found.samples, found.is_enough) == (63_000, Basis.FEW_ABSENCES, 2, False)
+    assert (found.need_ms, found.is_bound, found.samples, found.is_enough) == (63_000, False, 2, False)
 
 
 def test_enough_absences_stretch_the_longest_ever_less() -> None:
     found = need(rollout=kept(20_000, 30_000, 48_000), drain=kept(25_000, 26_000, 27_000))
     assert found is not None
-    assert (found.need_ms, found.basis, found.samples) == (59_000, Basis.LONGEST_ABSENCE, 6)
+    assert (found.need_ms, found.is_bound, found.samples) == (59_000, False, 6)
     assert (found.longest_ms, found.cause, found.is_enough) == (48_000, Cause.ROLLOUT, True)
 
 
 def test_many_absences_bound_the_percentile_and_leave_the_outliers() -> None:
     found = need(percent=80, rollout=kept(*range(1_000, 61_000, 1_000), 900_000))
     assert found is not None
-    assert found.basis is Basis.ORDER_STATISTIC
+    assert found.is_bound
     assert found.need_ms == 55_000 + HEARTBEAT_MS
 
 
@@ -114,32 +105,30 @@ def test_crashes_count_once_there_are_enough_and_never_replace_the_estimate_of_r
 
 
 def test_value_goes_up_at_once_and_down_after_a_day_to_the_highest_of_that_day() -> None:
-    now_s = 1_000_000.0
-    first = held(None, 90_000, now_s)
-    assert first == Held(timeout_ms=90_000)
-    assert held(first, 120_000, now_s + 1) == Held(timeout_ms=120_000)
-    lower = held(first, 40_000, now_s)
-    assert lower == Held(timeout_ms=90_000, lower_since_s=now_s, lower_ms=40_000)
-    peak = held(lower, 60_000, now_s + 3_600)
-    assert peak == Held(timeout_ms=90_000, lower_since_s=now_s, lower_ms=60_000)
-    assert held(peak, 50_000, now_s + LOWER_AFTER_S - 1).timeout_ms == 90_000
-    down = held(peak, 50_000, now_s + LOWER_AFTER_S)
-    assert down == Held(timeout_ms=60_000, lower_since_s=now_s + LOWER_AFTER_S, lower_ms=50_000)
+    now_s, first = 1_000_000.0, TimeoutHysteresis(timeout_ms=90_000)
+    assert first.after(120_000, now_s + 1) == TimeoutHysteresis(timeout_ms=120_000)
+    lower = first.after(40_000, now_s)
+    assert lower == TimeoutHysteresis(timeout_ms=90_000, lower_since_s=now_s, lower_ms=40_000)
+    peak = lower.after(60_000, now_s + 3_600)
+    assert peak == TimeoutHysteresis(timeout_ms=90_000, lower_since_s=now_s, lower_ms=60_000)
+    assert peak.after(50_000, now_s + LOWER_AFTER_S - 1).timeout_ms == 90_000
+    down = peak.after(50_000, now_s + LOWER_AFTER_S)
+    assert down == TimeoutHysteresis(timeout_ms=60_000, lower_since_s=now_s + LOWER_AFTER_S, lower_ms=50_000)
 
 
-def test_higher_wish_in_between_begins_the_day_anew() -> None:
-    lower = held(Held(timeout_ms=90_000), 40_000, 0.0)
-    assert held(lower, 90_000, 50_000.0) == Held(timeout_ms=90_000)
+def test_higher_need_in_between_begins_the_day_anew() -> None:
+    lower = TimeoutHysteresis(timeout_ms=90_000).after(40_000, 0.0)
+    assert lower.after(90_000, 50_000.0) == TimeoutHysteresis(timeout_ms=90_000)
 
 
 @given(st.lists(st.tuples(st.integers(5, 300), st.integers(0, 100_000)), min_size=1, max_size=30))
-def test_value_in_use_is_never_below_what_is_asked_for(wishes: list[tuple[int, int]]) -> None:
-    state, now_s = None, 0.0
-    for wish, pause_s in wishes:
+def test_value_in_use_is_never_below_what_is_asked_for(asked: list[tuple[int, int]]) -> None:
+    state, now_s = TimeoutHysteresis(timeout_ms=1), 0.0
+    for asked_s, pause_s in asked:
         now_s += pause_s
-        before, state = state, held(state, wish * 1000, now_s)
-        assert state.timeout_ms >= wish * 1000
-        assert held(state, wish * 1000, now_s) == state
-        if before is not None and state.timeout_ms < before.timeout_ms:
+        before, state = state, state.after(asked_s * 1000, now_s)
+        assert state.timeout_ms >= asked_s * 1000
+        assert state.after(asked_s * 1000, now_s) == state
+        if state.timeout_ms < before.timeout_ms:
             assert before.lower_since_s is not None
             assert now_s - before.lower_since_s >= LOWER_AFTER_S

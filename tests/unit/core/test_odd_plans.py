@@ -11,11 +11,11 @@ from staticgroup.core.guards import Guard
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.members.memory import Members
 from staticgroup.core.outcomes import Executed
-from staticgroup.core.plan import READS_MAX, plan, reads_needed
+from staticgroup.core.plan import READS_MAX, plan
 from staticgroup.core.status.projection import project
 
 from .builders import NOW_S, SCOPE, departure, group, history, id_of, injected, member, members, spec, workload
-from .plans import acknowledged
+from .plans import acknowledged, read_keys
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 ONE_ID_TWICE = {
@@ -32,8 +32,7 @@ ONE_ID_TWICE = {
 def test_suffixes_that_make_one_id_twice_are_an_identity_error_and_not_a_crash(known: object) -> None:
     """`plan` raises AmbiguousIdentityError, so each round ends without a status and nobody is told what to correct.
 
-    `plan` promises never to raise and catches only InvalidInstanceIdError and TooManyIdsError; `intent_of` catches it. When it
-    is caught, nothing may be injected (method Policy), or the two members of each new pod fence each other.
+    `plan` promises never to raise. When it is caught, nothing may be injected (method Policy), or the two members of each new pod fence each other.
     """
     decided = plan(spec(identity=ONE_ID_TWICE), departure(), history(injected=known), NOW_S)
     assert "the same id" in decided.identity_error
@@ -54,7 +53,7 @@ def test_id_with_an_ordinal_longer_than_any_pod_name_is_told_in_a_status_that_ca
 def test_seats_that_a_lasting_guard_holds_do_not_keep_others_from_being_read() -> None:
     """Fifty that were removed and came back have smaller ids, and are held whatever is read of them.
 
-    Of all whose carriers have ended `reads_needed` takes READS_MAX at a time; of the others the status says that they leave soon.
+    Of all whose carriers have ended `survey` has READS_MAX read at a time; of the others the status says that they leave soon.
     """
     ordinals = sorted(range(10, 11 + READS_MAX), key=id_of)
     keys = [id_of(n) for n in ordinals]
@@ -62,8 +61,7 @@ def test_seats_that_a_lasting_guard_holds_do_not_keep_others_from_being_read() -
     consumers = group(*(member(n, member_epoch=3) for n in ordinals), group_type=GroupType.CONSUMER, group_epoch=3, assignment_epoch=3)
     world = departure(fresh={}, group=consumers)
     memory = history(removals=back, members=members({n: [] for n in ordinals}))
-    read = reads_needed(spec(protocol="Consumer"), world, memory, NOW_S)
-    assert keys[-1] in {seat.key for seat in read}
+    assert keys[-1] in read_keys(spec(protocol="Consumer"), world, memory)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from staticgroup.api.reasons import Reason
 from staticgroup.core.evidence.chain import KnownPod, PodState
 from staticgroup.core.group import LeaveEntry
 from staticgroup.core.guards import Guard
-from staticgroup.core.next_pods.advice import Advice
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History, Snapshot
+from staticgroup.core.timeouts.desired import Advice
 from support.recommendations import advices, durations_ms
 
 from .builders import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staticgroup.core.evidence.chain import KnownPod
-from staticgroup.core.findings.seats import findings_of_seats
+from staticgroup.core.findings.members import findings_of_seats
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import with_outcomes
@@ -191,7 +191,7 @@ def test_member_that_takes_the_place_beside_a_ready_pod_is_told_for_a_while_and_
     first = planned(TAKEN, BESIDE)
     assert replaced(first) == ["m2-elsewhere"]
     (told,) = [f for f in findings_of_seats(first, TAKEN) if f.reason == "MemberReplaced"]
-    assert "another consumer has this id, of the same pod or elsewhere" in told.sentence
+    assert "another consumer uses this id, in the same pod or elsewhere" in told.sentence
     assert first.actions == ()
     later = planned(TAKEN, first.history, NOW_S + REPLACED_TOLD_S - 1)
     assert replaced(later) == ["m2-elsewhere"]

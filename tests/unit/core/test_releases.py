@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.status import ExceptionKind
-from staticgroup.core.evidence.chain import KnownPod, PodState
-from staticgroup.core.evidence.run import ContainerEnd, RunEnd
-from staticgroup.core.findings.seats import findings_of_seats
+from staticgroup.core.evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd
+from staticgroup.core.findings.members import findings_of_seats
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
 from staticgroup.core.guards import Guard
 from staticgroup.core.ids.collisions import Collision
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
-from staticgroup.core.plan import Plan, plan, reads_needed
+from staticgroup.core.plan import Plan, plan
 from staticgroup.core.releases import MARGIN_S, ReleaseGuard
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import FreshRead, History, ReleaseRecord, SeatMemory, Snapshot
@@ -37,6 +36,7 @@ from unit.core.builders import (
     sight,
     spec,
 )
+from unit.core.plans import read_keys
 
 ENDED_S = NOW_S - 3
 HEARD_S = NOW_S - 2
@@ -270,7 +270,9 @@ def test_pod_that_is_gone_or_proven_dead_is_a_matter_of_certificates() -> None:
 
 def test_member_that_was_never_described_before_is_left_alone() -> None:
     """As after a restart of the operator."""
-    assert is_silent(planned(memory=history(members=members(attributions={}))))
+    unknown = history(members=members(attributions={}))
+    assert is_silent(planned(memory=unknown))
+    assert is_silent(planned(crash(sight=sight(ended=frozenset(), has_passed=False)), unknown))
 
 
 def test_member_that_was_described_less_than_the_margin_before_the_end_is_only_named() -> None:
@@ -348,13 +350,21 @@ def test_watch_behind_the_read_holds() -> None:
     assert only_guard(planned(crash(reads=read(barrier_passed=False)))) == Guard.NO_BARRIER
 
 
+def test_pod_is_judged_as_the_pod_watch_shows_it_behind_the_read() -> None:
+    """A run that is lost, or a pod that ends, between the description and the barrier is known only then."""
+    lost, dead = crashed_pod(lost_boot="boot-1"), crashed_pod(state=DEAD, object_present=True)
+    assert only_guard(planned(crash(evidence=evidence({id_of(0): (lost,)}, {id_of(0): read()})))) == ReleaseGuard.OTHER_PROCESS
+    assert is_silent(planned(crash(evidence=evidence({id_of(0): (dead,)}, {id_of(0): read()}))))
+
+
 def test_seat_is_read_afresh_only_when_nothing_else_stands_against_a_release() -> None:
     def needed(snapshot: Snapshot, **changes: Any) -> list[str]:
         wanted = spec(**({"protocol": "Auto", "crashRelease": "Release"} | changes))
-        return [seat.key for seat in reads_needed(wanted, snapshot, remembered(), NOW_S)]
+        return read_keys(wanted, snapshot, remembered())
 
     assert needed(crash()) == [id_of(0)]
     assert needed(crash(crashed_pod(run(end=end(doubt="late"))))) == []
+    assert needed(crash(crashed_pod(state=DEAD, object_present=True))) == []
     assert needed(crash(), crashRelease="Off") == []
     assert needed(crash(), crashRelease="Report") == []
     assert needed(crash(), mode="Observe") == []

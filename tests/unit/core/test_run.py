@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.core.evidence.certificate import STATUS_UNKNOWN
+from staticgroup.core.evidence.chain import ContainerEnd, RunEnd, followed, holders
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, NodeView, PodVersion
-from staticgroup.core.evidence.run import ContainerEnd, RunEnd, followed, holders
 from unit.core.builders import NODE, NOW_S
 
 from .crashes import ENDED_S, backs_off, crashed, over, runs, shows

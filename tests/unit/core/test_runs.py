@@ -8,7 +8,16 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from staticgroup.core.journal.runs import RETOLD_MS, ContainerRuns, PodRuns, Run, RunChange, Told, gone, look
+from staticgroup.core.absences.runs import (
+    RECENT_MS,
+    ContainerRuns,
+    PodProgress,
+    PodRuns,
+    Run,
+    RunChange,
+    ended_with_pod,
+    run_changes,
+)
 
 NOW_MS = 1_800_000_000_000
 
@@ -33,18 +42,18 @@ def over(n: int, at_ms: int = NOW_MS, reason: str = "Error") -> Run:
 
 def told_by(*versions: PodRuns) -> list[tuple[str, int, str]]:
     """Return (up or down, restartCount, reason) of everything told of these versions, one second apart."""
-    told: Told | None = None
+    told: PodProgress | None = None
     changes: list[RunChange] = []
     for n, version in enumerate(versions):
-        told, more = look(told, version, NOW_MS + 1_000 * n)
+        told, more = run_changes(told, version, NOW_MS + 1_000 * n)
         changes += more
     return [("up" if c.is_up else "down", c.restart_count, c.reason) for c in changes]
 
 
 def test_restart_in_place_is_an_end_and_a_start_with_the_kubelets_times() -> None:
     """The version between the two runs may never be seen: lastState tells the end."""
-    first, _ = look(None, pod(up(0)), NOW_MS)
-    _, changes = look(first, pod(over(0, NOW_MS + 5_000), up(1, NOW_MS + 7_000)), NOW_MS + 9_000)
+    first, _ = run_changes(None, pod(up(0)), NOW_MS)
+    _, changes = run_changes(first, pod(over(0, NOW_MS + 5_000), up(1, NOW_MS + 7_000)), NOW_MS + 9_000)
     assert [(c.is_up, c.restart_count, c.source_time_ms) for c in changes] == [
         (False, 0, NOW_MS + 5_000),
         (True, 1, NOW_MS + 7_000),
@@ -68,7 +77,7 @@ def test_any_order_of_versions_tells_every_start_and_end_at_most_once(order: lis
 
 def test_of_a_pod_seen_for_the_first_time_only_the_last_hour_is_told() -> None:
     """A restarted operator tells what it missed and does not repeat the life of every pod."""
-    old, recent = NOW_MS - RETOLD_MS - 1, NOW_MS - RETOLD_MS
+    old, recent = NOW_MS - RECENT_MS - 1, NOW_MS - RECENT_MS
     assert told_by(pod(over(3, old), up(4, recent))) == [("up", 4, "")]
     assert told_by(pod(over(3, old), up(4, old)), pod(over(4), up(5))) == [("down", 4, "Error"), ("up", 5, "")]
 
@@ -89,31 +98,31 @@ def test_reason_is_the_pods_end_only_when_the_process_ended_after_it_was_asked_f
 
 
 def test_end_without_a_time_has_the_bounds_of_the_looks() -> None:
-    first, _ = look(None, pod(up(0)), NOW_MS)
+    first, _ = run_changes(None, pod(up(0)), NOW_MS)
     ended = Run(restart_count=0, started_ms=NOW_MS, is_over=True)
-    _, (change,) = look(first, pod(ended), NOW_MS + 4_000)
+    _, (change,) = run_changes(first, pod(ended), NOW_MS + 4_000)
     assert (change.source_time_ms, change.lo_ms, change.hi_ms) == (None, NOW_MS, NOW_MS + 4_000)
 
 
 def test_pod_that_vanished_running_ended_between_the_look_before_its_last_and_now() -> None:
     """Its last version is that of the DELETED event itself, which may come long after the end."""
-    told, _ = look(None, pod(up(0)), NOW_MS)
-    told, _ = look(told, pod(up(0)), NOW_MS + 1_000)
-    (change,) = gone(told, NOW_MS + 1_001)
+    told, _ = run_changes(None, pod(up(0)), NOW_MS)
+    told, _ = run_changes(told, pod(up(0)), NOW_MS + 1_000)
+    (change,) = ended_with_pod(told, NOW_MS + 1_001)
     assert (change.is_up, change.restart_count, change.reason) == (False, 0, "Deleted")
     assert (change.source_time_ms, change.lo_ms, change.hi_ms) == (None, NOW_MS, NOW_MS + 1_001)
 
 
 def test_pod_that_ended_before_it_vanished_is_not_told_again() -> None:
-    told, _ = look(None, pod(up(0)), NOW_MS)
-    told, _ = look(told, pod(over(0)), NOW_MS)
-    assert gone(told, NOW_MS) == ()
+    told, _ = run_changes(None, pod(up(0)), NOW_MS)
+    told, _ = run_changes(told, pod(over(0)), NOW_MS)
+    assert ended_with_pod(told, NOW_MS) == ()
 
 
 def test_containers_are_told_apart() -> None:
     app = ContainerRuns(name="app", is_first=True, image_digest="", runs=(up(0),))
     sidecar = ContainerRuns(name="proxy", is_first=False, image_digest="", runs=(over(0), up(1)))
-    _, changes = look(None, replace(pod(), containers=(app, sidecar)), NOW_MS)
+    _, changes = run_changes(None, replace(pod(), containers=(app, sidecar)), NOW_MS)
     assert [(c.container.name, c.is_up, c.restart_count) for c in changes] == [
         ("app", True, 0),
         ("proxy", True, 0),

@@ -19,7 +19,7 @@ from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, Injected, RemovalRecord, Snapshot
-from staticgroup.core.status.statements import conditions_of
+from staticgroup.core.status.projection import project
 from support.bounds import broker_bounds
 
 from .builders import (
@@ -53,7 +53,7 @@ def told(
 ) -> dict[str, Condition]:
     wish = wish or spec()
     decided = plan(wish, snapshot, memory or history(), NOW_S)
-    conditions = conditions_of(wish, snapshot, decided, executed or Executed(), NOW)
+    conditions = project(wish, snapshot, decided, executed or Executed(), None, NOW).conditions
     for each in conditions:  # a reason stands for one status, which may be softened, and belongs to certain conditions
         meaning = MEANINGS[Reason(each.reason)]
         assert each.type in meaning.types
@@ -362,7 +362,7 @@ ENDING = departure(chains={id_of(2): (known_pod(is_deleting=True),)}, sight=sigh
             "RemovalInProgress",
             "ExpectedAgain",
         ),
-        (departure(), {}, "RemovalSettled", "RemovalInProgress", "about to be removed"),
+        (departure(), {}, "RemovalSettled", "RemovalInProgress", "after one more read"),
     ],
     ids=["members away", "pod ending", "hold window", "not read yet", "watch behind", "wanted again", "not sent yet"],
 )
@@ -381,7 +381,7 @@ def test_acknowledged_removal_that_is_not_verified_yet_leaves_ready_true() -> No
     moving = departure(group=group(member(0), member(1), state="PreparingRebalance"))
     conditions = told(moving, history(removals=(record,)))
     assert conditions["RemovalSettled"].reason == "RemovalInProgress"
-    assert "1 removals are acknowledged" in conditions["RemovalSettled"].message
+    assert "1 removal is acknowledged" in conditions["RemovalSettled"].message
     assert conditions["Ready"].status.value == "True"
 
 

@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 
 from staticgroup.api.injection import identity_of
-from staticgroup.api.reasons import ConditionType
+from staticgroup.api.reasons import ConditionType, Reason
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus, TimeoutSource
-from staticgroup.core.findings.membership import membership_complete
+from staticgroup.core.findings.members import membership_complete
 from staticgroup.core.group import BrokerBounds, GroupType, GroupView, LeaveCall, MemberView, SessionBounds
 from staticgroup.core.guards import Guard
-from staticgroup.core.next_pods.timeouts import TimeoutVerdict
 from staticgroup.core.outcomes import Executed
-from staticgroup.core.plan import Plan, plan, reads_needed
+from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History, Snapshot
-from staticgroup.core.status.memory import history_from
+from staticgroup.core.status.durable import history_from
 from staticgroup.core.status.projection import project
 
 from .builders import (
@@ -39,7 +38,7 @@ from .builders import (
     spec,
     workload,
 )
-from .plans import DEAD, LIVE, only_guard, removed
+from .plans import DEAD, LIVE, only_guard, read_keys, removed
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 ENV = {"preset": "Custom", "env": [{"instanceIdName": "ORDERS_INSTANCE_ID"}]}
@@ -290,8 +289,7 @@ def test_departed_threads_leave_by_the_call_that_serves_their_group(described: G
 def test_pods_of_departed_threads_are_read_before_they_leave() -> None:
     wish = streams(3)
     snapshot = expanded(wish, scaled_down(), known())
-    needed = reads_needed(wish, snapshot, known(), NOW_S)
-    assert [seat.key for seat in needed] == [f"{id_of(2)}-{n}" for n in (1, 2, 3)]
+    assert read_keys(wish, snapshot, known()) == [f"{id_of(2)}-{n}" for n in (1, 2, 3)]
     unread = replace(snapshot, evidence=evidence({k: e.chain for k, e in snapshot.evidence.items()}, {}))
     decided = decide(wish, unread)
     assert removed(decided) == set()
@@ -347,8 +345,8 @@ def test_session_timeout_of_a_streams_group_is_its_setting_and_is_never_injected
     snapshot = departure(group=application(*members, state="Stable" if members else "Empty"), bounds=streams_bounds(), chains={}, fresh={})
     decided = decide(streams(1, protocol=protocol), snapshot, history(injected=injected(suffix_follows_preset=True)))
     assert decided.timeout is not None
-    assert (decided.timeout.inject_ms, decided.timeout.group_ms) == (None, 45_000)
-    assert decided.timeout.source is TimeoutSource.BROKER
+    assert (decided.timeout.inject_ms, decided.timeout.brokers.group_ms) == (None, 45_000)
+    assert decided.timeout.desired.source is TimeoutSource.BROKER
     assert decided.history.injected is not None
     assert decided.history.injected.session_timeout_ms is None
 
@@ -357,8 +355,8 @@ def test_setting_that_is_too_short_is_told_with_the_settings_of_streams_groups()
     snapshot = departure(group=application(*threads(2)), bounds=streams_bounds(), chains={}, fresh={})
     timeout = decide(streams(3), snapshot).timeout
     assert timeout is not None
-    assert timeout.verdict is TimeoutVerdict.GROUP_CONFIG_TOO_SHORT
-    need_ms = timeout.need_ms
+    assert timeout.reason is Reason.BROKER_BOUND_TOO_LOW
+    need_ms = timeout.desired.need_ms
     assert f"raise group.streams.max.session.timeout.ms on the brokers to at least {need_ms}" in timeout.message
     assert timeout.message.endswith(f"set streams.session.timeout.ms={need_ms} on the group")
 

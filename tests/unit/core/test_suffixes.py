@@ -10,14 +10,14 @@ import pytest
 
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.group import MemberView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History, Snapshot
-from staticgroup.core.status.memory import history_from
+from staticgroup.core.status.durable import history_from
 from staticgroup.core.status.projection import project
-from staticgroup.runtime.commands.explanation import explained
 
 from .builders import NOW_S, SCOPE, departure, group, history, id_of, injected, known_pod, spec, workload
 

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
+from staticgroup.api.reasons import Reason
 from staticgroup.core.absences.causes import Cause
 from staticgroup.core.absences.reservoir import Reservoir, Sample
 from staticgroup.core.group import GroupType
-from staticgroup.core.intent import next_pods
-from staticgroup.core.next_pods.timeouts import TimeoutPlan, TimeoutVerdict
+from staticgroup.core.plan import plan
+from staticgroup.core.timeouts.in_force import TimeoutPlan
 from staticgroup.core.workload import ContainerBudget
 from support.bounds import broker_bounds
 
-from .builders import departure, group, history, member, spec, workload
+from .builders import NOW_S, departure, group, history, member, spec, workload
 
 SLOW = {"termination_grace_s": 60, "startup_budget_s": 300}
 """A template that asks for 383 s, and for 575 s with headroom."""
@@ -39,7 +40,9 @@ def timeout(
         **({"bounds": broker_bounds(classic_min_ms=6_000, classic_max_ms=classic_max_ms)} | (world or {})),
     )
     before = history(absences={Cause.ROLLOUT: Reservoir(samples=tuple(samples), seen=len(absences_ms))})
-    return next_pods(spec(**wish), snapshot, before)[0]
+    decided = plan(spec(**wish), snapshot, before, NOW_S).timeout
+    assert decided is not None
+    return decided
 
 
 def start_librdkafka(session_ms: int, max_poll_ms: int | None) -> None:
@@ -106,7 +109,7 @@ MAX_SECONDS = "raise spec.sessionTimeout.maxSeconds to at least 383"
         ({"role": "Connect", "sessionTimeout": {"maxSeconds": 350}}, MAX_SECONDS),
         (
             {"role": "Connect", "classic_max_ms": 320_000, "sessionTimeout": {"maxSeconds": 350}},
-            f"raise group.max.session.timeout.ms on the brokers to at least 383000, and {MAX_SECONDS}",
+            f"raise group.max.session.timeout.ms on the brokers to at least 383000 (needs their restart), and {MAX_SECONDS}",
         ),
         (
             {"sessionTimeout": {"mode": "Fixed", "seconds": 100}},
@@ -116,7 +119,7 @@ MAX_SECONDS = "raise spec.sessionTimeout.maxSeconds to at least 383"
 )
 def test_bound_below_the_need_is_named_with_all_that_is_to_be_raised(world: dict[str, Any], way: str) -> None:
     found = timeout(**SLOW, **world)
-    assert found.verdict is TimeoutVerdict.BELOW_NEED
+    assert found.reason is Reason.TIMEOUT_BELOW_NEED
     assert found.message.endswith(f"; {way}")
 
 
@@ -146,7 +149,7 @@ def test_fast_rolls_ask_for_no_less_than_clients_have_by_default_or_three_heartb
 def test_heartbeat_interval_that_the_template_shows_makes_the_need_longer() -> None:
     """The last heartbeat may be so much older than the end of the process."""
     env = {"spring.kafka.consumer.properties.heartbeat.interval.ms": "12000"}
-    assert timeout(env=env).need_ms == timeout().need_ms + 9_000
+    assert timeout(env=env).desired.need_ms == timeout().desired.need_ms + 9_000
 
 
 @pytest.mark.parametrize(("absences_ms", "expected_ms"), [(FAST_ROLL_MS, 45_000), ((200_000,) * 5, 370_000)])
@@ -156,4 +159,4 @@ def test_setting_of_a_group_has_the_same_lower_bound_and_no_clients_upper_one(ab
         "bounds": broker_bounds(consumer_min_ms=6_000, consumer_max_ms=1_800_000, consumer_session_ms=45_000, consumer_heartbeat_ms=5_000),
     }
     found = timeout(*absences_ms, world=world, protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
-    assert found.group_target_ms == expected_ms
+    assert found.group_config.target_ms == expected_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticgroup.api.recommendation import (
+from journal.recommendations import (
     Difference,
     Effects,
     Estimate,
@@ -14,7 +14,7 @@ from staticgroup.api.recommendation import (
     Recommendation,
     Setting,
 )
-from staticgroup.api.recommendation import RecommendationReason as Reason
+from journal.recommendations import RecommendationReason as Reason
 
 DAY_MS = 86_400_000
 

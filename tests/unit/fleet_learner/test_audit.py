@@ -18,13 +18,11 @@ from fleet_learner.audit.compare import (
     LogChange,
     LogRebalance,
     MemberFact,
-    as_told,
     compare,
     log_rebalances,
 )
 from fleet_learner.audit.page import differences, document, lines
 from fleet_learner.sources.offsets_evidence import ChangeKind
-from staticgroup.core.journal.look import short
 
 ALWAYS = ((0, 10_000_000),)
 
@@ -209,11 +207,6 @@ def test_a_restart_called_absorbed_must_be_one_and_caution_is_no_difference() ->
     wrong = audit(changes, Account(rejoins=[of("b", "m4")]))
     assert list(wrong.absorbed.wrong) == [of("b", "m4")]
     assert not wrong.agrees
-
-
-@pytest.mark.parametrize("length", [1, 999, 1000, 1001, 5000])
-def test_long_member_ids_are_shortened_as_the_operator_does(length: int) -> None:
-    assert as_told("x" * length) == short("x" * length)
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.lists(st.integers(1, 61), max_size=8))

@@ -17,7 +17,7 @@ from fleet_learner.cli import main
 from fleet_learner.estimates.price import Price
 from fleet_learner.report.gather import bill_row
 from fleet_learner.report.views import causes
-from staticgroup.api.recommendation import PriceSource
+from journal.recommendations import PriceSource
 
 measured = st.tuples(st.integers(0, 60_000), st.integers(1, 40), st.integers(0, 5_000))
 

@@ -17,8 +17,8 @@ from fleet_learner.recommendations.canary import WAVES, CanaryHistory, CanarySta
 from fleet_learner.recommendations.histories import Terms
 from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_values
 from fleet_learner.recommendations.waves import Trial, account_of, shares, trial_begin_ms
-from staticgroup.api import journal
-from staticgroup.api.recommendation import RecommendationReason as Reason
+from journal.recommendations import RecommendationReason as Reason
+from staticgroup.api.absences import absences
 from support import absences as told
 
 GROUPS: Final = 60
@@ -61,7 +61,7 @@ class Service:
                 told.fact(1, {"up": f"{day + 1}/0", "at": started_ms // 1000 * 1000, "seen": started_ms + 300}),
                 told.fact(2, {"back": absorbed, "lo": seen_ms - 5_000, "hi": seen_ms, "seen": seen_ms}),
             ]
-            (absence,) = journal.absences(facts, as_of_ms=(day + 1) * DAY_MS)
+            (absence,) = absences(told.events(facts), as_of_ms=(day + 1) * DAY_MS)
             self.stops.append({
                 "down_ms": absence.down_ms, "event_id": f"{day}/{number}", "gap_ms": absence.gap_ms,
                 "end_kind": absence.end.value, "absorbed": absence.absorbed, "reason": "Deleted",

@@ -23,7 +23,9 @@ from fleet_learner.simulated.truth import (
     draw_groups,
     draw_stops,
 )
-from staticgroup.api import journal
+from journal import records as journal
+from staticgroup.api.absences import EndKind, absences
+from support import absences as stories
 
 SMALL = FleetSettings(seed=3, groups=30, days=8, k8s_clusters=2, outages_per_operator=6)
 
@@ -234,8 +236,8 @@ def test_the_journal_tells_the_absences_that_were() -> None:
         for member in range(group.members):
             mine = stops.member == member
             facts = told.get((group.group_id, f"{group.name}-{member}.{group.scope}"), [])
-            found = journal.absences(facts, as_of_ms=fleet.end_ms)
-            known = [each for each in found if each.end is journal.EndKind.RETURNED]
+            found = absences(stories.events(facts), as_of_ms=fleet.end_ms)
+            known = [each for each in found if each.end is EndKind.RETURNED]
             gaps = (stops.back_ms - stops.down_ms)[mine & ~outcome.is_removed].tolist()
             absorbed = outcome.is_absorbed[mine & ~outcome.is_removed].tolist()
             for each, gap_ms, was_absorbed in zip(known, gaps, absorbed, strict=False):

@@ -15,7 +15,7 @@ from fleet_learner.job import Job
 from fleet_learner.recommendations.advised import advise_class
 from fleet_learner.recommendations.canary import CanaryState, waves_of
 from fleet_learner.recommendations.histories import Bounds, Terms, history
-from staticgroup.api.recommendation import PriceSource, RecommendationReason, Setting
+from journal.recommendations import PriceSource, RecommendationReason, Setting
 from staticgroup.api.schema import TIMEOUT_MS_MAX
 
 TERMS = Terms(durations=StopDurations(is_eager_stated=True, is_cooperative_stated=True), bounds={}, valid_ms=7 * DAY_MS)

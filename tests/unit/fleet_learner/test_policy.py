@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet_learner.recommendations.policy import DOWN_INTERVAL_MS, STEP_MS, GroupState, bounded, next_timeout
-from staticgroup.api.recommendation import RecommendationReason as Reason
-from staticgroup.api.recommendation import TimeoutBounds
+from fleet_learner.recommendations.timeout_bounds import TimeoutBounds
+from journal.recommendations import RecommendationReason as Reason
 
 DAY = 86_400_000
 NOW = 100 * DAY

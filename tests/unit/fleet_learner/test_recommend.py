@@ -22,10 +22,11 @@ from fleet_learner.recommendations.canary import CanaryState
 from fleet_learner.recommendations.policy import GroupState
 from fleet_learner.recommendations.recommend import GroupHistory, advised_values, gold_row, recommend_fleet
 from fleet_learner.recommendations.snapshot import SnapshotConflictError, write_snapshot
+from fleet_learner.recommendations.timeout_bounds import TimeoutBounds
 from fleet_learner.schemas import RECOMMENDATION
-from staticgroup.api import recommendation as api
-from staticgroup.api.recommendation import EstimateMethod, RecommendationError, RecommendationProblem, TimeoutBounds
-from staticgroup.api.recommendation import RecommendationReason as Reason
+from journal import recommendations as api
+from journal.recommendations import EstimateMethod, RecommendationError, RecommendationProblem
+from journal.recommendations import RecommendationReason as Reason
 
 DAY = 86_400_000
 NOW = 1_790_000_000_000
@@ -405,6 +406,6 @@ def test_estimates_lie_in_their_intervals() -> None:
 
 def test_the_operator_of_this_version_reads_this_model() -> None:
     """Recommendations of a model that no operator knows are refused by all of them, with a condition and no change."""
-    from staticgroup.runtime.recommendations import MODEL_MAJOR
+    from journal.recommendations.reader import MODEL_MAJOR
 
     assert module.MODEL_VERSION.partition(".")[0] == MODEL_MAJOR

@@ -21,7 +21,7 @@ from fleet_learner.report.advice.clusters import advise_clusters
 from fleet_learner.report.advice.groups import advise, is_small
 from fleet_learner.report.model import Advice, GroupKey, Saving, Verdict
 from fleet_learner.report.units import duration
-from staticgroup.api.recommendation import (
+from journal.recommendations import (
     Difference,
     Effects,
     EstimateMethod,
@@ -30,7 +30,7 @@ from staticgroup.api.recommendation import (
     Recommendation,
     Setting,
 )
-from staticgroup.api.recommendation import RecommendationReason as Reason
+from journal.recommendations import RecommendationReason as Reason
 from staticgroup.api.resources.status import TimeoutSource
 from unit.fleet_learner.recommendation_samples import DAY_MS, effects
 from unit.fleet_learner.recommendation_samples import recommendation as usual

@@ -20,7 +20,7 @@ from fleet_learner.report.model import BillRow, Counts, GroupKey
 from fleet_learner.report.pages import team_pages
 from fleet_learner.report.teams import teams
 from fleet_learner.report.units import partition_time
-from staticgroup.api.recommendation import (
+from journal.recommendations import (
     PriceSource,
 )
 from unit.fleet_learner.recommendation_samples import DAY_MS, recommendation, saved

@@ -18,8 +18,9 @@ from fleet_learner.recommendations.canary import CanaryState
 from fleet_learner.recommendations.policy import GroupState
 from fleet_learner.recommendations.recommend import HORIZON_MS, GroupHistory, recommend_fleet
 from fleet_learner.recommendations.saving import saving
-from staticgroup.api.recommendation import PriceSource, TimeoutBounds
-from staticgroup.api.recommendation import RecommendationReason as Reason
+from fleet_learner.recommendations.timeout_bounds import TimeoutBounds
+from journal.recommendations import PriceSource
+from journal.recommendations import RecommendationReason as Reason
 
 DAY_MS = 86_400_000
 STATED = Price.given(4.0, is_stated=True)

@@ -26,7 +26,7 @@ from fleet_learner.recommendations.histories import Advised, Terms
 from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_values
 from fleet_learner.recommendations.waves import Share, Trial, account_of, canary_row, clock_ms, shares, state_of
 from fleet_learner.schemas import CANARY
-from staticgroup.api.recommendation import RecommendationReason as Reason
+from journal.recommendations import RecommendationReason as Reason
 
 Row = dict[str, Any]
 SALT = "s"

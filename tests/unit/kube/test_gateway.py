@@ -249,13 +249,6 @@ async def test_event_deleted_meanwhile_is_posted_again(server: FakeApiServer, ga
         server.remove(key[1], key[2], key[0])
 
 
-async def test_rights_version_and_policy_are_asked_of_the_server(server: FakeApiServer, gateway: AioKubeGateway) -> None:
-    server.denied.add(("list", "nodes"))
-    assert await gateway.can_i("list", group="", resource="nodes") is False
-    assert await gateway.can_i("get", group="apps", resource="statefulsets", namespace="shop") is True
-    assert await gateway.server_minor() == 36
-
-
 UNDECLARED_TEXT = "failed to create typed patch object (shop/orders): .status.secret-7: field not declared in schema"
 
 
@@ -286,13 +279,3 @@ async def test_refused_status_is_an_answer_with_its_kind_and_nothing_of_its_text
     assert answer.message
     assert "secret-7" not in answer.message
     assert heard == ["missed" if kind is KubeProblemKind.UNAVAILABLE else "answered"]
-
-
-async def test_served_schema_is_what_the_api_server_publishes(server: FakeApiServer, gateway: AioKubeGateway) -> None:
-    assert await gateway.served_schema("StaticGroup") is None
-    published = {"type": "object", "x-kubernetes-group-version-kind": [{"group": "staticgroup.io", "kind": "StaticGroup", "version": "v1alpha1"}]}
-    server.openapi = {"components": {"schemas": {"io.staticgroup.v1alpha1.StaticGroup": published, "other": {}}}}
-    assert await gateway.served_schema("StaticGroup") == published
-    assert await gateway.served_schema("KafkaConnection") is None
-    server.failing_paths.add("/openapi/v3/apis/staticgroup.io/v1alpha1")
-    assert kind_of(await gateway.served_schema("StaticGroup")) is KubeProblemKind.UNAVAILABLE

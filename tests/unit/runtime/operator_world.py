@@ -13,7 +13,9 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.members.memory import SETTLE_MIN_S
 from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.runtime.connections.connections import Connections
-from staticgroup.runtime.memory.memories import Memories
+from staticgroup.runtime.executor import Executor
+from staticgroup.runtime.gather import Gatherer
+from staticgroup.runtime.memory.memory import Memories
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
 from staticgroup.runtime.reconciler import Reconciler
@@ -103,36 +105,59 @@ class OperatorWorld:
         self.list_again()
         metrics = Metrics()
         self.connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=lambda: self.now_s - self.stepped_s)
-        return Reconciler(
+        narrator = Narrator(kube=self.kube, metrics=metrics)
+        gatherer = Gatherer(
             kube=self.kube,
             kafka=self.kafka,
             pods=self.pods,  # type: ignore[arg-type]  # the same questions and answers
             nodes=FakeNodes(self.pods.nodes),  # type: ignore[arg-type]
             stores=self.stores,
             connections=self.connections,
-            memories=Memories(
-                kube=self.kube,
-                pods=self.pods,  # type: ignore[arg-type]
-                stores=self.stores,
-                metrics=metrics,
-                may_write=lambda: self.is_holder,
-                holding=lambda: self.holding,
-                still_holds=self.still_holds,
-                monotonic_s=lambda: self.now_s - self.stepped_s,
-            ),
-            narrator=Narrator(kube=self.kube, metrics=metrics),
             metrics=metrics,
             cluster_uid="cluster-1",
-            may_write=lambda: self.is_holder,
             policy_served=lambda: self.is_policy_served,
             webhook_served=lambda: self.is_webhook_served,
             now_s=lambda: self.now_s,
             monotonic_s=lambda: self.now_s - self.stepped_s,
-            force_observe=self.force_observe,
             settle_least_s=self.settle_s,
-            node_lifecycle=self.node_lifecycle,
+            lifecycle=self.node_lifecycle,
             clock_ahead_s=lambda: self.clock_ahead_s,
         )
+        executor = Executor(
+            kafka=self.kafka,
+            stores=self.stores,
+            connections=self.connections,
+            narrator=narrator,
+            may_write=lambda: self.is_holder,
+            note_problem=gatherer.note_problem,
+            now_s=lambda: self.now_s,
+        )
+        memories = Memories(
+            kube=self.kube,
+            pods=self.pods,  # type: ignore[arg-type]
+            stores=self.stores,
+            metrics=metrics,
+            may_write=lambda: self.is_holder,
+            holding=lambda: self.holding,
+            still_holds=self.still_holds,
+            monotonic_s=lambda: self.now_s - self.stepped_s,
+        )
+        return Reconciler(
+            gatherer=gatherer,
+            executor=executor,
+            stores=self.stores,
+            memories=memories,
+            narrator=narrator,
+            metrics=metrics,
+            may_write=lambda: self.is_holder,
+            now_s=lambda: self.now_s,
+            monotonic_s=lambda: self.now_s - self.stepped_s,
+            force_observe=self.force_observe,
+        )
+
+    def ask_kafka(self, kafka: Any) -> None:
+        """Put another gateway to Kafka in the place of the reconciler's."""
+        self.reconciler.gatherer.kafka = self.reconciler.executor.kafka = kafka
 
     # what users do ---------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ def join_elsewhere(world: OperatorWorld) -> None:
 def restored_in_another_cluster(there: OperatorWorld, uid: str = "sg-there", **spec: Any) -> OperatorWorld:
     """Return the second cluster, to which the StaticGroup of the first was restored with its status, as by a backup of both."""
     here = OperatorWorld()
-    here.reconciler.cluster_uid = "cluster-2"
+    here.reconciler.gatherer.cluster_uid = "cluster-2"
     status = copy.deepcopy(there.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"])
     del here.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
     here.stores.drop_group(KEY, "sg-1")

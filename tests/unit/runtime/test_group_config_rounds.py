@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
-from staticgroup.core.next_pods.measured import LOWER_AFTER_S
-from staticgroup.core.next_pods.shared_setting import CHANGES_MAX
 from support.bounds import altered, broker_bounds
 
 from .operator_world import OperatorWorld, static_group
@@ -67,12 +65,46 @@ async def test_first_round_sets_it_and_the_next_reads_it_back() -> None:
     assert status.injected.session_timeout_ms is None
 
 
-async def test_value_that_somebody_changes_is_set_again() -> None:
-    world = await joined(await consumers())
-    world.kafka.broker_bounds = altered(world.kafka.broker_bounds, {SETTING: 60_000})
+def meddled(world: OperatorWorld, value_ms: int) -> None:
+    world.kafka.broker_bounds = altered(world.kafka.broker_bounds, {SETTING: value_ms})
+
+
+def deleted(world: OperatorWorld) -> None:
+    """Delete the group's setting, so that the brokers' default holds."""
+    world.kafka.broker_bounds = replace(altered(world.kafka.broker_bounds, {SETTING: 45_000}), stored={})
+
+
+async def read_again(world: OperatorWorld) -> None:
+    """Let a round see what is stored, and read back what it sets."""
     world.now_s += 301
     await world.round()
-    assert sent(world) == [("orders", f"{SETTING}={TARGET_MS}")]
+    world.now_s += 1
+    await world.round()
+
+
+def held_ms(world: OperatorWorld) -> int | None:
+    return world.kafka.broker_bounds.sessions[GroupType.CONSUMER].group_ms
+
+
+async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() -> None:
+    world = await joined(await consumers())
+    assert world.status.timeout is not None
+    assert world.status.timeout.written_ms == TARGET_MS
+    for value_ms, status in ((300_000, "True"), (60_000, "False")):
+        meddled(world, value_ms)
+        for _ in range(3):
+            await read_again(world)
+            world.restart()
+        assert held_ms(world) == value_ms
+        condition = world.condition("TimeoutSufficient")
+        assert condition[0] == status
+        assert f"somebody else has set {SETTING} of the group to {value_ms} ms" in condition[2]
+        assert world.status.timeout is not None
+        assert (world.status.timeout.written_ms, world.status.timeout.source.value) == (TARGET_MS, "Broker")
+    deleted(world)
+    await read_again(world)
+    assert held_ms(world) == TARGET_MS
+    assert "somebody else" not in world.condition("TimeoutSufficient")[2]
 
 
 async def test_without_the_opt_in_nothing_is_ever_set() -> None:
@@ -98,123 +130,6 @@ async def test_two_of_one_namespace_agree_on_the_longer_one_and_nobody_listens_t
     assert world.status.timeout.own_ms == TARGET_MS
     assert world.status.timeout.recommended is not None
     assert world.status.timeout.recommended.target_ms == TARGET_MS
-
-
-def told(world: OperatorWorld) -> list[tuple[str, str]]:
-    """Return the Events about changes by somebody else."""
-    return [(kind, note) for kind, reason, note in world.kube.events if reason == "GroupConfigChanged"]
-
-
-async def looked_again(world: OperatorWorld, *, after_s: float = 301.0) -> None:
-    """Let a round see what holds, and read back what it sets."""
-    world.now_s += after_s
-    await world.round()
-    world.now_s += 1
-    await world.round()
-
-
-def meddled(world: OperatorWorld, value_ms: int) -> None:
-    world.kafka.broker_bounds = altered(world.kafka.broker_bounds, {SETTING: value_ms})
-
-
-def held_ms(world: OperatorWorld) -> int | None:
-    return world.kafka.broker_bounds.sessions[GroupType.CONSUMER].group_ms
-
-
-async def test_longer_value_of_somebody_who_insists_is_respected_and_named() -> None:
-    """It was overwritten in every round, for ever, and nobody was told."""
-    world = await joined(await consumers())
-    for times in range(1, 4):
-        meddled(world, 300_000)
-        await looked_again(world)
-        assert held_ms(world) == 300_000, "a longer value stands for a day whoever has set it"
-        assert len(told(world)) == times
-        assert told(world)[-1][0] == "Normal"
-        await looked_again(world, after_s=LOWER_AFTER_S)
-        assert held_ms(world) == (150_000 if times < CHANGES_MAX else 300_000)
-        assert world.condition("TimeoutSufficient")[:2] == ("True", "TimeoutFits")
-    for _ in range(5):
-        await looked_again(world, after_s=LOWER_AFTER_S)
-    assert held_ms(world) == 300_000
-    said = world.condition("TimeoutSufficient")[2]
-    assert "is 300000 ms, longer than the 115000 ms that are wanted, and somebody else insists on it, so it stays" in said
-    assert "delete it from the group's settings" in said
-    world.restart()
-    for _ in range(3):
-        await looked_again(world, after_s=LOWER_AFTER_S)
-    assert (held_ms(world), len(told(world))) == (300_000, 3)
-
-
-async def test_value_that_is_given_back_is_the_operators_again() -> None:
-    world = await joined(await consumers())
-    for _ in range(3):
-        meddled(world, 300_000)
-        await looked_again(world)
-        await looked_again(world, after_s=LOWER_AFTER_S)
-    meddled(world, 45_000)  # deleted: the brokers' default shows
-    await looked_again(world)
-    assert held_ms(world) == TARGET_MS
-    assert "insists" not in world.condition("TimeoutSufficient")[2]
-
-
-async def test_who_sets_what_is_wanted_is_at_peace_with_the_operator() -> None:
-    world = await joined(await consumers())
-    for _ in range(3):
-        meddled(world, 300_000)
-        await looked_again(world)
-        await looked_again(world, after_s=LOWER_AFTER_S)
-    meddled(world, TARGET_MS)
-    await looked_again(world)
-    assert world.status.timeout is not None
-    assert world.status.timeout.shared_setting is not None
-    assert (world.status.timeout.shared_setting.changes, held_ms(world)) == (0, TARGET_MS)
-
-
-async def test_shorter_value_of_somebody_is_raised_with_a_word_and_less_often_after_the_third_time() -> None:
-    world = await joined(await consumers())
-    for _ in range(CHANGES_MAX - 1):
-        meddled(world, 60_000)
-        await looked_again(world)
-        assert held_ms(world) == TARGET_MS
-    assert told(world)[0][0] == "Warning"
-    assert f"somebody else has set {SETTING} of the group to 60000 ms, and is overruled now" in told(world)[0][1]
-    meddled(world, 60_000)
-    await looked_again(world)
-    assert held_ms(world) == 60_000, "it was written five minutes ago"
-    status, reason, message = world.condition("TimeoutSufficient")
-    assert (status, reason) == ("False", "TimeoutBelowNeed")
-    assert "overruled at the latest 60 minutes later; end that, or set spec.sessionTimeout.writeGroupConfig to false" in message
-    await looked_again(world)
-    assert held_ms(world) == TARGET_MS
-
-
-async def test_more_than_before_is_needed_is_set_at_once_whoever_meddles() -> None:
-    world = await joined(await consumers())
-    for _ in range(CHANGES_MAX):
-        meddled(world, 60_000)
-        await looked_again(world)
-    assert held_ms(world) == 60_000
-    other = static_group(uid="sg-2", protocol="Consumer")
-    other["metadata"] |= {"name": "returns"}
-    other["status"] = {"timeout": {"ownMs": 200_000, "source": "Structural"}}
-    world.stores.put_group(("shop", "returns"), other)
-    await world.round()
-    assert sent(world) == [("orders", f"{SETTING}=200000")]
-
-
-async def test_stored_setting_of_another_protocol_is_named_and_left_alone() -> None:
-    """The brokers refuse every change while it is there (GroupConfig.validate), and it is nobody's to choose here."""
-    world = await consumers()
-    world.kafka.broker_bounds = replace(
-        world.kafka.broker_bounds, stored={"share.session.timeout.ms": 300}, limits={"share.session.timeout.ms": (45_000, 60_000)}
-    )
-    await joined(world)
-    assert sent(world) == []
-    assert held_ms(world) == 45_000
-    status, _, message = world.condition("TimeoutSufficient")
-    assert status == "False"
-    assert "share.session.timeout.ms=300 that is stored on the group lies outside the brokers' bounds" in message
-    assert "set it to 45000, or delete it" in message
 
 
 async def test_mode_observe_sets_nothing() -> None:
@@ -263,17 +178,13 @@ async def test_brokers_maximum_that_is_too_low_is_named_with_the_number() -> Non
 
 async def test_members_hold_a_raised_one_from_their_next_heartbeat_on() -> None:
     world = await joined(await consumers())
-    world.kafka.broker_bounds = altered(world.kafka.broker_bounds, {SETTING: 60_000})
-    world.now_s += 301
-    await world.round()
-    world.now_s += 1
-    await world.round()
+    other = static_group(uid="sg-2", protocol="Consumer")
+    other["metadata"] |= {"name": "returns"}
+    other["status"] = {"timeout": {"ownMs": 200_000, "source": "Structural"}}
+    world.stores.put_group(("shop", "returns"), other)
+    await read_again(world)
     assert world.status.timeout is not None
-    assert (world.status.timeout.effective_ms, world.status.timeout.next_ms) == (60_000, TARGET_MS)
-    status, _, message = world.condition("TimeoutSufficient")
-    assert status == "False"
-    assert "they take over the 115000 ms of the group with their next heartbeat" in message
+    assert (world.status.timeout.effective_ms, world.status.timeout.next_ms) == (TARGET_MS, 200_000)
     world.now_s += 11
     await world.round()
-    assert world.status.timeout.effective_ms == TARGET_MS
-    assert world.condition("TimeoutSufficient")[0] == "True"
+    assert world.status.timeout.effective_ms == 200_000

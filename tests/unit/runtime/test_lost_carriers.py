@@ -78,7 +78,7 @@ class Group:
         view = group(*(member(n) for n in held))
         gatherer = SightGatherer(
             pods=self.pods, nodes=Nodes(), lifecycle=NodeLifecycle.UNTRUSTED, may_be_of=lambda pod: False,  # type: ignore[arg-type]
-            read_node=None, monotonic_s=lambda: self.at_s, clock_ahead_s=lambda: 0.0,  # type: ignore[arg-type]
+            read_node=None, clock_ahead_s=lambda: 0.0,  # type: ignore[arg-type]
         )
         sight = await gatherer.gather(
             "shop", naming, CONSUMER, view, self.members, described_at_s=self.at_s, dated_at_s=NOW_S + self.at_s, brokers="b",

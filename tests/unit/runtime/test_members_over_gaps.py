@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staticgroup.core.members.carriers import UNSEEN, digest_of
 from staticgroup.core.members.memory import SETTLE_MIN_S
-from staticgroup.kube.pods.records import PodRecords
+from staticgroup.kube.pods.index import PodIndex
 
 from .operator_world import OperatorWorld, guards, kafka_connection
 from .stories import LIVING, gap, left
@@ -90,11 +90,11 @@ async def test_nobody_is_missed_while_the_watch_is_not_whole() -> None:
     world = await OperatorWorld().started()
     name = world.pods.watch_name
     world.restart()
-    records, world.pods.book.records = world.pods.book.records, PodRecords()
+    index, world.pods.book.index = world.pods.book.index, PodIndex()
     world.pods.watch_name = ""
     await world.settled(2)
     assert suspects(world) == []
-    world.pods.book.records, world.pods.watch_name = records, name
+    world.pods.book.index, world.pods.watch_name = index, name
     await world.settled(2)
     assert suspects(world) == []
     await departs(world, "u2")

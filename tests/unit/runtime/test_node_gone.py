@@ -74,6 +74,55 @@ async def test_a_node_that_is_gone_ends_its_pods_where_its_deletion_says_so(
     assert [s.uid for s in world.status.suspects] == ([] if removed else ["u2"])
 
 
+async def test_a_process_that_finds_the_pod_gone_anew_believes_the_one_that_saw_its_node_taken_over() -> None:
+    """Seed 900533 of the simulation: a hand-over between the change of the machine and the deletion of the Node."""
+    world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
+    taken_over = replace(world.kube.nodes["n2"], machine="other", other_until_s=world.now_s)
+    world.reconciler.gatherer.nodes = FakeNodes({"n2": taken_over})  # type: ignore[assignment]
+    await world.settled(2)
+    world.now_s += 30
+    world.position = 0
+    world.restart()
+    assert world.pods.state("u2") == "Suspect"
+    gone(world)
+    await world.settled(3)
+    assert (left(world), guards(world)) == ([], ["Suspect"])
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_node_that_another_machine_took_over_tells_nothing_of_the_first(restarts: bool) -> None:
+    """Its name is all that the machines share: the first one may run on, cut off, while the second is switched off and its Node goes."""
+    world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
+    taken_over = replace(world.kube.nodes["n2"], machine="other", other_until_s=world.now_s)
+    world.reconciler.gatherer.nodes = FakeNodes({"n2": taken_over})  # type: ignore[assignment]
+    await world.settled(2)
+    if restarts:
+        world.restart()
+    else:
+        world.reconciler.gatherer.nodes = FakeNodes({}, {"n2": taken_over})  # type: ignore[assignment]
+    gone(world)
+    await world.settled(3)
+    assert (left(world), guards(world)) == ([], ["Suspect"])
+
+
+@pytest.mark.parametrize("notices", [True, False])
+async def test_a_node_that_an_etcd_of_before_has_forgotten_is_not_gone(notices: bool) -> None:
+    """The restore is noticed by the pod watch already, or only by the read that the watch is brought up to."""
+    world = await lost_with_its_node()
+    node = world.kube.nodes["n2"]
+    gone(world)
+    if notices:
+        world.pods.watch_name = ""
+    else:
+        world.pods.barrier_works = False
+    await world.settled(1)
+    world.kube.nodes["n2"] = node
+    world.pods.watch_name, world.pods.barrier_works = "2-00000002", True
+    await world.settled(3)
+    assert left(world) == []
+    assert [s.uid for s in world.status.suspects] == ["u2"]
+
+
 async def test_a_node_of_that_name_that_may_be_older_than_the_pod_proves_nothing() -> None:
     world = await lost_with_its_node(placed_s=None)
     made_again(world)
@@ -83,7 +132,7 @@ async def test_a_node_of_that_name_that_may_be_older_than_the_pod_proves_nothing
 
 async def test_a_node_that_the_watch_has_lost_and_a_read_still_shows_is_there() -> None:
     world = await lost_with_its_node()
-    world.reconciler.nodes = FakeNodes({})  # type: ignore[assignment]
+    world.reconciler.gatherer.nodes = FakeNodes({})  # type: ignore[assignment]
     await world.settled(3)
     assert world.did("read_node") == [("n2",)]
     assert left(world) == []

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.operators.entrance import entered
 from staticgroup.api.resources.status import StaticGroupStatus
-from staticgroup.core.status.members import seal_of
+from staticgroup.core.status.durable import seal_of
 from staticgroup.kube.lease import POSITION_ANNOTATION
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.transport import connect

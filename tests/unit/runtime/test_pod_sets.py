@@ -9,12 +9,12 @@ import pytest
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.api.workloads import STRIMZI_POD_SET
+from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.plan import plan
 from staticgroup.core.seats import OVERDUE_AFTER_S
 from staticgroup.core.snapshot import History
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
-from staticgroup.runtime.commands.explanation import explained
-from staticgroup.runtime.rivals import Rivals
+from staticgroup.runtime.rivals import rivals_of
 from unit.core.builders import workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
@@ -171,11 +171,11 @@ async def test_a_static_group_of_a_stateful_set_of_the_same_name_writes_into_no_
     world.list_pods(0, 1)
     world.end(2)
     await world.settled(4)
-    assert Rivals(world.stores).collisions(KEY) == ()
+    assert rivals_of(world.stores, None, KEY).collisions == ()
     assert left(world) == [world.id_of(2)]
     other["spec"]["workloadRef"] = REF
     world.stores.put_group(("shop", "audit"), other)
-    assert Rivals(world.stores).collisions(KEY)
+    assert rivals_of(world.stores, None, KEY).collisions
 
 
 async def test_a_listed_pod_that_nobody_makes_holds_removals_and_is_told_once_it_lasts() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.status import Writer
-from staticgroup.kube.pods.records import PodRecords
+from staticgroup.kube.pods.index import PodIndex
 from unit.core.builders import pod_version, workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
@@ -83,7 +83,7 @@ async def test_lost_status_of_a_group_without_pods_is_told_by_its_members() -> N
     for ordinal, uid in enumerate(("u0", "u1", "u2b")):
         world.end(ordinal, uid)
     world.restart(watch_name="2-00000002")
-    world.pods.book.records = PodRecords()  # a new process lists no pod
+    world.pods.book.index = PodIndex()  # a new process lists no pod
     await world.round()
     for ordinal in range(3):
         world.start(ordinal, f"n{ordinal}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
-from staticgroup.runtime.reconciler import RACE_REQUEUE_S
+from staticgroup.runtime.memory.memory import RACE_REQUEUE_S
 from staticgroup.runtime.work_queue import Result
 
 from .operator_world import KEY, OperatorWorld, departing, static_group

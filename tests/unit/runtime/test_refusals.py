@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind, problem_of
-from staticgroup.runtime.memory.pace import BURST
+from staticgroup.runtime.memory.status_pace import BURST
 
 from .operator_world import UNREACHABLE, OperatorWorld, static_group
 
@@ -50,9 +50,9 @@ async def refused_world(problem: KubeProblem = UNDECLARED) -> OperatorWorld:
 @pytest.mark.parametrize(
     ("problem", "kind", "remedy"),
     [
-        (UNDECLARED, KubeProblemKind.UNDECLARED, "python -m staticgroup crds | kubectl apply -f -"),
-        (refusal(400, "x: field not declared in schema"), KubeProblemKind.UNDECLARED, "python -m staticgroup crds | kubectl apply -f -"),
-        (refusal(422), KubeProblemKind.INVALID, "python -m staticgroup crds | kubectl apply -f -"),
+        (UNDECLARED, KubeProblemKind.UNDECLARED, "kubectl staticgroup crds | kubectl apply -f -"),
+        (refusal(400, "x: field not declared in schema"), KubeProblemKind.UNDECLARED, "kubectl staticgroup crds | kubectl apply -f -"),
+        (refusal(422), KubeProblemKind.INVALID, "kubectl staticgroup crds | kubectl apply -f -"),
         (refusal(403), KubeProblemKind.FORBIDDEN, "grant patch on staticgroups/status"),
         (refusal(413), KubeProblemKind.TOO_LARGE, "split"),
         (refusal(500, "etcdserver: request is too large"), KubeProblemKind.TOO_LARGE, "split"),

@@ -46,17 +46,18 @@ class Cutting:
 async def cut_round(world: OperatorWorld, cut: Callable[[str], str]) -> bool:
     """Run one round that may be cut; returns whether it was."""
     reconciler = world.reconciler
-    reconciler.kafka, reconciler.kube = Cutting(world.kafka, cut), Cutting(world.kube, cut)
-    reconciler.narrator.kube = reconciler.memories.kube = reconciler.kube
-    reconciler.pods = Cutting(world.pods, cut)  # type: ignore[assignment]
+    gatherer, kube = reconciler.gatherer, Cutting(world.kube, cut)
+    world.ask_kafka(Cutting(world.kafka, cut))
+    gatherer.kube = reconciler.narrator.kube = reconciler.memories.kube = kube  # type: ignore[assignment]
+    gatherer.pods = Cutting(world.pods, cut)  # type: ignore[assignment]
     try:
         await world.round()
     except asyncio.CancelledError:
         return True
     finally:
-        reconciler.kafka, reconciler.kube = world.kafka, world.kube
-        reconciler.narrator.kube = reconciler.memories.kube = world.kube
-        reconciler.pods = world.pods  # type: ignore[assignment]
+        world.ask_kafka(world.kafka)
+        gatherer.kube = reconciler.narrator.kube = reconciler.memories.kube = world.kube
+        gatherer.pods = world.pods  # type: ignore[assignment]
     return False
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.runtime.rivals import Rivals
+from staticgroup.runtime.rivals import rivals_of
 from staticgroup.runtime.stores import Stores
 
 from .operator_world import OperatorWorld, static_group
@@ -34,7 +34,7 @@ def yields(*bodies: Json) -> set[str]:
     keys = [("shop", body["metadata"]["name"]) for body in bodies]
     for key, body in zip(keys, bodies, strict=True):
         stores.put_group(key, body)
-    return {name for namespace, name in keys if Rivals(stores).prior_claims((namespace, name))}
+    return {name for namespace, name in keys if rivals_of(stores, None, (namespace, name)).prior_claims}
 
 
 BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method": "None"}}

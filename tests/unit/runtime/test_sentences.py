@@ -48,7 +48,7 @@ async def test_pods_that_lack_one_of_two_ids_are_told_until_they_are_rolled() ->
     assert world.condition("Injected")[:2] == ("False", "PodsWithoutId")
     _, reason, message = world.condition("MembershipComplete")
     assert reason == "MembersMissing"
-    assert message.startswith("3 of 6 members cannot be told apart")
+    assert message.startswith("3 of 6 members cannot be identified")
 
 
 async def test_one_literal_id_in_the_template_of_all_pods_is_told_with_the_way_to_write_it() -> None:
@@ -74,7 +74,7 @@ async def test_pod_that_is_never_made_is_told_with_where_to_see_why() -> None:
     await later(world, 3600)
     assert world.condition("MembershipComplete")[1:] == (
         "MembersMissing",
-        "1 of 3 members have been away for longer than a restart takes, because there is no pod for them, such as web-2. "
+        "1 of 3 members have been away for longer than a restart takes, because their pods do not exist, such as web-2. "
         "See why with kubectl -n shop describe statefulset web",
     )
     assert world.condition("Ready")[0] == "False"
@@ -194,7 +194,7 @@ async def test_pods_with_old_ids_are_told_with_the_command_that_replaces_them(ch
     world = await OperatorWorld().started()
     change_workload(world, **changes)
     world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
-    assert "3 departed members are kept" in await kept(world)
+    assert "3 departed members are held back" in await kept(world)
     assert world.condition("Injected")[2].endswith(command)
 
 
@@ -226,7 +226,7 @@ async def test_group_that_rebalances_after_a_removal_is_not_said_to_be_stable() 
     await departs(world, 4)
     world.kafka.state = "PreparingRebalance"
     await later(world, 3600)
-    assert world.condition("RemovalSettled")[1:] == ("Removed", "1 departed members were removed, and it was seen that they are gone.")
+    assert world.condition("RemovalSettled")[1:] == ("Removed", "1 departed member was removed, and a later read of the group confirmed it.")
 
 
 # what nobody has looked at -----------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ async def test_right_that_only_a_removal_needs_is_not_claimed() -> None:
     del world.kafka.members[world.id_of(2)]
     await world.settled(3)
     assert world.condition("Authorized")[2] == (
-        "The brokers refused nothing that was asked of them. READ on the group is asked for at a removal only."
+        "The brokers refused no request. READ on the group is needed for a removal only."
     )
 
 
@@ -261,10 +261,10 @@ async def test_statefulset_that_is_being_deleted_wants_no_pods() -> None:
     world = await OperatorWorld().started()
     change_workload(world, is_deleting=True)
     await world.settled(2)
-    assert world.condition("WorkloadFound")[2] == "StatefulSet shop/web is being deleted; its pods go with it."
+    assert world.condition("WorkloadFound")[2] == "StatefulSet shop/web is being deleted; its pods are deleted with it."
     change_workload(world, is_orphaning=True)
     await world.settled(2)
-    assert world.condition("WorkloadFound")[2] == "StatefulSet shop/web is being deleted; its pods are left."
+    assert world.condition("WorkloadFound")[2] == "StatefulSet shop/web is being deleted; its pods stay."
 
 
 # session timeouts --------------------------------------------------------------------------------------------------------
@@ -329,4 +329,4 @@ async def test_pods_that_carry_the_id_are_counted_although_their_statefulset_is_
     world = await OperatorWorld().started()
     world.delete_workload()
     await world.settled(2)
-    assert "3 pods live on with the id that was issued to them" in world.condition("Injected")[2]
+    assert "3 pods still run with the id that was issued to them" in world.condition("Injected")[2]

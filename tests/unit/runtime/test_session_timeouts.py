@@ -82,7 +82,8 @@ async def test_scaled_to_zero_nothing_holds(mode: str) -> None:
 async def test_migration_to_the_consumer_protocol_is_told_pod_by_pod() -> None:
     """Auto: the first client of the new protocol converts the group; the others stay classic members until they restart."""
     world = OperatorWorld(protocol="Auto")
-    world.kafka = world.reconciler.kafka = FakeKafka(journal=world.journal)
+    world.kafka = FakeKafka(journal=world.journal)
+    world.ask_kafka(world.kafka)
     world.kafka.broker_bounds = broker_bounds(
         classic_min_ms=6_000, classic_max_ms=1_800_000, consumer_min_ms=45_000, consumer_max_ms=120_000,
         consumer_session_ms=90_000,

@@ -11,7 +11,7 @@ from staticgroup.api import names
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import BrokerBounds, GroupView, KafkaProblem, LeaveCall, LeaveEntry, LeaveResult
 from staticgroup.kafka.login.credentials import ConnectionSettings
-from staticgroup.runtime.rivals import Rivals
+from staticgroup.runtime.rivals import rivals_of
 from staticgroup.runtime.stores import Stores
 from support.fake_gateways import FakeKafka
 from unit.core.builders import ended, workload
@@ -46,7 +46,7 @@ class SharedWorld(OperatorWorld):
     def __init__(self, **audit_spec: Any) -> None:
         super().__init__(identity={"env": [{"suffix": "-a"}]})
         self.kafkas = KafkaOfGroups("orders", "audit")
-        self.reconciler.kafka = self.kafkas  # type: ignore[assignment]
+        self.ask_kafka(self.kafkas)
         self.audit_spec = audit_spec
         self.declare_audit()
 
@@ -96,7 +96,7 @@ class SharedWorld(OperatorWorld):
         version = self.kube.resource_version
         self.pods.resume_after(before, tuple(self.kube.pods.values()), version, position=version)
         self.reconciler = self._new_reconciler()
-        self.reconciler.kafka = self.kafkas  # type: ignore[assignment]
+        self.ask_kafka(self.kafkas)
         self.stores.put_group(AUDIT, self.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT])
 
     def scaled_down(self) -> None:
@@ -158,7 +158,7 @@ async def test_staticgroup_that_had_no_round_in_this_process_yet_is_waited_for()
 
 def collisions(stores: Stores) -> list[tuple[str, str]]:
     """Return what the StaticGroup `orders` and others both write, with the remedy."""
-    return [(c.sentence, c.remedy) for c in Rivals(stores).collisions(KEY)]
+    return [(c.sentence, c.remedy) for c in rivals_of(stores, None, KEY).collisions]
 
 
 def of_one_set(orders: Json, audit: Json) -> Stores:
@@ -179,7 +179,7 @@ def test_presets_of_their_own_still_share_an_annotation() -> None:
             "give the entries of spec.identity.env of one of them a suffix of their own",
         )
     ]
-    assert Rivals(stores).overlaps(KEY) == ()
+    assert rivals_of(stores, None, KEY).overlaps == ()
 
 
 @pytest.mark.parametrize(

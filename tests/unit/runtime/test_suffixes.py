@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.runtime.rivals import Rivals
+from staticgroup.runtime.rivals import rivals_of
 from staticgroup.runtime.stores import Stores
 
 from .operator_world import OperatorWorld, static_group
@@ -147,8 +147,8 @@ def test_ids_that_a_preset_makes_are_compared_with_those_of_others(
 ) -> None:
     """Pod 0 of the set web makes web-0-0 or web-0-1, and so do pods 0 and 1 of the set web-0 without any suffix."""
     stores = store_of(spring=(unscoped("web", **identity), status), twin=(unscoped("web-0"), None))
-    assert (Rivals(stores).overlaps(("shop", "spring")) == ("shop/twin",)) is meets
-    assert (Rivals(stores).overlaps(("shop", "twin")) == ("shop/spring",)) is meets
+    assert (rivals_of(stores, None, ("shop", "spring")).overlaps == ("shop/twin",)) is meets
+    assert (rivals_of(stores, None, ("shop", "twin")).overlaps == ("shop/spring",)) is meets
 
 
 async def test_member_of_a_pod_that_is_seen_with_its_whole_id_does_not_nearly_match_another_pod() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
-from staticgroup.runtime.commands.explanation import explained
 
 from .operator_world import KEY, OperatorWorld
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.runtime.rivals import Rivals
+from staticgroup.runtime.rivals import rivals_of
 from staticgroup.runtime.stores import Stores
 from unit.core.builders import ended
 
@@ -128,7 +128,7 @@ def test_two_staticgroups_of_one_kafka_group_with_one_scope_know_of_each_other(
         stores.put_group(key, body)
         stores.put_connection((key[0], "kafka"), answered(key[0]))
     named = ["/".join(key) for key in keys]
-    found = [Rivals(stores).same_scope(key) for key in keys]
+    found = [rivals_of(stores, None, key).same_scope for key in keys]
     assert found == ([(named[1],), (named[0],)] if are_rivals else [(), ()])
 
 

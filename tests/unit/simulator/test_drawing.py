@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -228,6 +227,6 @@ def test_every_setting_that_may_change_what_an_operator_does_is_drawn_and_allowe
     values: defaultdict[str, set[Any]] = defaultdict(set)
     for each in drawn:
         settings = each.world.of_operator(watch_namespaces=("shop",) * each.world.watched)  # refuses what the chart refuses
-        for field in dataclasses.fields(settings):
-            values[field.name].add(getattr(settings, field.name))
+        for name, value in settings:
+            values[name].add(value)
     assert {name for name, found in values.items() if len(found) == 1} == NOT_DRAWN

@@ -30,8 +30,8 @@ def known_from_birth(world: PlainWorld, found: list[tuple[str, Json]], pod_name:
         version = pod_version(raw)
         assert isinstance(version, PodVersion)
         book.take(version, is_deleted=kind == "DELETED", in_order=True)
-    (record,) = book.records.named("shop", pod_name)
-    return record.known_pod()
+    (found,) = book.index.chain("shop", [pod_name], [])
+    return found
 
 
 def ends(raw: Json) -> list[str]:

@@ -143,20 +143,6 @@ def test_refusals_are_problems_of_their_kind() -> None:
     on_wire(body)
 
 
-def test_access_review_answers_what_the_rights_are() -> None:
-    async def body(wire: Wire) -> None:
-        from staticgroup.kube.gateway import AioKubeGateway
-
-        gateway = AioKubeGateway(wire.transport, instance="a", now_s=wire.loop.time)
-        wire.server.deny("operator", ["patch"], "staticgroups.staticgroup.io/status")
-        group = {"group": "staticgroup.io", "resource": "staticgroups"}
-        assert await gateway.can_i("patch", **group) is True
-        assert await gateway.can_i("patch", **group, subresource="status") is False
-        assert await gateway.server_minor() == 36
-
-    on_wire(body)
-
-
 def test_watch_delivers_in_order_what_it_missed_and_what_follows() -> None:
     async def body(wire: Wire) -> None:
         wire.faults.latency_s = (0.0, 1.0)

@@ -12,7 +12,7 @@ import shlex
 from typing import Final
 
 from fleet_learner.terminal import shell_word
-from staticgroup.api.recommendation import Recommendation, Setting
+from journal.recommendations import Recommendation, Setting
 
 from ..model import GroupKey
 from ..units import percent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from staticgroup.api.recommendation import Recommendation, Setting
-from staticgroup.api.recommendation import RecommendationReason as Reason
+from journal.recommendations import Recommendation, Setting
+from journal.recommendations import RecommendationReason as Reason
 
 from ..model import Advice, ClusterAdvice, Verdict
 from ..units import count, duration

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fleet_learner.recommendations.policy import CHANGE_MS_MIN, CHANGE_PERCENT_MIN
-from staticgroup.api.recommendation import Recommendation, Setting
-from staticgroup.api.recommendation import RecommendationReason as Reason
+from journal.recommendations import Recommendation, Setting
+from journal.recommendations import RecommendationReason as Reason
 
 from ..model import Advice, GroupKey, Saving, Verdict
 from ..units import SECOND_MS, WEEK_DAYS, amount, count, duration, partition_time, percent

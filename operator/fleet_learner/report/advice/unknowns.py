@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fleet_learner.recommendations.policy import PROBABILITY_MIN
-from staticgroup.api.recommendation import Difference, PriceSource, Recommendation
+from journal.recommendations import Difference, PriceSource, Recommendation
 
 from ..units import amount, count, percent
 from .carrier import bill_command

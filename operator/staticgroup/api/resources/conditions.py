@@ -5,7 +5,7 @@ is not written again.
 Sources: KEP-1623 (standard conditions); `meta.SetStatusCondition` of apimachinery; kstatus (Ready, observedGeneration).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -35,60 +35,39 @@ class Condition(ApiModel):
     observed_generation: Generation = Field(description="metadata.generation of the spec that this condition is about.")
 
 
-def stated(
-    kind: ConditionType,
-    reason: Reason,
+def with_conditions(
+    before: Sequence[Condition],
+    found: Iterable[tuple[ConditionType, ConditionStatus, Reason, str]],
     *,
-    status: ConditionStatus,
-    message: str,
     observed_generation: int,
     now: datetime,
-) -> Condition:
-    """Build a condition whose sentence was composed where the facts are.
+) -> tuple[Condition, ...]:
+    """Return the conditions with what was found now, moving lastTransitionTime only where a status flips.
 
     Parameters
     ----------
-    message: What is so, why, and what to do; cut to 1024 characters.
+    before: The conditions as they are, at most one of each type.
+    found: Status, reason and message of each type; messages are cut to 1024 characters.
     observed_generation: metadata.generation of the spec in force, from 0.
-    now: Aware time, used as lastTransitionTime until `set_condition` decides otherwise.
-    """
-    return Condition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 1] + "…",
-        last_transition_time=now,
-        observed_generation=observed_generation,
-    )
-
-
-def set_condition(conditions: Sequence[Condition], new: Condition, now: datetime) -> tuple[Condition, ...]:
-    """Put a condition into the list, moving lastTransitionTime only when its status flips.
-
-    Parameters
-    ----------
-    conditions: The list as it is, at most one entry for each type.
-    new: The condition as it is now; its own lastTransitionTime is not used.
     now: Aware time of this round; kept to the second, as metav1.Time does.
 
     Returns
     -------
-    The new list, in the old order, a new type at the end. Equal to the old one when nothing but time has passed.
+    The conditions in their old order, new types at the end. Equal to the old ones when nothing but time has passed.
 
     Notes
     -----
     Same rule as `meta.SetStatusCondition` of apimachinery (KEP-1623).
     """
-    since = now.replace(microsecond=0)
-    for place, old in enumerate(conditions):
-        if old.type == new.type:
-            if old.status is new.status:
-                since = old.last_transition_time
-            return (*conditions[:place], _since(new, since), *conditions[place + 1 :])
-    return (*conditions, _since(new, since))
-
-
-def _since(condition: Condition, moment: datetime) -> Condition:
-    if condition.last_transition_time == moment:
-        return condition
-    return condition.model_copy(update={"last_transition_time": moment})
+    conditions = {condition.type: condition for condition in before}
+    for kind, status, reason, message in found:
+        old = conditions.get(kind)
+        conditions[kind] = Condition(
+            type=kind,
+            status=status,
+            reason=reason,
+            message=message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 1] + "…",
+            last_transition_time=old.last_transition_time if old is not None and old.status is status else now.replace(microsecond=0),
+            observed_generation=observed_generation,
+        )
+    return tuple(conditions.values())

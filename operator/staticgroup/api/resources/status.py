@@ -146,28 +146,6 @@ class Recommended(ApiModel):
     )
 
 
-class SharedSetting(ApiModel):
-    """Remember what the session timeout that the group has at the brokers was, and who else has set it."""
-
-    held_ms: TimeoutMs = Field(description="As it was read last, in milliseconds.")
-    changes: Count = Field(
-        0,
-        description="How often somebody else has set another value than was wanted. From the third on a longer one is not lowered, and a "
-        "shorter one is raised less often. It is 0 again when somebody sets what is wanted.",
-    )
-    found_ms: TimeoutMs | None = Field(
-        None,
-        description="The longer value that somebody else has set last, in milliseconds; null when nobody has, or it was taken back.",
-        json_schema_extra=NULLABLE,
-    )
-    lower_since: Timestamp | None = Field(
-        None, description="Since when less is wanted; null while it is not.", json_schema_extra=NULLABLE
-    )
-    lower_ms: TimeoutMs | None = Field(
-        None, description="The most that was wanted since then, in milliseconds: where it goes, a step a day.", json_schema_extra=NULLABLE
-    )
-
-
 class Timeout(ApiModel):
     """Report the session timeouts that hold, the one that comes, and where that comes from."""
 
@@ -192,13 +170,14 @@ class Timeout(ApiModel):
     own_ms: TimeoutMs | None = Field(
         None,
         description="Session timeout that this StaticGroup by itself wants its KIP-848 or Streams group to have at the brokers, in "
-        "milliseconds: inside the bounds of this spec, before those of the brokers. The longest of all StaticGroups of the group in the "
-        "namespace is set. Null in a classic group, or while the protocol was never known.",
+        "milliseconds, inside all bounds. The longest of all StaticGroups of the group in the namespace is set. Null in a classic group, "
+        "or while the protocol was never known.",
         json_schema_extra=NULLABLE,
     )
-    shared_setting: SharedSetting | None = Field(
+    written_ms: TimeoutMs | None = Field(
         None,
-        description="What the operator remembers of the group's setting while it may set it; null while it may not.",
+        description="The session timeout that the operator has set on the group at the brokers and read back, in milliseconds. Where another one "
+        "is stored there, somebody else has set it since, and the operator sets it no more. Null where it has set none.",
         json_schema_extra=NULLABLE,
     )
     unknown_pods: Count = Field(

@@ -1,6 +1,6 @@
 """For how long members were away when their process ended: which of it is kept, and what it says of the next time.
 
-`causes` says why a process ended, `following` makes measured absences of what rounds see, by the journal's own definition
-(`api.journal.absences`), and `reservoir` keeps a bounded sample of them, which is durable. `core.next_pods.measured`
-chooses a session timeout by it.
+`runs` says when processes ended and started, `member_runs` whose they were, `readings` which members came back,
+`causes` why a process ended. `following` makes measured absences of them by the definition in `api.absences`,
+`reservoir` keeps a bounded sample, which is durable, and `need` says how long a member may be away by them.
 """

@@ -1,7 +1,7 @@
 """Why a member was away, from the end of its process and the start of the next one.
 
-Causes are kept apart because they are different lengths of time: one that is frequent and short would hide one that is rare
-and long. Source: `reason` of the journal's facts (the container's own reason, or what ended the pod as a whole).
+Causes are kept apart because they are different lengths of time: one that is frequent and short would hide one that
+is rare and long. Source: `RunChange.reason` (the container's own reason, or what ended the pod as a whole).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from ...api.journal import DownReason, MemberDown, MemberUp
+from ...api.absences import MemberEvent
+from .runs import DownReason
 
 
 class Cause(StrEnum):
@@ -21,11 +22,11 @@ class Cause(StrEnum):
     NODE_LOSS = "NodeLoss"
 
 
-_UNTOLD: Final = frozenset({DownReason.UNKNOWN.value, "ContainerStatusUnknown"})
+_UNKNOWN: Final = frozenset({DownReason.UNKNOWN.value, "ContainerStatusUnknown"})
 """Reasons of a kubelet that came back and did not find the container any more."""
 
 
-def cause_of(down: MemberDown, up: MemberUp | None) -> Cause:
+def cause_of(down: MemberEvent, up: MemberEvent | None) -> Cause:
     """Return why a member was away.
 
     Parameters
@@ -36,7 +37,7 @@ def cause_of(down: MemberDown, up: MemberUp | None) -> Cause:
     -----
     A pod that was deleted and comes back under the same revision was taken away by somebody, as by an eviction.
     """
-    if down.source_time_ms is None or down.reason in _UNTOLD:
+    if down.source_time_ms is None or down.reason in _UNKNOWN:
         return Cause.NODE_LOSS
     if down.reason == DownReason.EVICTED.value:
         return Cause.DRAIN

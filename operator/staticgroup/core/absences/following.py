@@ -1,10 +1,10 @@
-"""From what rounds tell of members to absences that ended, each with its cause: the journal's own definition, as it happens.
+"""From what rounds see of members to absences that ended, each with its cause, by the definition in `api.absences`.
 
-What is remembered between rounds is only what an absence that is under way needs; it is lost at a restart or a hand-over. Then
-those that were under way are lost, and none is invented: an absence that began before the first look has no length.
-In a group whose members must leave before a successor is let in (KIP-848, KIP-1071), a process that ended without leaving keeps
-its successor out until the session expires. Such an absence is as long as the session, and a session as long as the
-absence would never stop growing, so it counts as not measured.
+What is remembered between rounds is only what an absence that is under way needs; it is lost at a restart or a
+hand-over. Then those that were under way are lost, and none is invented: an absence that began before the first round
+has no length. In a group whose members must leave before a successor is let in (KIP-848, KIP-1071), a process that
+ended without leaving keeps its successor out until the session expires. Such an absence is as long as the session,
+and a session as long as the absence would never stop growing, so it counts as not measured.
 """
 
 from __future__ import annotations
@@ -12,23 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...api.journal import (
-    SKEW_MS,
-    Absence,
-    EndKind,
-    GroupData,
-    MemberDown,
-    MemberRejoined,
-    MemberUp,
-    absences,
-    event_ms,
-)
+from ...api.absences import SKEW_MS, Absence, EndKind, EventKind, MemberEvent, absences
 from ..group import GroupView
 from .causes import Cause, cause_of
 from .reservoir import Reservoir, Sample, lot_of
 
-FACTS_MAX = 100
-"""Most facts of one member that are kept: a container that crashes on and on tells two with each start."""
+EVENTS_MAX = 100
+"""Most events of one member that are kept: a container that crashes on and on makes two with each start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +27,14 @@ class Following:
 
     Parameters
     ----------
-    since_ms: when the first look began, Unix milliseconds.
-    facts: by instance id, what an absence under way, or the next one, is made of.
+    since_ms: when the first round began, Unix milliseconds.
+    events: by instance id, what an absence under way, or the next one, is made of.
     away: ids whose process ended and that are not back, with when it ended, Unix milliseconds.
     unreleased: those of them whose member was seen not to have left although its process was over.
     """
 
     since_ms: int
-    facts: Mapping[str, tuple[GroupData, ...]] = field(default_factory=dict)
+    events: Mapping[str, tuple[MemberEvent, ...]] = field(default_factory=dict)
     away: Mapping[str, int] = field(default_factory=dict)
     unreleased: frozenset[str] = frozenset()
 
@@ -59,26 +49,31 @@ class Ended:
 
 
 def follow(
-    before: Following, facts: Iterable[GroupData], group: GroupView | None, *, wanted: frozenset[str], began_ms: int, now_ms: int
+    before: Following,
+    events: Iterable[MemberEvent],
+    group: GroupView | None,
+    *,
+    wanted: frozenset[str],
+    began_ms: int,
+    now_ms: int,
 ) -> tuple[Following, tuple[Ended, ...]]:
-    """Add what one round told.
+    """Add what one round saw.
 
     Parameters
     ----------
-    facts: of this round, each once. group: as it was described; None when it was not.
+    events: of this round, each once. group: as it was described; None when it was not.
     wanted: ids that the workload calls for; whoever is away and not wanted is not away for a restart.
     began_ms, now_ms: before the group was described and now, Unix milliseconds.
     """
-    told: dict[str, list[GroupData]] = {i: list(rows) for i, rows in before.facts.items() if i in wanted}
-    for fact in facts:
-        instance_id = getattr(fact, "instance_id", "")
-        if instance_id in wanted and not (isinstance(fact, MemberDown) and event_ms(fact) < before.since_ms):
-            told.setdefault(instance_id, []).append(fact)
+    known: dict[str, list[MemberEvent]] = {i: list(rows) for i, rows in before.events.items() if i in wanted}
+    for event in events:
+        if event.instance_id in wanted and not (event.kind is EventKind.ENDED and event.at_ms < before.since_ms):
+            known.setdefault(event.instance_id, []).append(event)
     unreleased = (before.unreleased & wanted) | _not_left(before, group, began_ms)
-    kept: dict[str, tuple[GroupData, ...]] = {}
+    kept: dict[str, tuple[MemberEvent, ...]] = {}
     away: dict[str, int] = {}
     ended: list[Ended] = []
-    for instance_id, rows in told.items():
+    for instance_id, rows in known.items():
         found = absences(rows, as_of_ms=now_ms)
         is_away = bool(found) and not _is_back(found[-1], rows)
         over = found[:-1] if is_away else found
@@ -86,9 +81,9 @@ def follow(
         if is_away:
             away[instance_id] = found[-1].down_ms
         needed = _needed(rows, found[-1].down_ms if is_away else None)
-        if is_away or any(event_ms(fact) > now_ms - SKEW_MS for fact in needed):  # nothing is told later than that
+        if is_away or any(event.at_ms > now_ms - SKEW_MS for event in needed):  # nothing is seen later than that
             kept[instance_id] = needed
-    after = replace(before, facts=kept, away=away, unreleased=unreleased & away.keys())
+    after = replace(before, events=kept, away=away, unreleased=unreleased & away.keys())
     return after, tuple(ended)
 
 
@@ -100,43 +95,43 @@ def _not_left(before: Following, group: GroupView | None, began_ms: int) -> froz
     return frozenset(
         i
         for i, member in held.items()
-        if i is not None and not member.is_away and not _has_begun_again(before.facts.get(i, ()))
-        if _down_seen_ms(before.facts.get(i, ())) <= began_ms
+        if i is not None and not member.is_away and not _has_begun_again(before.events.get(i, ()))
+        if _down_seen_ms(before.events.get(i, ())) <= began_ms
     )
 
 
-def _has_begun_again(rows: Iterable[GroupData]) -> bool:
+def _has_begun_again(rows: Iterable[MemberEvent]) -> bool:
     """True when a process is known to have started since, which may be the one that holds the seat."""
-    last_down_ms = max((event_ms(fact) for fact in rows if isinstance(fact, MemberDown)), default=0)
-    return any(isinstance(fact, MemberUp) and event_ms(fact) >= last_down_ms for fact in rows)
+    last_down_ms = max((event.at_ms for event in rows if event.kind is EventKind.ENDED), default=0)
+    return any(event.kind is EventKind.STARTED and event.at_ms >= last_down_ms for event in rows)
 
 
-def _down_seen_ms(rows: Iterable[GroupData]) -> int:
-    return max((fact.observed_at_ms for fact in rows if isinstance(fact, MemberDown)), default=0)
+def _down_seen_ms(rows: Iterable[MemberEvent]) -> int:
+    return max((event.observed_at_ms for event in rows if event.kind is EventKind.ENDED), default=0)
 
 
-def _is_back(absence: Absence, rows: Iterable[GroupData]) -> bool:
+def _is_back(absence: Absence, rows: Iterable[MemberEvent]) -> bool:
     """True when an absence ended with a return, whether or not its length is known."""
     return absence.end is EndKind.RETURNED or any(
-        isinstance(fact, MemberRejoined) and event_ms(fact) >= absence.down_ms for fact in rows
+        event.kind is EventKind.RETURNED and event.at_ms >= absence.down_ms for event in rows
     )
 
 
-def _ended(absence: Absence, rows: Iterable[GroupData], *, is_released: bool) -> Ended:
-    ups = (fact for fact in rows if isinstance(fact, MemberUp))
-    up = next((fact for fact in ups if event_ms(fact) == absence.started_ms), None)
+def _ended(absence: Absence, rows: Iterable[MemberEvent], *, is_released: bool) -> Ended:
+    ups = (event for event in rows if event.kind is EventKind.STARTED)
+    up = next((event for event in ups if event.at_ms == absence.started_ms), None)
     is_measured = absence.end is EndKind.RETURNED and is_released
     return Ended(absence=absence, cause=cause_of(absence.down, up), is_measured=is_measured)
 
 
-def _needed(rows: Iterable[GroupData], down_ms: int | None) -> tuple[GroupData, ...]:
-    """Keep what the next facts are read with: the last two starts and the last return, and all of an absence under way."""
-    order = sorted(rows, key=event_ms)
-    ups = [fact for fact in order if isinstance(fact, MemberUp)][-2:]
-    back = [fact for fact in order if isinstance(fact, MemberRejoined)][-1:]
-    under_way = [fact for fact in order if down_ms is not None and event_ms(fact) >= down_ms]
-    kept = [fact for fact in order if fact in under_way or fact in ups or fact in back]
-    return tuple(kept[:2] + kept[2:][-FACTS_MAX:])
+def _needed(rows: Iterable[MemberEvent], down_ms: int | None) -> tuple[MemberEvent, ...]:
+    """Keep what the next events need: the last two starts, the last return, and all of an absence under way."""
+    order = sorted(rows, key=lambda event: event.at_ms)
+    ups = [event for event in order if event.kind is EventKind.STARTED][-2:]
+    back = [event for event in order if event.kind is EventKind.RETURNED][-1:]
+    under_way = [event for event in order if down_ms is not None and event.at_ms >= down_ms]
+    kept = [event for event in order if event in under_way or event in ups or event in back]
+    return tuple(kept[:2] + kept[2:][-EVENTS_MAX:])
 
 
 def with_ended(
@@ -146,7 +141,8 @@ def with_ended(
 
     Parameters
     ----------
-    longest_ms: one that is longer is none of a restart, such as that of a pod without a node or an image; it has no length here.
+    longest_ms: one that is longer is none of a restart, such as that of a pod without a node or an image, and is not
+        measured.
     seed: for the lots.
     """
     after = dict(reservoirs)

@@ -165,12 +165,12 @@ class NodeView:
     is_virtual: True for a virtual-kubelet node, whose pod statuses are not written by a real kubelet.
     is_out_of_service: it carries the taint by which an administrator swears that nothing runs there any more; the
         pod garbage collector then ends its pods in the kubelet's place.
-    machine: machineID and systemUUID of status.nodeInfo, as its kubelet read them when it started. boot: its bootID.
+    machine: machineID and systemUUID of status.nodeInfo, as its kubelet read them when it started; "" while it has not said. boot: its bootID.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     provider: scheme of spec.providerID, such as aws; "" when it has none, or when somebody else than the cloud's controller deletes the
         Node (Karpenter, see `members.node_gone`).
-    other_until_s: when the object stood for another machine, as far as this process has seen, seconds since the Unix epoch; 0.0: never.
-        The object itself does not tell.
+    other_until_s: until when an object of this name stood for another machine than it did later, as far as this process has seen, seconds
+        since the Unix epoch; 0.0: none did. The object itself does not tell.
     """
 
     name: str

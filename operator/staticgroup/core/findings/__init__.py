@@ -1,15 +1,27 @@
-"""What is so with a StaticGroup, in words: whoever tells (status, exceptions, explain, Events, journal) tells findings.
+"""A finding: one sentence on what is so with a StaticGroup, and one on what to do about it.
 
-A finding says what is so and what a person can do about it; nothing else words either. `guards` finds why a removal is held
-back, `seats` what is out of order with one id or pod, the other modules how the whole stands, one finding for each condition.
+Status, exceptions, `explain`, Events and the journal show findings, and nothing else is worded. `core.guards` and `core.releases`
+find what holds a removal or a release back; the modules here find the rest, one finding for each condition or exception. Here stand the
+type, and how a status shows it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Final
 
-from ...api.reasons import ConditionStatus, ConditionType
-from ...api.resources.status import ExceptionKind
+from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.resources.conditions import Condition, with_conditions
+from ...api.resources.status import EXCEPTIONS_MAX, ExceptionKind, MemberException
+
+MESSAGE_MAX: Final = 300
+WORD_MAX: Final = 40
+INSTANCE_ID_MAX: Final = 249
+POD_NAME_MAX: Final = 253
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +43,11 @@ class Finding:
     Parameters
     ----------
     kind: the condition that it is, or the kind of the exception.
-    reason: a `Reason` of a condition, or the stable word for one exception, such as the name of a guard.
-    sentence, remedy: what is so, and what to do; "" when there is nothing to do. Never a secret, nothing that ticks.
-    is_transient: it passes by itself in the ordinary course of things, so nobody needs to be told to act.
+    reason: a `Reason` of a condition, or the CamelCase name of one kind of exception, such as that of a guard.
+    sentence, remedy: what is so, and what to do; "" when there is nothing to do. Never a secret, no time that ticks.
+    is_transient: it passes by itself in the ordinary course of things, so nobody needs to act.
     status: of the condition.
-    requeue_after_s: when looking again can help; None when only an event can.
+    requeue_after_s: when another round can help; None when only an event can.
     """
 
     kind: ConditionType | ExceptionKind
@@ -58,3 +70,52 @@ class Finding:
 def ended(text: str) -> str:
     """End a text with a full stop."""
     return text if text.endswith(".") else f"{text}."
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """Count things in words: `1 member is`, `2 members are`."""
+    return f"{count} {one if count == 1 else many}"
+
+
+def conditions_of(
+    findings: Iterable[Finding], before: Sequence[Condition], *, observed_generation: int, now: datetime
+) -> tuple[Condition, ...]:
+    """Return the conditions with those that the findings are; others are kept as they are."""
+    found = [(ConditionType(f.kind), f.status, Reason(f.reason), f.text) for f in findings]
+    return with_conditions(before, found, observed_generation=observed_generation, now=now)
+
+
+def exceptions_of(
+    findings: Iterable[Finding], before: Sequence[MemberException], now: datetime
+) -> list[MemberException]:
+    """Return a row for each finding about an id or a pod, most urgent first, at most 50; one that was there before keeps its `since`."""
+    since = {(e.kind, e.instance_id, e.pod_name, e.reason): e.since for e in before}
+    rows = (_row(finding, now.replace(microsecond=0)) for finding in islice(findings, EXCEPTIONS_MAX))
+    return [
+        row.model_copy(update={"since": since.get((row.kind, row.instance_id, row.pod_name, row.reason), row.since)})
+        for row in rows
+    ]
+
+
+def _row(finding: Finding, since: datetime) -> MemberException:
+    subject, sentence = finding.subject, finding.sentence
+    remedy = finding.text[len(sentence) :]  # what to do is not what is cut off
+    text = _cut(sentence, max(0, MESSAGE_MAX - len(remedy))) + remedy
+    return MemberException(
+        kind=ExceptionKind(finding.kind),
+        instance_id=subject.instance_id[:INSTANCE_ID_MAX] if subject.instance_id else None,
+        # An id may hold an ordinal of two hundred digits; no pod has such a name.
+        pod_name=subject.pod_name if len(subject.pod_name or "") <= POD_NAME_MAX else None,
+        reason=finding.reason,
+        message=text[:MESSAGE_MAX],
+        since=since,
+    )
+
+
+def _cut(text: str, length: int) -> str:
+    """Return a text that fits, with a sign where it was cut; words stay whole, but for very long ones."""
+    if len(text) <= length:
+        return text
+    kept = text[: max(0, length - 1)]
+    words = kept.rpartition(" ")[0]
+    return (words if len(kept) - len(words) <= WORD_MAX else kept) + "…"[:length]

@@ -1,13 +1,28 @@
-"""Whether the brokers answer, and whether they allow what the spec needs."""
+"""What Kafka itself shows: whether the brokers answer and allow what the spec needs, and whether the workers of Kafka Connect are static.
+
+Figures of Connect were measured with real brokers and stock workers (docs/guide/kafka-connect.md).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_address
+from typing import Final
+
+from ...api import remedies
+from ...api.names import REBALANCE_DELAY_VARIABLE
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.remedies import GRANT_BY_ACL
-from ..group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
+from ...api.resources.status import ExceptionKind
+from ..group import GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
+from ..next_pods.agent import AgentHindrance
 from ..outcomes import Executed
+from ..plan import Plan
+from ..roles import CONNECT
+from ..seats import Seat, SeatTable
 from ..snapshot import Snapshot
-from . import Finding
+from ..timeouts.in_force import seconds
+from . import Finding, Subject
 
 CONNECTION_REASONS = {
     KafkaProblemKind.UNREACHABLE: Reason.BROKERS_UNREACHABLE,
@@ -28,6 +43,9 @@ CONNECTION_REASONS = {
     KafkaProblemKind.GROUP_NOT_ALLOWED: Reason.GROUP_NOT_ALLOWED,
 }
 _ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP)
+_DELAY_VARIABLES: Final = (REBALANCE_DELAY_VARIABLE, "CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS")
+"""By which a pod template may set the delay, the one that wins first; the second one of images that make properties of CONNECT_*."""
+_DIGITS_MAX: Final = 10
 
 
 def connected(snapshot: Snapshot, executed: Executed) -> Finding:
@@ -36,58 +54,149 @@ def connected(snapshot: Snapshot, executed: Executed) -> Finding:
     kind = ConditionType.CONNECTED
     if problem is not None and problem.kind not in _ABOUT_RIGHTS:
         return Finding(kind=kind, reason=CONNECTION_REASONS[problem.kind], sentence=problem.message)
-    status = ConditionStatus.TRUE
-    return Finding(kind=kind, reason=Reason.BROKERS_REACHABLE, status=status, sentence="The brokers answer.")
+    return Finding(kind=kind, reason=Reason.BROKERS_REACHABLE, status=ConditionStatus.TRUE, sentence="The brokers answer.")
 
 
 def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
     """Say whether the connection's principal has every right that the spec needs."""
-    group, kind = snapshot.group, ConditionType.AUTHORIZED
+    group, problem, unset = snapshot.group, executed.problem or executed.release_problem, executed.group_config_problem
+
+    def said(reason: Reason, sentence: str, remedy: str = "", status: ConditionStatus = ConditionStatus.FALSE) -> Finding:
+        return Finding(kind=ConditionType.AUTHORIZED, reason=reason, status=status, sentence=sentence, remedy=remedy)
+
     if isinstance(group, KafkaProblem) and group.kind not in _ABOUT_RIGHTS:
-        return Finding(
-            kind=kind,
-            reason=Reason.NOT_OBSERVED_YET,
-            status=ConditionStatus.UNKNOWN,
-            sentence="Not known while the brokers do not answer: see Connected.",
-        )
+        sentence = "Unknown while the brokers do not answer: see Connected."
+        return said(Reason.NOT_OBSERVED_YET, sentence, status=ConditionStatus.UNKNOWN)
     if isinstance(group, KafkaProblem) and group.kind is KafkaProblemKind.NOT_AUTHORIZED:
         is_topic = "topic" in group.missing_acl.lower()
-        reason = Reason.DESCRIBE_TOPIC_DENIED if is_topic else Reason.DESCRIBE_GROUP_DENIED
-        return Finding(kind=kind, reason=reason, sentence=group.message)
-    problem = executed.problem or executed.release_problem
+        return said(Reason.DESCRIBE_TOPIC_DENIED if is_topic else Reason.DESCRIBE_GROUP_DENIED, group.message)
     if problem is not None and problem.kind is KafkaProblemKind.NOT_AUTHORIZED:
-        return Finding(kind=kind, reason=Reason.READ_GROUP_DENIED, sentence=problem.message)
-    if LeaveOutcome.NOT_AUTHORIZED in executed.outcomes and not isinstance(group, KafkaProblem):
-        return Finding(
-            kind=kind,
-            reason=Reason.READ_GROUP_DENIED,
-            sentence=f"LeaveGroup was refused: the connection's principal lacks READ on Group '{group.group_id}'",
-            remedy=f"{GRANT_BY_ACL}, or set spec.mode to Observe.",
-        )
-    if ReleaseOutcome.NOT_AUTHORIZED in executed.release_outcomes and not isinstance(group, KafkaProblem):
-        call = executed.releases[executed.release_outcomes.index(ReleaseOutcome.NOT_AUTHORIZED)].by
-        return Finding(
-            kind=kind,
-            reason=Reason.READ_GROUP_DENIED,
-            sentence=f"{call.value} was refused: the connection's principal lacks READ on Group '{group.group_id}'",
-            remedy=f"{GRANT_BY_ACL}, or set spec.crashRelease to Report.",
-        )
-    unset = executed.group_config_problem
+        return said(Reason.READ_GROUP_DENIED, problem.message)
+    refused = _refused(executed)
+    if refused is not None and isinstance(group, GroupView):
+        call, instead = refused
+        sentence = f"{call} was refused: the connection's principal lacks READ on Group '{group.group_id}'"
+        return said(Reason.READ_GROUP_DENIED, sentence, f"{remedies.GRANT_BY_ACL}, or set {instead}.")
     if unset is not None and unset.kind is KafkaProblemKind.NOT_AUTHORIZED:
-        return _not_set(unset)
+        missing = unset.missing_acl or "ALTER_CONFIGS"
+        sentence = f"The session timeout of the group is not set: the connection's principal lacks {missing}"
+        remedy = f"{remedies.GRANT_BY_ACL}, or set spec.sessionTimeout.writeGroupConfig to false."
+        return said(Reason.ALTER_CONFIGS_DENIED, sentence, remedy)
+    sentence = "The brokers refused no request. READ on the group is needed for a removal only."
+    return said(Reason.RIGHTS_SUFFICIENT, sentence, status=ConditionStatus.TRUE)
+
+
+def _refused(executed: Executed) -> tuple[str, str] | None:
+    """Return the call that was refused for want of a right, and the setting by which it is not made; None where none was."""
+    if LeaveOutcome.NOT_AUTHORIZED in executed.outcomes:
+        return "LeaveGroup", "spec.mode to Observe"
+    if ReleaseOutcome.NOT_AUTHORIZED in executed.release_outcomes:
+        release = executed.releases[executed.release_outcomes.index(ReleaseOutcome.NOT_AUTHORIZED)]
+        return release.by.value, "spec.crashRelease to Report"
+    return None
+
+
+# the workers of Kafka Connect
+
+
+def way_to_agent(snapshot: Snapshot, plan: Plan) -> str:
+    """Say how the agent comes into workers that are in the group without it, or what it says itself."""
+    injection = plan.injection
+    if injection is not None and injection.without_agent is not None:
+        return remedies.SEE_WHAT_KEEPS_AGENT_OUT
+    if injection is not None and injection.brings_agent and snapshot.workload is not None:
+        return remedies.bring_agent(snapshot.namespace, snapshot.workload.name, snapshot.workload.kind)
+    return remedies.run_agent()
+
+
+def without_agent(table: SeatTable, missing: Sequence[Seat], remedy: str) -> Finding | None:
+    """Say that workers drop the ids that their pods carry; None where none does, or a worker may only not have joined yet.
+
+    Parameters
+    ----------
+    missing: the seats whose pods are Ready and whose members are not in the group.
+    """
+    if table.role is not CONNECT or not table.dynamic or not missing:
+        return None
     return Finding(
-        kind=kind,
-        reason=Reason.RIGHTS_SUFFICIENT,
-        status=ConditionStatus.TRUE,
-        sentence="The brokers refused nothing that was asked of them. READ on the group is asked for at a removal only.",
+        kind=ConditionType.MEMBERSHIP_COMPLETE,
+        reason=Reason.WORKERS_WITHOUT_AGENT,
+        sentence=f"{len(table.dynamic)} Connect workers are in the group without group.instance.id, though {len(missing)} Ready pods "
+        f"carry one that no member has, such as {missing[0].pod_name}: Kafka Connect drops it unless the agent runs in the worker",
+        remedy=remedy,
     )
 
 
-def _not_set(problem: KafkaProblem) -> Finding:
-    """Say that the session timeout of the group may not be set."""
+def agent_left_out(found: AgentHindrance) -> Finding:
+    """Say that the next pods get no agent although the spec asks for it."""
     return Finding(
-        kind=ConditionType.AUTHORIZED,
-        reason=Reason.ALTER_CONFIGS_DENIED,
-        sentence=f"The session timeout of the group is not set: the connection's principal lacks {problem.missing_acl or 'ALTER_CONFIGS'}",
-        remedy=f"{GRANT_BY_ACL}, or set spec.sessionTimeout.writeGroupConfig to false.",
+        kind=ConditionType.INJECTED,
+        reason=Reason.AGENT_NOT_INJECTED,
+        sentence=f"New pods get no agent, and so their workers do not use the ids: {found.cause}",
+        remedy=remedies.make_room_for_agent(found.remedy),
     )
+
+
+def misaddressed(table: SeatTable) -> Iterator[Finding]:
+    """Yield each worker whose advertised address is not its pod's name, and is of one life only or shared."""
+    if table.role is not CONNECT:
+        return
+    advertised = [(seat, seat.holders[0].worker.host) for seat in table.wanted if seat.holders and seat.holders[0].worker is not None]
+    sharing = Counter(host for _, host in advertised)
+    for seat, host in advertised:
+        if not host or host.partition(".")[0].lower() == seat.pod_name.lower():
+            continue
+        if _is_fleeting(host):
+            reason, sentence = "AddressNotThePods", (
+                f"its worker advertises {host} instead of its pod's name: a restart may change it, which costs a rebalance, and REST "
+                "requests that other workers forward to it fail"
+            )
+        elif others := sharing[host] - 1:
+            reason, sentence = "AddressShared", (
+                f"its worker advertises {host}, as {others} other{'s do' if others > 1 else ' does'}, so REST requests that are "
+                "forwarded to one of them reach any"
+            )
+        else:
+            continue
+        yield Finding(
+            kind=ExceptionKind.MISADDRESSED,
+            reason=reason,
+            sentence=sentence,
+            remedy=remedies.name_worker(seat.pod_name),
+            subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
+        )
+
+
+def _is_fleeting(host: str) -> bool:
+    """True for an address, which a pod has for one life; a name is its own, or whatever a DNS makes of it."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def connect_notes(snapshot: Snapshot, plan: Plan) -> str:
+    """Say of a complete cluster what waits for a lost worker, and advise against a rebalance delay that only dynamic workers need."""
+    load, notes = plan.load, ""
+    if load is not None and load.waiting:
+        notes = f" {load.waiting} connectors and tasks wait for a worker that was lost, until its rebalance delay ends."
+    configured_ms = _configured_delay_ms(snapshot)
+    if load is None or not load.is_whole or configured_ms == 0 or (configured_ms is None and not load.delay_ms):
+        return notes
+    known = f"is {seconds(configured_ms)}" if configured_ms is not None else "is not 0"
+    return (
+        f"{notes} scheduled.rebalance.max.delay.ms {known}, which static workers do not need: a restarted worker keeps its tasks "
+        "without it, and the tasks of a worker that is gone for good wait for it (measured: 63 s with 60 s, 3 s with 0). "
+        f"Set {REBALANCE_DELAY_VARIABLE} to 0 in the pod template."
+    )
+
+
+def _configured_delay_ms(snapshot: Snapshot) -> int | None:
+    """Return the delay that the pod template sets; None when it sets none, or none that a worker takes."""
+    containers = snapshot.workload.containers if snapshot.workload is not None else ()
+    set_to = {name: value for container in containers for name, value in container.env_values}
+    text = next((set_to[name] for name in _DELAY_VARIABLES if name in set_to), "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None

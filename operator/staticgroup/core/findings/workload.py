@@ -1,4 +1,7 @@
-"""Whether the workload is there, its pods carry their ids, and the session timeout outlasts their restarts."""
+"""Whether the workload is there, its pods carry their ids, and the session timeout outlasts their restarts.
+
+Beside the timeout stands what became of the fleet learner's recommendation for it, on which Ready does not depend.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,59 @@ from ..ids.collisions import Collision
 from ..ids.naming import ordinal_of_pod
 from ..ids.suffixes import unheeded_suffix
 from ..next_pods.injection import InjectionPlan, InjectionVerdict
-from ..next_pods.timeouts import TimeoutPlan, TimeoutVerdict, seconds
 from ..plan import Plan
 from ..roles import role_of
 from ..seats import Standing
 from ..snapshot import Snapshot
-from . import Finding, connect, ended
+from ..timeouts.in_force import TimeoutPlan, seconds
+from . import Finding, ended
+from .kafka import agent_left_out
 
-TOO_LARGE: Final = "Not looked at for a workload of this size: see WorkloadFound."
-UNREAD: Final = "Not known while the workload cannot be read: see WorkloadFound."
 _UNKNOWN, _TRUE = ConditionStatus.UNKNOWN, ConditionStatus.TRUE
 _NOT_GIVEN: Final = (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
 _BY: Final = {InjectedMethod.POLICY.value: " by the admission policy", InjectedMethod.WEBHOOK.value: " by the webhook"}
+_STAYS: Final = "The session timeout stays as it is."
+_RECOMMENDATIONS: Final[dict[Reason, tuple[str, str]]] = {
+    Reason.RECOMMENDATION_USED: ("The session timeout is the one that the fleet learner recommends: {cause}.", ""),
+    Reason.RECOMMENDATION_SHOWN: (
+        "There is a recommendation of the fleet learner, and it is not in force: {cause}.", ""
+    ),
+    Reason.NOT_OBSERVED_YET: (
+        "Not observed yet since the operator started.",
+        "If this stays for more than a minute, read the operator's log.",
+    ),
+    Reason.RECOMMENDATION_ABSENT: (
+        "There is no recommendation for this group: {cause}. " + _STAYS,
+        "It appears once the fleet learner has read enough of the journal of this group.",
+    ),
+    Reason.RECOMMENDATION_UNREACHABLE: (
+        "The recommendations cannot be read: {cause}. " + _STAYS,
+        "Check the operator's setting STATICGROUP_RECOMMENDATIONS_SOURCE and that the fleet learner has published there.",
+    ),
+    Reason.RECOMMENDATION_CORRUPT: (
+        "The recommendations are refused as a whole: {cause}. " + _STAYS,
+        "Publish them again and check that every file arrives; while a copy is under way this passes by itself.",
+    ),
+    Reason.RECOMMENDATION_UNSUPPORTED: (
+        "The recommendations are of a version that this operator does not read: {cause}. " + _STAYS,
+        "Upgrade the older of the two, operator or fleet learner.",
+    ),
+    Reason.RECOMMENDATION_STALE: (
+        "The recommendations are out of date: {cause}. " + _STAYS,
+        "Run the fleet learner again and see that it publishes.",
+    ),
+    Reason.RECOMMENDATION_FROM_THE_FUTURE: (
+        "The recommendations are newer than the operator's clock: {cause}. " + _STAYS,
+        "Set the clocks of both machines.",
+    ),
+}
+
+
+def why_unknown(snapshot: Snapshot, plan: Plan) -> str:
+    """Say why nothing is decided about the ids of a workload; "" where it is."""
+    if snapshot.workload_problem:
+        return "Unknown while the workload cannot be read: see WorkloadFound."
+    return "Not checked for a workload of this size: see WorkloadFound." if plan.too_large else ""
 
 
 def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
@@ -39,7 +83,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
             kind=kind,
             reason=Reason.WORKLOAD_UNREADABLE,
             status=_UNKNOWN,
-            sentence=f"{name} cannot be read: {snapshot.workload_problem}. Nothing is decided until it is.",
+            sentence=f"{name} cannot be read: {snapshot.workload_problem}. Nothing is decided until it can be.",
             remedy=_way_to_read(what, spec, snapshot),
         )
     if snapshot.workload is None:
@@ -55,7 +99,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
         )
     sentence = f"{name} exists and wants {snapshot.workload.replicas} pods."
     if snapshot.workload.is_deleting:
-        left = "its pods are left" if snapshot.workload.is_orphaning else "its pods go with it"
+        left = "its pods stay" if snapshot.workload.is_orphaning else "its pods are deleted with it"
         sentence = f"{name} is being deleted; {left}."
     return Finding(kind=kind, reason=Reason.WORKLOAD_EXISTS, status=_TRUE, sentence=sentence)
 
@@ -63,25 +107,25 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
 def _way_to_read(kind: WorkloadKind, spec: StaticGroupSpec, snapshot: Snapshot) -> str:
     """Say what makes a workload readable."""
     if snapshot.is_workload_unfit and kind is not STATEFUL_SET:
-        called = f"{spec.workload_ref.name}-<ordinal>, such as {spec.workload_ref.name}-0"
-        return f"Correct that field: every pod of the list is called {called}, and none is listed twice."
+        name = spec.workload_ref.name
+        return f"Correct that field: every pod of the list is called {name}-<ordinal>, such as {name}-0, and none is listed twice."
     if kind is STATEFUL_SET:
         return "If this lasts, grant get, list and watch on statefulsets in this namespace (chart value watchNamespaces)."
-    return f"If this lasts, install {kind.provider}, and set chart value {kind.chart_value} to true, by which the operator may read it."
+    return f"If this lasts, install {kind.provider}, and set chart value {kind.chart_value} to true, which lets the operator read it."
 
 
 def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the pods carry the ids that are issued to them."""
     kind, injection = ConditionType.INJECTED, plan.injection
     if snapshot.workload_problem:
-        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=UNREAD)
+        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=why_unknown(snapshot, plan))
     if plan.identity_error or (injection is not None and injection.verdict is InjectionVerdict.INVALID):
         cause = plan.identity_error or (injection.message if injection else "")
         sentence = f"The ids of this spec cannot be issued: {cause}."
         return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy="Correct spec.identity.")
     if plan.too_large or injection is None or injection.verdict is InjectionVerdict.WAITING:
         is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
-        sentence = "Ids are issued once the pod watch is complete." if is_early else TOO_LARGE
+        sentence = "Ids are issued once the pod watch is complete." if is_early else why_unknown(snapshot, plan)
         return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
     if injection.verdict in _NOT_GIVEN or injection.lacking_container:
         return _not_given(spec, injection)
@@ -101,11 +145,11 @@ def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
     """Say that what pods get is not what their StaticGroup asks for; None when it is."""
     if snapshot.collisions:
         return collided(ConditionType.INJECTED, snapshot.collisions[0])
-    return connect.agent_left_out(injection.without_agent) if injection.without_agent is not None else None
+    return agent_left_out(injection.without_agent) if injection.without_agent is not None else None
 
 
 def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
-    """Say how many pods carry the ids that were issued to them, where none that is wanted lacks one."""
+    """Say how many pods carry the ids that were issued to them, where no expected pod lacks one."""
     live = [(ordinal_of_pod(spec.workload_ref.name, p.pod_name), p) for p in snapshot.pods if p.state is PodState.LIVE]
     if snapshot.workload is not None:
         wants = snapshot.workload.wants
@@ -113,7 +157,7 @@ def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
         carriers = sum(ordinal is not None and wants(ordinal) for ordinal, _ in live)
         return f"All {carriers} pods carry the id that was issued to them{by}"
     carrying = sum(plan.naming is not None and plan.naming.gives(p) for _, p in live)
-    return f"No pod is wanted while there is no {spec.workload_ref.kind}; {carrying} pods live on with the id that was issued to them"
+    return f"There is no {spec.workload_ref.kind}, so no pod is expected; {carrying} pods still run with the id that was issued to them"
 
 
 def collided(kind: ConditionType, found: Collision) -> Finding:
@@ -149,8 +193,8 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
         cause = "they were created before the injection was in force or while the webhook did not answer, or set another id"
     if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
         cause = (
-            "identity.method is None, and their environment shows none or another (what is a literal or composed of metadata.name "
-            "can be seen)"
+            "identity.method is None, and their environment shows no id or another one (only literals and what is composed of "
+            "metadata.name can be read)"
         )
     others = _whose(plan)
     if others:
@@ -164,14 +208,14 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
 
 
 def _whose(plan: Plan) -> set[str]:
-    """Return the names of the pods whose ids others carry that lack their own."""
+    """Return the names of the pods whose ids are carried by other pods, which lack their own."""
     owners = {seat.key: seat.pod_name for seat in plan.table.wanted} if plan.table is not None else {}
     carried = ((pod.pod_name, owners.get(i)) for pod in plan.pods_without_id for i in pod.instance_ids)
     return {owner for pod_name, owner in carried if owner is not None and owner != pod_name}
 
 
 def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
-    """Say how a pod that runs without the id it should have comes to it."""
+    """Say how a pod that runs without its id gets it."""
     workload, injection = snapshot.workload, plan.injection
     if injection is not None and injection.lacking_container:
         return remedies.name_container()
@@ -200,37 +244,34 @@ def _annotation_note(spec: StaticGroupSpec, plan: Plan) -> str:
 
 
 def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
-    """Say that the preset's client appends what nobody expects; nothing where members show that it does not."""
+    """Say that the preset's client appends a suffix that is not declared; nothing where members show that it does not."""
     if plan.table is not None and plan.table.of(Standing.JOINED):
         return ""
     note = unheeded_suffix(identity_of(spec), plan.history.injected)
     return f" {note}" if note else ""
 
 
-def timeout_sufficient(plan: Plan) -> Finding:
+def timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the session timeout outlasts a restart."""
-    found = _timeout_sufficient(plan)
-    note = plan.timeout.note if plan.timeout is not None and not plan.too_large else ""
+    found = _timeout_sufficient(snapshot, plan)
+    note = plan.timeout.group_config.note if plan.timeout is not None and not plan.too_large else ""
     return replace(found, sentence=f"{found.sentence.removesuffix('.')}; {ended(note)}") if note else found
 
 
-def _timeout_sufficient(plan: Plan) -> Finding:
-    t, kind = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT
-    if plan.too_large:
-        return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=TOO_LARGE)
-    if t is None or t.verdict in (TimeoutVerdict.UNKNOWN, TimeoutVerdict.BOUNDS_UNREADABLE):
-        sentence = ended(t.message if t else "The session timeout in force is not known yet.")
+def _timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
+    t, kind, unknown = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT, why_unknown(snapshot, plan)
+    if t is None or unknown:
+        sentence = unknown or "The session timeout in force is not known yet."
         return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=sentence)
-    if t.verdict is TimeoutVerdict.SUFFICIENT:
-        needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart is estimated to take"
-        if t.is_measured:
-            needed = f"outlasts the {-(-t.need_ms // 1000)} s that a restart takes by the absences that were measured"
-        if t.is_from_fleet:
-            needed = f"reaches the {-(-t.need_ms // 1000)} s that the fleet learner recommends"
-        return Finding(kind=kind, reason=Reason.TIMEOUT_FITS, status=_TRUE, sentence=ended(_timeout_that_fits(t, needed)))
-    is_below = t.verdict is TimeoutVerdict.BELOW_NEED
-    reason = Reason.TIMEOUT_BELOW_NEED if is_below else Reason.BROKER_BOUND_TOO_LOW
-    return Finding(kind=kind, reason=reason, sentence=ended(t.message))
+    sentence, need_s = t.message, -(-t.desired.need_ms // 1000)
+    if t.reason is Reason.TIMEOUT_FITS:
+        needed = f"outlasts the {need_s} s that a restart is estimated to take"
+        if t.desired.is_measured:
+            needed = f"outlasts the {need_s} s that a restart takes by the absences that were measured"
+        if t.desired.is_from_fleet:
+            needed = f"reaches the {need_s} s that the fleet learner recommends"
+        sentence = _timeout_that_fits(t, needed)
+    return Finding(kind=kind, reason=t.reason, status=MEANINGS[t.reason].status, sentence=ended(sentence))
 
 
 def _timeout_that_fits(t: TimeoutPlan, needed: str) -> str:
@@ -243,3 +284,20 @@ def _timeout_that_fits(t: TimeoutPlan, needed: str) -> str:
     if shortest_ms == longest_ms:
         return f"The session timeout of {seconds(shortest_ms)} {needed}{others}"
     return f"The shortest session timeout of the pods, {seconds(shortest_ms)}, {needed}{others}"
+
+
+def recommendation_current(plan: Plan) -> tuple[Finding, ...]:
+    """Return the finding; none while no recommendations are read."""
+    verdict = plan.timeout.desired.advice if plan.timeout is not None else None
+    if verdict is None:
+        return ()
+    sentence, remedy = _RECOMMENDATIONS[verdict.reason]
+    return (
+        Finding(
+            kind=ConditionType.RECOMMENDATION_CURRENT,
+            reason=verdict.reason,
+            status=MEANINGS[verdict.reason].status,
+            sentence=sentence.format(cause=verdict.cause),
+            remedy=remedy,
+        ),
+    )

@@ -36,6 +36,17 @@ def may_be_gone(suspect: Suspect, lifecycle: NodeLifecycle) -> bool:
     return lifecycle is not NodeLifecycle.AUTO or suspect.provider in CLOUDS
 
 
+def has_lost_its_node(suspect: Suspect, known: NodeView | None, *, clocks_apart_s: float) -> bool:
+    """True where another machine has taken over the Node that a suspect ran on, so that its deletion says nothing of the first.
+
+    Parameters
+    ----------
+    known: what is known of the Node of that name, present or gone; None: nothing.
+    clocks_apart_s: by how much the clocks of the operator and of the API server may differ, seconds.
+    """
+    return known is not None and known.other_until_s > 0 and suspect.placed_at_s < known.other_until_s + clocks_apart_s
+
+
 def is_node_gone(suspect: Suspect, node: NodeView | None) -> bool:
     """True when the machine that a suspect ran on is gone, where `may_be_gone`.
 

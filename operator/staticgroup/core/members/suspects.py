@@ -22,6 +22,7 @@ class Suspect:
     ----------
     instance_ids: ids that any version of it carried, as it carried them.
     since_s: when it became one, operator's clock, seconds since the Unix epoch.
+    node_name: "" where the absence of that Node would say nothing: it was never seen, or another machine has taken it over.
     placed_at_s: when it came to its node, by the API server's clock, seconds since the Unix epoch; 0.0: not known.
     provider: scheme of its node's spec.providerID, such as aws; "" when not known.
     lost_boot: a run of it was lost by its kubelet or runtime during this boot of its node, "unknown" for one that is not known, so no

@@ -20,7 +20,6 @@ from ..ids.naming import Naming, drawn_scope, ordinal_of_pod, scheme_of
 from ..ids.overlap import shared_by_two_ordinals
 from ..snapshot import History, Injected, Snapshot
 from .agent import AgentHindrance, hindrance, is_brought
-from .timeouts import TimeoutPlan, TimeoutVerdict
 
 TEMPLATES_MAX = 8
 
@@ -55,7 +54,7 @@ class InjectionPlan:
 
     Parameters
     ----------
-    injected: what status.injected shall say; None while no id may be issued.
+    injected: what status.injected shall say but for the session timeout; None while no id may be issued.
     templates: resolved templates of earlier specs, newest first, whose ids may still be held.
     obstacle: why no first ids are issued; None unless the verdict is HINDERED.
     lacking_container: the first container that is to receive variables and that the pod template does not have; "" when it has all.
@@ -75,8 +74,8 @@ class InjectionPlan:
     watch: str = ""
 
 
-def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, timeout: TimeoutPlan) -> InjectionPlan:
-    """Decide what the injection may write into the next pods.
+def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> InjectionPlan:
+    """Decide which ids the injection may write into the next pods; the session timeout in it is that of before.
 
     Notes
     -----
@@ -120,7 +119,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History, 
         scope=scope,
         method=method,
         id_template=template,
-        session_timeout_ms=_timeout_ms(timeout, before),
+        session_timeout_ms=before.session_timeout_ms if before is not None else None,
         suffix_follows_preset=suffix_follows_preset(identity_of(spec), before.suffix_follows_preset if before else None),
     )
     is_active = verdict is InjectionVerdict.ACTIVE
@@ -275,13 +274,6 @@ def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template:
     younger = [p for p in snapshot.known if p.created_at_s > snapshot.created_at_s]
     added = {"", *scheme.suffixes}  # a pod carries the id that its client appends to
     return any(scheme.ordinal_of(i + a) is not None for p in younger for i in p.instance_ids for a in added)
-
-
-def _timeout_ms(timeout: TimeoutPlan, before: Injected | None) -> int | None:
-    """Keep the last known number while the protocol is unknown for a moment (an emptied group)."""
-    if timeout.verdict is TimeoutVerdict.UNKNOWN and before is not None:
-        return before.session_timeout_ms
-    return timeout.inject_ms
 
 
 def _method_verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[InjectionVerdict, str]:

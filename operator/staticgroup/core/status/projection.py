@@ -1,37 +1,49 @@
-"""From what was decided to what users read: the status as a pure projection of one round.
+"""The status of one round, as a pure projection of what was decided: its conditions, its exceptions, its counts. Nothing is decided here.
 
-Nothing is decided here. The durable parts of the memory (injected, issued, settling, members) are written by
-`memory`, the sentences by `conditions_of`; this module puts the whole together and keeps every list bounded.
+`Ready` sums the other conditions up and carries the reason and message of the first that is not True, so that the one line a user
+reads is the one to act on. What passes by itself (a pod restarts, a departed pod ends, a removal settles) has its own condition and
+leaves `Ready` True: a rolling restart that goes well must not page anybody. Every list is bounded. What the next process reads again
+is written by `durable`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
+from ...api import remedies
 from ...api.protocols import GroupProtocol
-from ...api.reasons import ConditionType
+from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources import status as api
-from ...api.resources.conditions import Condition, set_condition
-from ...api.resources.staticgroup import StaticGroupSpec
+from ...api.resources.conditions import Condition
+from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.roles import RoleChoice
-from ...api.schema import INT32_MAX
-from ..findings.seats import findings_of_seats
+from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
+from ..findings import MESSAGE_MAX, Finding, conditions_of, exceptions_of
+from ..findings.kafka import authorized, connected
+from ..findings.members import findings_of_seats, membership_complete, removal_settled
+from ..findings.workload import collided, ids_injected, recommendation_current, timeout_sufficient, workload_found
 from ..group import GroupView, KafkaProblem
 from ..guards import Guard
-from ..next_pods.advice import moment
-from ..next_pods.timeouts import TimeoutPlan, in_short
 from ..outcomes import Executed
 from ..plan import Plan
 from ..protocols import told_as
-from ..seats import Standing
+from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot
-from .absences import wire_absences
-from .connect import connect_status
-from .exceptions import MESSAGE_MAX, exceptions_of
-from .members import wire_members
-from .memory import wire_injected, wire_issued, wire_settling
-from .shared_settings import own_ms, wire_shared_setting
-from .statements import conditions_of
+from ..timeouts.desired import moment
+from ..timeouts.in_force import TimeoutPlan
+from .durable import wire_history
+
+_T = ConditionType
+_ORDER: Final = {kind.value: place for place, kind in enumerate(ConditionType)}
+_SUMMED_UP: Final = (
+    _T.WORKLOAD_FOUND, _T.CONNECTED, _T.AUTHORIZED, _T.INJECTED, _T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED,
+)
+"""Conditions that make the whole not Ready, in the order in which a user should read them."""
+_SUMMED_UP_WHEN_OBSERVING: Final = (_T.WORKLOAD_FOUND, _T.CONNECTED, _T.AUTHORIZED)
+"""In mode Observe nothing is injected or removed, so only what keeps the operator from observing counts."""
 
 
 def project(
@@ -42,7 +54,7 @@ def project(
     before: api.StaticGroupStatus | None,
     now: datetime,
 ) -> api.StaticGroupStatus:
-    """Return the status that tells one round.
+    """Return the status of one round.
 
     Parameters
     ----------
@@ -53,46 +65,142 @@ def project(
     -------
     A complete status; equal to `before` when nothing but time has passed.
     """
-    previous = before or api.StaticGroupStatus()
-    stated = conditions_of(spec, snapshot, plan, executed, now)
-    is_advised = any(c.type == ConditionType.RECOMMENDATION_CURRENT for c in stated)
-    conditions: tuple[Condition, ...] = tuple(
-        c for c in previous.conditions if is_advised or c.type != ConditionType.RECOMMENDATION_CURRENT
-    )
-    for condition in stated:
-        conditions = set_condition(conditions, condition, now)
-    order = [kind.value for kind in ConditionType]
-    group = snapshot.group
+    previous, group = before or api.StaticGroupStatus(), snapshot.group
+    members = _members(plan, previous)
     return api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
         static_group_uid=snapshot.uid,
-        conditions=sorted(conditions, key=lambda c: order.index(c.type) if c.type in order else len(order)),
-        protocol=_protocol(group, previous),
+        conditions=_conditions(previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now),
+        protocol=told_as(group) or previous.protocol or GroupProtocol.UNKNOWN,  # an empty or unreadable group keeps the last one
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,
-        columns=_columns(plan),
-        injected=wire_injected(spec, plan.history.injected),
-        issued=wire_issued(plan.history),
-        members=_members(plan, previous),
+        columns=_columns(plan.table, members, plan.timeout),
+        members=members,
         exceptions=exceptions_of(findings_of_seats(plan, snapshot), previous.exceptions, now),
-        settling=wire_settling(plan.history),
         last_removal=_last_removal(executed, previous, now),
         timeout=_timeout(plan, previous),
-        absences=wire_absences(plan.history),
-        connect=connect_status(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
-        **wire_members(snapshot.namespace, plan.history.members),
+        connect=_connect(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
         writer=previous.writer,
+        **wire_history(spec, snapshot.namespace, plan.history),
     )
 
 
-def _protocol(group: GroupView | KafkaProblem, previous: api.StaticGroupStatus) -> GroupProtocol:
-    """Report the protocol the group has; an empty or unreadable group keeps the last one seen."""
-    return told_as(group) or previous.protocol or GroupProtocol.UNKNOWN
+# conditions
 
 
-def _columns(plan: Plan) -> api.Columns:
-    table, timeout = plan.table, plan.timeout
-    members = f"{len(table.of(Standing.JOINED))}/{len(table.wanted)}" if table is not None else None
-    return api.Columns(members=members, timeout=in_short(timeout) if timeout is not None else None)
+def findings_of_round(
+    spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed
+) -> tuple[Finding, ...]:
+    """Return one finding for each condition, Ready first; RecommendationCurrent only while recommendations are read."""
+    parts = (
+        workload_found(spec, snapshot, plan),
+        connected(snapshot, executed),
+        authorized(snapshot, executed),
+        ids_injected(spec, snapshot, plan),
+        membership_complete(spec, snapshot, plan),
+        timeout_sufficient(snapshot, plan),
+        removal_settled(spec, snapshot, plan, executed),
+        *recommendation_current(plan),
+    )
+    return (_ready(spec, snapshot, parts), *parts)
+
+
+def suspended_conditions(before: Sequence[Condition], observed_generation: int, now: datetime) -> list[Condition]:
+    """Return the conditions of a suspended StaticGroup, of which what was true before may be so no more.
+
+    Parameters
+    ----------
+    before: as they stand; those of other writers are kept.
+    """
+    sentence = "Nothing is done because spec.suspend is true."
+    found = [Finding(kind=_T.READY, reason=Reason.SUSPENDED, sentence=sentence, remedy="Set it to false to go on.")]
+    sentence = "Not checked while spec.suspend is true."
+    for kind in (kind for kind in _T if kind is not _T.READY and any(c.type == kind for c in before)):
+        found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, sentence=sentence))
+    return list(conditions_of(found, before, observed_generation=observed_generation, now=now))
+
+
+def _conditions(before: Sequence[Condition], found: Sequence[Finding], observed_generation: int, now: datetime) -> list[Condition]:
+    """Return the conditions of a round in their order; of a recommendation only while recommendations are read."""
+    is_advised = any(finding.kind is _T.RECOMMENDATION_CURRENT for finding in found)
+    kept = [c for c in before if is_advised or c.type != _T.RECOMMENDATION_CURRENT]
+    conditions = conditions_of(found, kept, observed_generation=observed_generation, now=now)
+    return sorted(conditions, key=lambda c: _ORDER.get(c.type, len(_ORDER)))
+
+
+def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) -> Finding:
+    shared = _shared_ids(snapshot)
+    if shared is not None:
+        return shared
+    by_kind = {part.kind: part for part in parts}
+    is_observing = spec.mode is Mode.OBSERVE
+    pending = [part for kind in (_SUMMED_UP_WHEN_OBSERVING if is_observing else _SUMMED_UP) if (part := by_kind[kind]).status is not ConditionStatus.TRUE]
+    lasting = next((part for part in pending if not part.is_transient), None)
+    if lasting is not None:
+        sentence = f"{lasting.kind} ({lasting.reason}): {lasting.sentence}"
+        return Finding(kind=_T.READY, reason=Reason.DEGRADED, status=lasting.status, sentence=sentence, remedy=lasting.remedy)
+    if is_observing:
+        return Finding(
+            kind=_T.READY,
+            reason=Reason.OBSERVING,
+            status=ConditionStatus.TRUE,
+            sentence="Observed only: nothing is injected or removed, because mode is Observe here or in the operator's settings.",
+            remedy="Set spec.mode to Manage to act.",
+        )
+    text = "Everything the spec asks for is in place."
+    if pending:
+        text = f"All is well, something is in progress. {pending[0].kind}: {pending[0].text}"
+    return Finding(kind=_T.READY, reason=Reason.RECONCILED, status=ConditionStatus.TRUE, sentence=text)
+
+
+def _shared_ids(snapshot: Snapshot) -> Finding | None:
+    """Say that another StaticGroup may issue the same ids, or writes the same pods; None where none does."""
+    silence = ""
+    if snapshot.prior_claims:
+        silence = f" Until then new pods of this one get no id, because {' and '.join(snapshot.prior_claims)}; pods that run keep theirs."
+    if snapshot.same_scope:
+        return Finding(
+            kind=_T.READY,
+            reason=Reason.CONFLICTING_STATIC_GROUPS,
+            sentence=f"StaticGroup {', '.join(snapshot.same_scope)} of this Kafka group has the same scope as this one, which is for one "
+            f"StaticGroup alone; neither removes members.{silence}",
+            remedy=f"{remedies.DIVIDE_SCOPES[0].upper()}{remedies.DIVIDE_SCOPES[1:]}.",
+        )
+    if snapshot.overlaps:
+        return Finding(
+            kind=_T.READY,
+            reason=Reason.CONFLICTING_STATIC_GROUPS,
+            sentence=f"StaticGroup {', '.join(snapshot.overlaps)} may issue the same ids of this group (by its present or an "
+            "earlier id template); neither removes members until the template of one of them is changed, its pods are restarted "
+            f"with the new ids, and the members of the old ids are gone.{silence}",
+        )
+    return collided(_T.READY, snapshot.collisions[0]) if snapshot.collisions else None
+
+
+# figures
+
+
+def _columns(table: SeatTable | None, members: api.Members | None, timeout: TimeoutPlan | None) -> api.Columns:
+    joined = f"{members.joined}/{members.expected}" if table is not None and members is not None else None
+    return api.Columns(members=joined, timeout=_in_short(timeout) if timeout is not None else None)
+
+
+def _in_short(t: TimeoutPlan) -> str | None:
+    """Return what holds and what the next pods get, such as 125s, 125s→300s or ?→125s; None when neither is known.
+
+    Notes
+    -----
+    With an arrow only where they differ. Of pods that differ among themselves those are named that have not yet what the
+    next ones get.
+    """
+    held = sorted({t.in_force.shortest_ms, t.in_force.longest_ms} - {None, t.next_ms})  # type: ignore[type-var]
+    others = "-".join(f"{value_ms / 1000:g}s" for value_ms in held if value_ms is not None)
+    if t.in_force.unknown:
+        others = "?" if t.next_ms is not None or others else ""
+    if t.next_ms is None:
+        return others or None
+    if not others and t.in_force.shortest_ms is not None:
+        return f"{t.next_ms / 1000:g}s"
+    return f"{others}→{t.next_ms / 1000:g}s"
 
 
 def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
@@ -100,82 +208,101 @@ def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
     table = plan.table
     if table is None:
         return previous.members
-    conflicting = len(table.duplicates) + sum(h.reason == Guard.CONFLICT for h in plan.held)
+    standing = Counter(seat.standing for seat in table.seats)
     return api.Members(
         expected=len(table.wanted),
-        joined=len(table.of(Standing.JOINED)),
-        away=len(table.of(Standing.AWAY, Standing.OVERDUE, Standing.WITHOUT_POD)),
-        missing=len(table.of(Standing.MISSING, Standing.LOCKED_OUT)),
-        departed=sum(len(seat.holders) for seat in table.departed),
+        joined=standing[Standing.JOINED],
+        away=standing[Standing.AWAY] + standing[Standing.OVERDUE] + standing[Standing.WITHOUT_POD],
+        missing=standing[Standing.MISSING] + standing[Standing.LOCKED_OUT],
+        departed=sum(len(seat.holders) for seat in table.seats if seat.standing is Standing.DEPARTED),
         foreign=len(table.foreign),
         dynamic=len(table.dynamic),
-        conflicting=conflicting,
+        conflicting=len(table.duplicates) + sum(h.reason == Guard.CONFLICT for h in plan.held),
     )
 
 
 def _last_removal(executed: Executed, previous: api.StaticGroupStatus, now: datetime) -> api.LastRemoval | None:
-    if not executed.removed:
+    removed = executed.removed
+    if not removed:
         return previous.last_removal
-    first = executed.removed[0]
+    first = removed[0]
     return api.LastRemoval(
         at=now,
         instance_id=first.entry.instance_id,
         member_id=first.entry.member_id[:300],
         evidence=first.evidence[:MESSAGE_MAX],
         reason=first.entry.reason[:MESSAGE_MAX],
-        count=len(executed.removed),
+        count=len(removed),
+    )
+
+
+def _connect(plan: Plan, group: GroupView | KafkaProblem, previous: api.Connect | None) -> api.Connect | None:
+    """Say what the workers of a Connect cluster hold; as before where nothing was read, or a rebalance hides it."""
+    load, table = plan.load, plan.table
+    if load is None or table is None:
+        return None if isinstance(group, GroupView) and not group.members else previous
+    held = ((seat.key, holder.worker) for seat in table.wanted for holder in seat.holders[:1])
+    workers = [
+        api.ConnectWorker(instance_id=key, connectors=w.connectors, tasks=w.tasks)
+        for key, w in held
+        if w is not None and w.connectors is not None and w.tasks is not None
+    ]
+    return api.Connect(
+        connectors=min(load.connectors, INT32_MAX),
+        tasks=min(load.tasks, INT32_MAX),
+        unknown=load.unknown,
+        rebalance_delay_ms=min(load.delay_ms, TIMEOUT_MS_MAX),
+        waiting=None if load.waiting is None else min(load.waiting, INT32_MAX),
+        workers=workers[: api.CONNECT_WORKERS_MAX],
     )
 
 
 def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
-    t = plan.timeout
+    t, before = plan.timeout, previous.timeout
     if t is None:
-        return previous.timeout
-    recommended, samples = _recommended(t, previous.timeout)
+        return before
+    own_ms = t.chosen_ms if t.is_of_group else None
+    if t.protocol is None and before is not None:  # others rely on it, and there may be members again
+        own_ms = before.own_ms
+    recommended, samples = _recommended(t, before)
     return api.Timeout(
         effective_ms=t.in_force.shortest_ms,
         effective_max_ms=t.in_force.longest_ms,
         next_ms=t.next_ms,
-        own_ms=own_ms(t, previous.timeout),
-        shared_setting=wire_shared_setting(plan.history.shared_setting),
+        own_ms=own_ms,
+        written_ms=plan.history.group_config.written_ms,
         unknown_pods=min(t.in_force.unknown, INT32_MAX),
         recommended=recommended,
         samples=samples,
-        source=t.source,
-        basis=t.basis.value,
-        why=t.why[:MESSAGE_MAX] or None,
-        broker_min_ms=t.broker_min_ms,
-        broker_max_ms=t.broker_max_ms,
+        source=t.desired.source,
+        basis=t.desired.basis.value,
+        why=t.desired.why[:MESSAGE_MAX] or None,
+        broker_min_ms=t.brokers.min_ms,
+        broker_max_ms=t.brokers.max_ms,
     )
 
 
-def _recommended(t: TimeoutPlan, previous: api.Timeout | None) -> tuple[api.Recommended, int]:
-    """Report what is recommended, and from how many restarts; the fleet's word stays while nothing newer can be read."""
-    record = t.advice_verdict.record if t.advice_verdict is not None else None
-    if t.advice_verdict is not None and record is not None and t.advice_verdict.recommended_ms is not None:
-        target_ms = t.advice_verdict.recommended_ms
+def _recommended(t: TimeoutPlan, before: api.Timeout | None) -> tuple[api.Recommended, int]:
+    """Report what is recommended, and from how many restarts; the fleet's stays while nothing newer can be read."""
+    advice, desired = t.desired.advice, t.desired
+    record = advice.record if advice is not None else None
+    if advice is not None and record is not None and advice.recommended_ms is not None:
+        target_ms = advice.recommended_ms
         return api.Recommended(
             lower_ms=target_ms if record.lower_ms is None else record.lower_ms,
             target_ms=target_ms,
             upper_ms=target_ms if record.upper_ms is None else record.upper_ms,
             uncapped_ms=target_ms if record.uncapped_ms is None else record.uncapped_ms,
             source=api.RecommendationSource.FLEET,
-            valid_until=moment(t.advice_verdict.valid_until_ms),
-            reasons=[reason.value for reason in record.reasons[: api.RECOMMENDATION_REASONS_MAX]],
-        ), min(record.evidence.stops, INT32_MAX)
-    before = previous.recommended if previous is not None else None
-    if (
-        t.advice_verdict is not None
-        and record is None
-        and previous is not None
-        and before is not None
-        and before.source is api.RecommendationSource.FLEET
-    ):
-        return before, previous.samples
-    chosen_ms = t.inject_ms
-    if chosen_ms is None and t.group_target_ms is not None and t.own_ms is not None:  # what is set may be longer, for others
-        chosen_ms = max(t.broker_min_ms or 0, min(t.own_ms, t.group_target_ms))
-    target_ms = t.target_ms if chosen_ms is None else chosen_ms
-    lower_ms = t.need_ms if t.is_measured else t.structural_ms
-    recommended = api.Recommended(lower_ms=lower_ms, target_ms=target_ms, upper_ms=t.target_ms, uncapped_ms=t.target_ms)
-    return recommended, t.samples if t.is_measured else 0
+            valid_until=moment(advice.valid_until_ms),
+            reasons=list(record.reasons[: api.RECOMMENDATION_REASONS_MAX]),
+        ), min(record.stops, INT32_MAX)
+    kept = before.recommended if before is not None else None
+    if advice is not None and record is None and kept is not None and kept.source is api.RecommendationSource.FLEET:
+        return kept, before.samples if before is not None else 0
+    return api.Recommended(
+        lower_ms=desired.need_ms if desired.is_measured else desired.structural_ms,
+        target_ms=t.chosen_ms,
+        upper_ms=desired.target_ms,
+        uncapped_ms=desired.target_ms,
+    ), desired.samples if desired.is_measured else 0

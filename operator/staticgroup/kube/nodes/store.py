@@ -83,10 +83,10 @@ class NodeStore:
 
     def _put(self, view: NodeView) -> bool:
         """Take the facts of a Node that exists; True when they are new, which is told."""
-        known = self._nodes.get(view.name)
-        if known is not None and known.uid == view.uid:
-            is_other = known.machine != view.machine
-            view = replace(view, other_until_s=self._now_s() if is_other else known.other_until_s)
+        known, before = self._nodes.get(view.name), self._nodes.get(view.name) or self._vanished.get(view.name)
+        if before is not None:
+            is_other = before.uid == view.uid and before.machine not in ("", view.machine)
+            view = replace(view, other_until_s=self._now_s() if is_other else before.other_until_s)
         self._nodes[view.name] = view
         self._vanished.pop(view.name, None)
         if known != view:

@@ -14,7 +14,7 @@ from typing import Final
 
 from ...core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState, died, fold, vanish
 from ...core.evidence.pod import NodeView, PodVersion
-from .records import PodRecord, PodRecords
+from .index import PodIndex
 
 AWAITING_NODE_MAX: Final = 10_000
 GONE_MAX: Final = 20_000
@@ -37,7 +37,7 @@ class Change:
         go back in time.
     """
 
-    record: PodRecord
+    pod: KnownPod
     is_visible: bool
     is_end: bool = False
     refusal_reason: str = ""
@@ -60,7 +60,7 @@ class PodBook:
 
     Attributes
     ----------
-    records: what is known of each pod.
+    index: what is known of each pod.
     is_resumed: the watch goes on from where that of another process ended, and nothing was missed since.
     ends: how many certificates the watch has brought in this process.
     suspect_count: how often a pod became a suspect, or a run of one was lost, in this process.
@@ -76,7 +76,7 @@ class PodBook:
     def __init__(
         self, *, node_of: NodeOf, now_s: Callable[[], float], is_managed: IsManaged, gone_max: int = GONE_MAX
     ) -> None:
-        self.records = PodRecords()
+        self.index = PodIndex()
         self.is_resumed = False
         self.ends = 0
         self.suspect_count = 0
@@ -102,8 +102,7 @@ class PodBook:
         A version without nodeName shows that nothing ran before it (a binding is never taken back), so the uid is
         known from birth, however that version arrived. What was skipped (a LIST ahead of the watch) ends that knowledge.
         """
-        record = self.records.get(version.uid)
-        before = record.known_pod() if record else None
+        before = self.index.get(version.uid)
         is_back = not is_deleted and before is not None and _is_back(before, version, listed_at)
         if is_back and before is not None:
             before = replace(
@@ -118,10 +117,11 @@ class PodBook:
                 after = vanish(after, last=version, now_s=self._now_s())
         else:
             after = self._advance(before, version, is_deleted=is_deleted, in_order=in_order)
-        change = replace(self._store(before, after, owner_name=version.owner_name), is_back=is_back)
-        if in_order and change.is_end and change.record.state is PodState.DEAD:
+        change = replace(self._store(before, after), is_back=is_back)
+        if in_order and change.is_end and after.state is PodState.DEAD:
             self.ends += 1
-            change.record.ended_as(self.ends)
+            change = replace(change, pod=replace(after, ended_no=self.ends))
+            self.index.put(change.pod)
         return change
 
     def _advance(
@@ -175,8 +175,8 @@ class PodBook:
             if len(self._awaiting_node) > AWAITING_NODE_MAX:
                 del self._awaiting_node[next(iter(self._awaiting_node))]
 
-    def _store(self, before: KnownPod | None, after: KnownPod, *, owner_name: str) -> Change:
-        record = self.records.put(after, owner_name)
+    def _store(self, before: KnownPod | None, after: KnownPod) -> Change:
+        self.index.put(after)
         (self._lost.add if after.has_lost else self._lost.discard)(after.uid)
         if after.object_present:
             self._gone.pop(after.uid, None)
@@ -186,7 +186,7 @@ class PodBook:
         is_new_suspect = has_new_state and after.state is PodState.SUSPECT
         self.suspect_count += is_new_suspect or (after.has_lost and (before is None or before.lost_boot != after.lost_boot))
         return Change(
-            record=record, is_visible=before is None or _visible(before) != _visible(after),
+            pod=after, is_visible=before is None or _visible(before) != _visible(after),
             is_end=(has_new_state and after.state is not PodState.LIVE) or _ends(before) != _ends(after),
             refusal_reason=after.refusal_reason if is_new_suspect and self._is_managed(after.namespace, after.pod_name) else "",
         )
@@ -194,14 +194,15 @@ class PodBook:
     def doubtful(self) -> Iterator[KnownPod]:
         """Iterate over the suspects, and over the pods of which a run is lost."""
         for uid in (*self._gone, *(uid for uid in self._lost if uid not in self._gone)):
-            record = self.records.get(uid)
-            if record is not None and (record.state is PodState.SUSPECT or uid in self._lost):
-                yield record.known_pod()
+            pod = self.index.get(uid)
+            if pod is not None and (pod.state is PodState.SUSPECT or uid in self._lost):
+                yield pod
 
     def forget_versions(self, scope: str = "") -> None:
         """Start comparing versions of a scope again, because the API server went back in time."""
-        for record in self.records.in_scope(scope):
-            record.forget_version()
+        for pod in tuple(self.index.in_scope(scope)):
+            proof = replace(pod.certificate, resource_version=0) if pod.certificate is not None else None
+            self.index.put(replace(pod, resource_version=0, certificate=proof))
 
     def take_absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[Change]:
         """Record as vanished what a complete LIST does not show.
@@ -212,33 +213,33 @@ class PodBook:
         listed: uid to resourceVersion, everything the LIST showed.
         resource_version: of the LIST; what was seen in a newer version is left alone.
         """
-        gone = [r.known_pod() for r in self._absent(scope, listed, resource_version)]
-        return [self._store(pod, vanish(pod, now_s=self._now_s()), owner_name="") for pod in gone]
+        gone = self._absent(scope, listed, resource_version)
+        return [self._store(pod, vanish(pod, now_s=self._now_s())) for pod in gone]
 
-    def _absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[PodRecord]:
+    def _absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[KnownPod]:
         """Return the present objects that a complete LIST does not show; parameters as for `take_absent`."""
         return [
-            r for r in self.records.in_scope(scope)
-            if r.object_present and r.resource_version <= resource_version and r.uid not in listed
+            pod for pod in self.index.in_scope(scope)
+            if pod.object_present and pod.resource_version <= resource_version and pod.uid not in listed
         ]
 
     def contradiction(self, scope: str, listed: Mapping[str, int], resource_version: int) -> str:
-        """Compare a complete LIST with the records, which must hold everything up to it; parameters as for `take_absent`.
+        """Compare a complete LIST with the index, which must hold everything up to it; parameters as for `take_absent`.
 
         Returns
         -------
         What the watch must have missed, in words; "" when both agree.
         """
         for uid, listed_version in listed.items():
-            record = self.records.get(uid)
-            if record is None:
+            pod = self.index.get(uid)
+            if pod is None:
                 return f"a LIST shows pod uid {uid}, which the watch never delivered"
-            if listed_version < record.resource_version <= resource_version:
-                return (f"a LIST shows pod {record.namespace}/{record.pod_name} at resourceVersion {listed_version}, "
-                        f"below {record.resource_version} seen before (etcd restored?)")
-            if record.resource_version < listed_version:
-                return (f"a LIST shows pod {record.namespace}/{record.pod_name} at resourceVersion {listed_version}, "
-                        f"the watch stopped at {record.resource_version}")
+            if listed_version < pod.resource_version <= resource_version:
+                return (f"a LIST shows pod {pod.namespace}/{pod.pod_name} at resourceVersion {listed_version}, "
+                        f"below {pod.resource_version} seen before (etcd restored?)")
+            if pod.resource_version < listed_version:
+                return (f"a LIST shows pod {pod.namespace}/{pod.pod_name} at resourceVersion {listed_version}, "
+                        f"the watch stopped at {pod.resource_version}")
         missing = self._absent(scope, listed, resource_version)
         if missing:
             return f"a LIST no longer shows pod {missing[0].namespace}/{missing[0].pod_name}, whose end the watch never delivered"
@@ -259,9 +260,9 @@ class PodBook:
             for uid in list(self._gone):
                 if len(self._gone) <= target:
                     return
-                record = self.records.get(uid)
-                if record is not None and record.state is state:
-                    self.records.remove(record)
+                pod = self.index.get(uid)
+                if pod is not None and pod.state is state:
+                    self.index.remove(pod)
                     del self._gone[uid]
                     self._lost.discard(uid)
                     self._awaiting_node.pop(uid, None)

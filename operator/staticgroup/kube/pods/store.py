@@ -24,7 +24,6 @@ from ..transport import Transport
 from .book import Change, PodBook
 from .hooks import PodStoreHooks, PodStoreSettings
 from .position import ScopePosition, WatchPosition
-from .records import oldest_first
 from .watch.sink import Gap, Listing
 from .watch.stream import PodStream
 
@@ -115,7 +114,7 @@ class PodStore:
 
     def knows(self, uid: str) -> bool:
         """True for a pod that is in the book, whatever it looks like now."""
-        return self._book.records.get(uid) is not None
+        return self._book.index.get(uid) is not None
 
     def take_event(self, version: PodVersion, *, is_deleted: bool) -> None:
         """Fold a version that a watch delivered."""
@@ -165,13 +164,13 @@ class PodStore:
     def _announce(self, change: Change) -> None:
         if change.refusal_reason:
             self._hooks.on_uncertified(change.refusal_reason)
-        record = change.record
+        pod = change.pod
         if change.is_back:
-            self.begin_anew(f"pod {record.namespace}/{record.pod_name} (uid {record.uid}) is back (etcd restored?)", is_restore=False)
+            self.begin_anew(f"pod {pod.namespace}/{pod.pod_name} (uid {pod.uid}) is back (etcd restored?)", is_restore=False)
         if change.is_visible:
-            self._hooks.on_change(record.namespace, record.owner_name, record.pod_name)
+            self._hooks.on_change(pod.namespace, pod.owner_name, pod.pod_name)
         if change.is_end:
-            self._hooks.on_end(record.namespace, record.owner_name, record.pod_name)
+            self._hooks.on_end(pod.namespace, pod.owner_name, pod.pod_name)
 
     # -- what decisions ask
 
@@ -264,35 +263,34 @@ class PodStore:
         self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
     ) -> tuple[KnownPod, ...]:
         """Return every known pod with one of the names or one of the ids, oldest version first."""
-        return self._book.records.chain(namespace, pod_names, instance_ids)
+        return self._book.index.chain(namespace, pod_names, instance_ids)
 
     def carriers(self, instance_ids: Iterable[str]) -> tuple[KnownPod, ...]:
         """Return every known pod of any namespace that ever carried one of the ids, oldest version first."""
-        return self._book.records.carriers(instance_ids)
+        return self._book.index.carriers(instance_ids)
 
     def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[KnownPod, ...]:
         """Return every pod that is no seat of a StatefulSet and ever carried an id in a namespace."""
-        return self._book.records.strays(namespace, workload_name, carried)
+        return self._book.index.strays(namespace, workload_name, carried)
 
     def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[KnownPod, ...]:
         """Return every pod of any namespace that is no seat of a StatefulSet and ever carried one of the ids."""
-        return self._book.records.strays_anywhere(namespace, workload_name, instance_ids)
+        return self._book.index.strays_anywhere(namespace, workload_name, instance_ids)
 
     def ids(self) -> Iterator[tuple[str, str]]:
         """Iterate over every id that any pod ever carried, each with its namespace."""
-        return self._book.records.ids()
+        return self._book.index.ids()
 
     def of_workload(self, namespace: str, workload_name: str) -> tuple[KnownPod, ...]:
         """Return every known pod named after a StatefulSet, present or gone, oldest version first."""
-        return oldest_first(self._book.records.of_workload(namespace, workload_name))
+        return self._book.index.of_workload(namespace, workload_name)
 
     def get(self, uid: str) -> KnownPod | None:
         """Return one pod; None when the uid is unknown."""
-        record = self._book.records.get(uid)
-        return record.known_pod() if record else None
+        return self._book.index.get(uid)
 
     def __len__(self) -> int:
-        return len(self._book.records)
+        return len(self._book.index)
 
     def doubtful(self) -> Iterator[KnownPod]:
         """Iterate over the suspects, and over the pods of which a run is lost."""

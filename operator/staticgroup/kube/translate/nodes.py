@@ -49,7 +49,7 @@ def _node_view(raw: Json) -> NodeView:
         kubelet_minor=int(minor[1]) if minor else None,
         is_virtual=is_virtual,
         is_out_of_service=is_out_of_service,
-        machine="/".join(text_of(system, key, "status.nodeInfo") for key in ("machineID", "systemUUID")),
+        machine="/".join(text_of(system, key, "status.nodeInfo") for key in ("machineID", "systemUUID")).strip("/"),
         boot=text_of(system, "bootID", "status.nodeInfo"),
         created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
         provider=_provider(spec, labels),

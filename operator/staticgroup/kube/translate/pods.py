@@ -4,15 +4,16 @@ Sources: Pod of the core/v1 API; peer pods: RuntimeClasses of kata-deploy and Op
 webhook of cloud-api-adaptor asks for in place of a pod's own, whatever its class is called.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from sys import intern
+from typing import Any, Final
 
-from ...api.names import MIRROR_ANNOTATION
+from ...api.names import INSTANCE_ID_ANNOTATION, MIRROR_ANNOTATION
 from ...core.evidence.certificate import LOST_RUN_REASONS
 from ...core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
-from .carried_ids import carried_ids
-from .session_timeouts import session_timeouts_ms
+from .carried_ids import carried_ids, names_an_id, session_timeouts_ms
 from .shape import (
     Json,
     MalformedObject,
@@ -29,6 +30,7 @@ from .shape import (
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _PEER_POD_CLASS = "kata-remote"
 _PEER_POD_RESOURCE = "kata.peerpods.io/vm"
+_SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
 
 
 def pod_version(raw: object, *, env_names: frozenset[str] = frozenset()) -> PodVersion | MalformedObject:
@@ -270,3 +272,39 @@ def _time_s(found: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return at_s if at_s > 0 else None
+
+
+def may_hold_a_seat(raw: object) -> bool:
+    """True for a pod with a name as StatefulSets give them, or with an id of whatever kind; and for what has no name.
+
+    Notes
+    -----
+    All pods are watched, without a label selector: that would leave gaps just where harm begins, with a pod whose label was never
+    there (made by hand, or by a controller before 1.28) or was taken off; and it shows a label edit as a deletion.
+    """
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    if not isinstance(metadata, dict):
+        return True
+    name, annotations = metadata.get("name"), metadata.get("annotations")
+    if not isinstance(name, str) or _SEAT_NAME.fullmatch(name):
+        return True
+    if isinstance(annotations, dict) and any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations):
+        return True
+    return any(names_an_id(name) for name in _variables(raw))
+
+
+def uid_of(raw: object) -> str:
+    """Return the uid of a raw pod; "" when it cannot be read."""
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    uid = metadata.get("uid") if isinstance(metadata, dict) else None
+    return uid if isinstance(uid, str) else ""
+
+
+def _variables(raw: Any) -> Iterator[str]:
+    """Yield the names of the environment variables of a pod's containers."""
+    spec = raw.get("spec") if isinstance(raw, dict) else None
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for container in (spec.get(kind) or ()) if isinstance(spec, dict) else ():
+            for variable in (container.get("env") or ()) if isinstance(container, dict) else ():
+                if isinstance(variable, dict) and isinstance(variable.get("name"), str):
+                    yield variable["name"]

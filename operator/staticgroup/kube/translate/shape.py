@@ -7,10 +7,14 @@ object, the key, and the path of the object for that purpose, and raises WrongSh
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from functools import lru_cache, wraps
+from typing import Any, Final, TypeVar
 
 Json = dict[str, Any]
 View = TypeVar("View")
+NAMES_MAX: Final = 4096
+LENGTH_MAX: Final = 256
+"""Characters of a name that is remembered; the longest of a framework has some 60."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,3 +112,21 @@ def time_s_of(parent: Json, key: str, path: str) -> float | None:
         return datetime.fromisoformat(found).timestamp()
     except ValueError as error:
         raise WrongShapeError(f"{path}.{key}", found) from error
+
+
+def remembered(say: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Have a function remember what it said of each of the last NAMES_MAX names that are not too long.
+
+    Notes
+    -----
+    The same few names of variables come with every pod. A name has no limit of its own in Kubernetes but the size of its pod
+    (IsEnvVarName bounds letters, not length), and anybody may make pods that last a moment: what is remembered of thousands of
+    names of a MiB would be gigabytes.
+    """
+    known = lru_cache(maxsize=NAMES_MAX)(say)
+
+    @wraps(say)
+    def said(name: str) -> bool:
+        return known(name) if len(name) <= LENGTH_MAX else say(name)
+
+    return said

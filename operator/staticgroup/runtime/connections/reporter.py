@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from ...api import names
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.resources.conditions import Condition, set_condition, stated
+from ...api.resources.conditions import with_conditions
 from ...api.resources.kafkaconnection import Connection, KafkaConnectionStatus, is_cluster_id
 from ...core.findings.kafka import CONNECTION_REASONS
 from ...core.group import KafkaProblem
@@ -83,13 +83,10 @@ class ConnectionReporter:
         else:
             reason, verdict, message = Reason.BROKERS_REACHABLE, ConditionStatus.TRUE, _answering(facts)
             cluster_id, brokers = _readable(facts.cluster_id), len(facts.brokers)
-        conditions: tuple[Condition, ...] = tuple(before.conditions)
-        for kind in (ConditionType.READY, ConditionType.CONNECTED):
-            new = stated(kind, reason, status=verdict, message=message, observed_generation=generation, now=now)
-            conditions = set_condition(conditions, new, now)
+        found = [(kind, verdict, reason, message) for kind in (ConditionType.READY, ConditionType.CONNECTED)]
         return KafkaConnectionStatus(
             observed_generation=generation,
-            conditions=list(conditions),
+            conditions=list(with_conditions(before.conditions, found, observed_generation=generation, now=now)),
             cluster_id=cluster_id,
             brokers=brokers,
         )

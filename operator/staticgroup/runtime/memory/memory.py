@@ -1,16 +1,45 @@
-"""What is remembered of one StaticGroup between rounds."""
+"""What this process remembers of each StaticGroup between rounds, and the only way in which it reads and writes a status.
+
+A write is bound to the version of the object that this process knows; what was written meanwhile is read first. A status of a later
+holding of the Lease ends the matter; any other (a user's edit, a restored backup, the last write of a replica that was paused) is
+written over. A write that was sent and not yet seen is an *expectation*, as in the controllers of Kubernetes: an answer, the watch or a
+read fulfils it, and a refusal ends it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ...api.resources.staticgroup import StaticGroupSpec
-from ...api.resources.status import StaticGroupStatus
+from ...api import names
+from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
+from ...api.resources.status import StaticGroupStatus, Writer
 from ...core.group import BrokerBounds
 from ...core.ids.naming import Naming, naming_or_none
 from ...core.snapshot import History
-from .refusals import Refusal
-from .rest import Seen
+from ...core.status.durable import history_from, is_of, remembers_the_same
+from ...kube.gateway import KubeGateway
+from ...kube.lease import is_older
+from ...kube.pods.store import PodStore
+from ...kube.problem import KubeProblem, KubeProblemKind
+from ..metrics import Metrics
+from ..stores import Stores
+from ..work_queue import Key
+from .plan_cache import CachedPlan
+from .status_pace import EDITS_PACE_S, Pace, Refusal, can_wait, refused, shows_only_edits
+
+log = logging.getLogger(__name__)
+
+RACE_PAUSES_S = (0.1, 0.25, 0.0)
+"""Waits of one round after its first, second and last write that met an edit of the spec, which are usual; more of them come
+back with the next round. Written again at once, objects that are edited all the time would keep an API server busy with
+conflicts until it answers more slowly than the edits come, and then nothing but conflicts is left."""
+RACE_REQUEUE_S = 1.0
+"""Until the next round after a race that was lost: two clients that duel for an id, and edits that come faster than a status can be
+written, set no faster pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,44 +64,51 @@ class Memory:
 
     Attributes
     ----------
+    status: as this process wrote it last, or first read it. resource_version: of the object when that was last seen.
+    expected: a status that was sent and not yet seen; None when there is none.
+    is_overwritten: somebody else wrote over our status, so it is written again though nothing changed.
     spec: as of the last round; None before the first.
-    status: as this process wrote it last, or first read it.
-    shown: the status that the API server has, as it was last read from there; it may lack what an older CRD prunes.
-    sent: the status whose write is under way; None while none is.
-    resource_version: of the object with that status.
-    is_unsure: the API server may hold another status than ours (a write was sent whose success is not known, or somebody
-        wrote over it), so one is written though nothing changed.
     refusal: why the status cannot be written; None once it was.
-    tried_at_s: when a status was last sent, monotonic seconds.
-    turn_s: when the status that waits is written, monotonic seconds; in the past when none waits.
-    lost_races: True when each try of the latest write met an edit that was newer, and nothing else stood against it.
+    sent_at_s: when a status was last sent. due_s: when the status that waits is written; in the past when none waits. Monotonic seconds.
     stored: of the last round after which the API server has everything that was remembered.
     is_unfinished: a round is under way, or the last one was cut.
-    change_count: how often it, or something it needs, was marked as changed. seen: of the last round, if that was whole and changed nothing.
+    change_count: how often it, or something it needs, was marked as changed. cached: of the last round, if that was complete and changed nothing.
     """
 
     uid: str
     history: History
     status: StaticGroupStatus | None
-    shown: StaticGroupStatus | None
     resource_version: str
+    expected: StaticGroupStatus | None = None
+    is_overwritten: bool = False
     spec: StaticGroupSpec | None = None
-    sent: StaticGroupStatus | None = None
-    is_unsure: bool = False
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
     refusal: Refusal | None = None
-    tried_at_s: float = float("-inf")
-    turn_s: float = float("-inf")
-    lost_races: bool = False
+    sent_at_s: float = float("-inf")
+    due_s: float = float("-inf")
     stored: Revision = Revision()
     is_unfinished: bool = False
     change_count: int = 0
-    seen: Seen | None = None
+    cached: CachedPlan | None = None
     _naming: tuple[StaticGroupSpec, object, Naming | None] | None = None
 
-    def look_away(self) -> None:
-        """Trust the pod watch no more for members to come: while the ids have no rule, nobody remembers who becomes a suspect."""
+    @property
+    def must_write(self) -> bool:
+        """True while the API server has, or may have, another status than ours."""
+        return self.is_overwritten or self.expected is not None
+
+    def is_own(self, status: StaticGroupStatus | None) -> bool:
+        """Return True for the status that was written last, and for the one that is expected."""
+        return status == self.status or (self.expected is not None and status == self.expected)
+
+    def has_seen(self, status: StaticGroupStatus | None, resource_version: str) -> None:
+        """Note that the API server has a status of ours."""
+        self.status, self.resource_version = status, resource_version
+        self.expected, self.is_overwritten = None, False
+
+    def distrust_watch(self) -> None:
+        """Trust the pod watch no more for members to come: while the ids have no rule, nobody remembers which pods become suspects."""
         if self.history.members.watch:
             self.history = replace(self.history, members=replace(self.history.members, watch=""))
 
@@ -83,17 +119,236 @@ class Memory:
             self._naming = (spec, made_of, naming_or_none(spec, self.history))
         return self._naming[2]
 
-    def seen_until(self, now_s: float) -> Seen | None:
-        """Return what was seen last, as long as it may be enough; monotonic seconds."""
-        return self.seen if self.seen is not None and now_s < self.seen.until_s and not self.is_unsure else None
+    def cached_until(self, now_s: float) -> CachedPlan | None:
+        """Return the cached plan if it is valid at a time; monotonic seconds."""
+        return self.cached if self.cached is not None and now_s < self.cached.until_s and not self.must_write else None
 
     @property
-    def grows_old(self) -> bool:
+    def has_expiring_records(self) -> bool:
         """True while something is remembered that is forgotten when it is old enough."""
         return bool(self.history.templates) or self.history.members.described_at_s is not None
 
     def waits_until_s(self, now_s: float) -> float | None:
-        """Return when the status is to be written that is held up for now; None when none is. Monotonic seconds."""
-        if self.refusal is not None and self.refusal.is_waiting(now_s):
-            return self.refusal.retry_at_s
-        return self.turn_s if self.turn_s > now_s else None
+        """Return when the status that waits is to be written; None when none waits. Monotonic seconds."""
+        return self.due_s if self.due_s > now_s else None
+
+
+@dataclass(slots=True)
+class Memories:
+    """The memory of every StaticGroup.
+
+    Parameters
+    ----------
+    may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
+    holding: under which holding of the Lease this replica writes; None without leader election.
+    still_holds: asks the API server whether that holding is the present one, where a status names a later one.
+    monotonic_s: a clock that never goes back.
+    """
+
+    kube: KubeGateway
+    pods: PodStore
+    stores: Stores
+    metrics: Metrics
+    may_write: Callable[[], bool]
+    holding: Callable[[], Writer | None]
+    still_holds: Callable[[], Awaitable[bool]]
+    monotonic_s: Callable[[], float]
+    pace: Pace = field(default_factory=Pace)
+    _by_key: dict[Key, Memory] = field(default_factory=dict)
+
+    async def of(self, key: Key, group: StaticGroup) -> Memory | None:
+        """Return the memory of a StaticGroup; at first, and when the status may be another one, after a consistent read.
+
+        Returns
+        -------
+        None when it cannot be read now, is gone, or belongs to a later holder of the Lease.
+        """
+        memory = self._by_key.get(key)
+        is_known = memory is not None and memory.uid == group.metadata.uid
+        if memory is not None and is_known and memory.expected is None and not self.is_overwritten(key):
+            return memory
+        body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
+        if body is None:
+            self.stores.drop_group(key, group.metadata.uid)
+            return None
+        if isinstance(body, KubeProblem) or body["metadata"]["uid"] != group.metadata.uid:
+            return None
+        if memory is None or not is_known:
+            self.forget(key)
+            return await self._first_read(key, group, body)
+        await self._catch_up(key, memory, body)
+        return self._by_key.get(key)
+
+    async def _first_read(self, key: Key, group: StaticGroup, body: dict[str, Any]) -> Memory | None:
+        read = StaticGroup.from_wire(body)
+        status = group.status if group.status == read.status else read.status  # one object, because each costs several KiB
+        if status is None and body.get("status"):
+            log.warning("the status cannot be read and is taken for an empty one", extra={"key": "/".join(key)})
+        if await self._is_outranked(key, status):
+            return None
+        own = status if status is not None and is_of(status, read.metadata.uid) else None
+        memory = self._by_key[key] = Memory(
+            uid=read.metadata.uid,
+            history=history_from(own, key[0]),
+            status=own,
+            resource_version=read.metadata.resource_version,
+        )
+        return memory
+
+    def known(self, key: Key) -> Memory | None:
+        """Return the memory of a StaticGroup as it is; None before its first round in this process."""
+        return self._by_key.get(key)
+
+    def is_overwritten(self, key: Key) -> bool:
+        """Return True when the watch shows a newer version of the object with a status that is not ours."""
+        memory, group = self._by_key.get(key), self.stores.groups.get(key)
+        if memory is None or group is None or memory.uid != group.metadata.uid:
+            return False
+        shown, version = group.status, group.metadata.resource_version
+        if _is_newer(version, memory.resource_version):
+            if not memory.is_own(shown):
+                return True
+            memory.has_seen(shown, version)  # spec or metadata changed, or our own write is shown before it is answered
+        elif shown is not memory.status and shown == memory.status:
+            memory.status = shown  # one object, because each costs several KiB
+        return False
+
+    def with_suspects_on(self, node_name: str) -> frozenset[Key]:
+        """Return the StaticGroups that remember a suspect on a node."""
+        return frozenset(k for k, m in self._by_key.items() if any(s.node_name == node_name for s in m.history.members.suspects))
+
+    def unstored_since_s(self, term_began_s: float) -> float | None:
+        """Return the start of the oldest round after which changes are not in the API server yet, monotonic seconds; None when all are.
+
+        Parameters
+        ----------
+        term_began_s: used for StaticGroups that had no round yet, or that cannot be read.
+        """
+        suspects = self.pods.suspect_count
+        waiting = [m.stored.at_s for m in self._by_key.values() if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]
+        if self.stores.group_uids.keys() - self._by_key.keys():
+            waiting.append(term_began_s)
+        return min(waiting, default=None)
+
+    async def _catch_up(self, key: Key, memory: Memory, body: dict[str, Any]) -> bool:
+        """Take in the object as it is now; returns False when its status is not ours."""
+        read = StaticGroup.from_wire(body)
+        version = read.metadata.resource_version
+        if is_older(version, memory.resource_version):
+            self.pods.begin_anew(f"StaticGroup {'/'.join(key)} was read in an older version than before (etcd restored?)")
+        if memory.is_own(read.status):
+            memory.has_seen(read.status, version)
+            return True
+        if await self._is_outranked(key, read.status):
+            self.forget(key)
+            return False
+        # Both at once, without an await between them: nothing shows this version again.
+        memory.resource_version, memory.expected, memory.is_overwritten = version, None, True
+        log.warning("the status was overwritten and is repaired", extra={"key": "/".join(key)})
+        return False
+
+    async def _is_outranked(self, key: Key, status: StaticGroupStatus | None) -> bool:
+        """True for a status that a later holder of the same Lease wrote: this replica was paused and is outdated.
+
+        Notes
+        -----
+        Everybody with the right to write a status can put any number there, and an older Lease can be restored, so the Lease itself is read.
+        """
+        writer, ours = status.writer if status is not None else None, self.holding()
+        if writer is None or ours is None or writer.lease_uid != ours.lease_uid:
+            return False
+        if writer.lease_transitions <= ours.lease_transitions:
+            return False
+        if await self.still_holds():
+            log.warning("the status names a later holding of the Lease than there is", extra={"key": "/".join(key)})
+            return False
+        log.error("a later holder of the Lease wrote the status", extra={"key": "/".join(key)})
+        return True
+
+    async def store(self, key: Key, memory: Memory, status: StaticGroupStatus, revision: Revision) -> bool:
+        """Write the status of a round over the one this process knows, unless the API server has it; returns False when it is not there.
+
+        Parameters
+        ----------
+        revision: of the round; noted if the API server has everything that was remembered after it.
+
+        Notes
+        -----
+        A status that is not written yet may wait for its time (`Memory.due_s`).
+        """
+        is_there = (status == memory.status and not memory.must_write) or await self._write(key, memory, status)
+        if memory.status is not None and not memory.must_write and remembers_the_same(memory.status, status):
+            memory.stored = revision
+        return is_there
+
+    async def _write(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
+        if self._is_held_up(key, memory, status):
+            return False
+        for pause_s in RACE_PAUSES_S:
+            if not self.may_write():
+                return False
+            sent = status.model_copy(update={"writer": self.holding()})
+            memory.sent_at_s, memory.expected = self.monotonic_s(), sent
+            answer = await self.kube.apply_status(
+                names.STATIC_GROUP_PLURAL, *key, memory.uid, sent.to_wire(), resource_version=memory.resource_version
+            )
+            if not isinstance(answer, KubeProblem):
+                self._written(key, memory, sent, answer)
+                return True
+            if answer.kind is not KubeProblemKind.CONFLICT:
+                self._not_written(key, memory, answer)
+                return False
+            await asyncio.sleep(pause_s)
+            body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
+            if body is None or isinstance(body, KubeProblem) or body["metadata"]["uid"] != memory.uid:
+                return False
+            if not await self._catch_up(key, memory, body):
+                return False
+        memory.due_s = self.monotonic_s() + RACE_REQUEUE_S
+        return False
+
+    def _is_held_up(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
+        """Return True when it is not time yet to write a status; see `status_pace`."""
+        now_s = memory.due_s = self.monotonic_s()
+        if memory.refusal is not None:
+            memory.due_s = memory.refusal.retry_at_s
+        elif not memory.must_write and now_s < (next_s := memory.sent_at_s + EDITS_PACE_S) and shows_only_edits(memory.status, status):
+            memory.due_s = next_s
+        elif memory.must_write or not can_wait(memory.status, status):
+            self.pace.take(key, now_s)
+        else:
+            memory.due_s = self.pace.turn(key, now_s)
+        return memory.due_s > now_s
+
+    def _written(self, key: Key, memory: Memory, sent: StaticGroupStatus, answer: dict[str, Any]) -> None:
+        """Note a status that was taken."""
+        memory.has_seen(sent, str(answer["metadata"]["resourceVersion"]))
+        self.metrics.status_writes.inc()
+        if memory.refusal is not None:
+            log.info("the status is taken again", extra={"key": "/".join(key)})
+            memory.refusal = None
+
+    def _not_written(self, key: Key, memory: Memory, answer: KubeProblem) -> None:
+        """Note why a status was not taken; a refusal, unlike no answer, means that nothing changed there."""
+        refusal = refused(answer, memory.refusal, self.monotonic_s())
+        if refusal is None:
+            log.warning("status not written", extra={"key": "/".join(key), "problem": answer.message})
+            return
+        if memory.refusal is None or memory.refusal.problem.kind is not answer.kind:
+            log.error("the status is refused", extra={"key": "/".join(key), "problem": refusal.text})
+        memory.refusal, memory.expected, memory.due_s = refusal, None, refusal.retry_at_s
+        self.metrics.status_refused.labels(answer.kind.value).inc()
+
+    def forget(self, key: Key) -> None:
+        """Drop the memory of a StaticGroup."""
+        self._by_key.pop(key, None)
+        self.pace.forget(key)
+
+    def forget_all(self) -> None:
+        """Drop all memories: another replica has written meanwhile, so every status is read again."""
+        self._by_key.clear()
+
+
+def _is_newer(seen: str, known: str) -> bool:
+    """Compare resourceVersions of one resource type (KEP-5504); what cannot be compared counts as newer."""
+    return int(seen) > int(known) if seen.isdigit() and known.isdigit() else seen != known

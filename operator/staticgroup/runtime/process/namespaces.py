@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from ...kube.problem import KubeProblem, KubeProblemKind
@@ -31,7 +30,7 @@ _REFUSED: Final = (KubeProblemKind.FORBIDDEN, KubeProblemKind.NOT_FOUND)
 
 async def serving(transport: Transport, settings: Settings) -> Settings:
     """Return the settings with those of their namespaces that can be served."""
-    return replace(settings, watch_namespaces=await there(transport, settings.watch_namespaces))
+    return settings.model_copy(update={"watch_namespaces": await there(transport, settings.watch_namespaces)})
 
 
 async def there(transport: Transport, wanted: Sequence[str]) -> tuple[str, ...]:

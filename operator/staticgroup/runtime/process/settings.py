@@ -1,177 +1,48 @@
 """Settings of one operator process, read once from the environment.
 
-Everything a user may tune has one name here, a unit in the name, a bound and a default; the Helm chart sets the
-same names. An unknown or malformed value stops the process with the variable's name and the allowed range.
+Everything a user may tune has one name here, a unit in the name, a bound and a default; the Helm chart sets the same
+names. pydantic alone, because pydantic-settings neither refuses unknown variables nor splits at commas, and costs 5 MiB.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Annotated, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
+from ...api.nearest import hint
 from ...core.members.memory import SETTLE_MIN_S
 from ...core.members.node_gone import NodeLifecycle
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 PREFIX = "STATICGROUP_"
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-AWS_LOAN = re.compile(r"(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(=arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=.@/-]+)?")
-LABEL = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}(=({_NAME})?)?")
-TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+LABEL = rf"^(([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}(=({_NAME})?)?)?$"
+AWS_ACCESS = r"^(\*|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(=arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=.@/-]+)?$"
+TOPIC = r"^(\.{0,2}[a-zA-Z0-9_-][a-zA-Z0-9._-]*|\.{3,})$"
 
 
 class SettingsError(ValueError):
-    """A setting is malformed or lacking; the message names the variable and what it allows."""
+    """A setting is malformed or lacking; the message names the variable and what it allows, never a value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How one operator process runs.
-
-    Parameters
-    ----------
-    force_observe: plan and report, but never write to Kafka and never inject, whatever the StaticGroups say.
-    watch_namespaces: namespaces to serve; empty means all.
-    namespace: where the Lease lives; the pod's own namespace.
-    identity: name of this replica in the Lease; the pod's name.
-    leader_election: False only where a single replica is guaranteed otherwise.
-    lease_name: name of the coordination.k8s.io/Lease, which also keeps the position of the pod watch.
-    policy_name: name of the MutatingAdmissionPolicy that injects for this installation.
-    webhook_name: name of its MutatingWebhookConfiguration.
-    lease_duration_s: a holder that has not renewed for so long is replaced by another replica; longer than the renew deadline.
-    lease_renew_deadline_s: a holder that has not renewed for so long stops by itself; longer than the retry.
-    lease_retry_s: how often another replica looks, and a renewal that failed is tried again.
-    concurrency: rounds at once, 1-256; those that have waited longer than a second for an answer do not count, one
-        namespace gets half of it and one KafkaConnection a quarter.
-    round_deadline_s: how long one round may take before it is given up and tried again later, 75-600 s: longer than any
-        requestTimeoutSeconds, so that a silent broker is still reported.
-    group_poll_s: how often a quiet group is described, 5-600 s.
-    relist_s: how often the pod watch is checked against a full LIST, and StaticGroups, KafkaConnections and StatefulSets
-        are listed again at the latest, 60-86400 s.
-    barrier_patience_s: how long the main watch may take to pass a read before a replay is opened, 0-5 s.
-    secret_max_age_s: how long a read Secret is used before it is read again, 1-600 s.
-    secret_label: label that a Secret must carry to be used, `<key>` or `<key>=<value>`; empty: any Secret that a
-        KafkaConnection of its namespace names.
-    allow_loopback: KafkaConnections may set spec.allowLoopback, which lets the operator dial brokers at loopback and
-        link-local addresses; for test machines only.
-    tokens_path: directory of the tokens that are lent to namespaces, each at `<namespace>/<name>` below it, an absolute
-        path; empty: none are lent.
-    aws_msk_iam: namespaces whose KafkaConnections may log in at Amazon MSK with the operator's AWS identity, each
-        `<namespace>` or `<namespace>=<role ARN>`, the namespace * for any; empty: none may.
-    log_level: DEBUG, INFO, WARNING or ERROR.
-    log_format: json, or text for people.
-    health_port: /healthz, /readyz and /metrics, 1-65535.
-    journal_kafka_connection: `<namespace>/<name>` of the KafkaConnection to whose cluster the journal goes; empty: no
-        topic.
-    journal_kafka_topic: topic of the journal, which must exist.
-    journal_files_path: directory of the journal's files; empty: no files.
-    journal_files_max_mib: size at which a file is full, 1-1024 MiB.
-    journal_files_count: files that are kept, 2-1000.
-    recommendations_source: where the fleet learner publishes: a directory (absolute path) or an http(s) base URL without
-        credentials; empty: recommendations are not read.
-    recommendations_poll_s: how often a new snapshot is looked for, 10-86400 s.
-    settle_s: shortest silence after which a pod that may live unseen counts no more for members to come, and after which a pod watch that
-        began anew is whole, 1-86400 s. A group with longer sessions, or pods with longer grace periods, wait longer.
-    node_lifecycle: what the deletion of a Node object says of its machine. Auto: that it is off where spec.providerID names a cloud whose
-        controller deletes Nodes, and Karpenter does not. Cloud: that it is off (cloud controller, Karpenter from 1.0,
-        cluster autoscaler). Fixed: only people remove nodes, powered off first. Untrusted:
-        nothing.
-    journal_queue: records that may wait for the brokers or the disk before others are dropped, 100-1000000.
-    """
-
-    force_observe: bool = False
-    watch_namespaces: tuple[str, ...] = ()
-    namespace: str = "staticgroup-system"
-    identity: str = "staticgroup-operator"
-    leader_election: bool = True
-    lease_name: str = "staticgroup-operator"
-    policy_name: str = "staticgroup-inject"
-    webhook_name: str = "staticgroup-inject"
-    lease_duration_s: float = 5.0
-    lease_renew_deadline_s: float = 3.5
-    lease_retry_s: float = 1.0
-    concurrency: int = 32
-    round_deadline_s: float = 90.0
-    group_poll_s: float = 30.0
-    relist_s: float = 600.0
-    barrier_patience_s: float = 0.1
-    secret_max_age_s: float = 20.0
-    secret_label: str = ""
-    allow_loopback: bool = False
-    tokens_path: str = ""
-    aws_msk_iam: tuple[str, ...] = ()
-    health_port: int = 8080
-    log_level: str = "INFO"
-    log_format: str = "json"
-    journal_kafka_connection: str = ""
-    journal_kafka_topic: str = "staticgroup-journal"
-    journal_files_path: str = ""
-    journal_files_max_mib: int = 64
-    journal_files_count: int = 8
-    journal_queue: int = 20_000
-    recommendations_source: str = ""
-    recommendations_poll_s: float = 300.0
-    settle_s: float = SETTLE_MIN_S
-    node_lifecycle: str = NodeLifecycle.AUTO.value
-
-    def __post_init__(self) -> None:
-        _bounded("concurrency", self.concurrency, 1, 256)
-        _bounded("round_deadline_s", self.round_deadline_s, 75, 600)
-        _bounded("group_poll_s", self.group_poll_s, 5, 600)
-        _bounded("relist_s", self.relist_s, 60, 86_400)
-        _bounded("barrier_patience_s", self.barrier_patience_s, 0, 5)
-        _bounded("secret_max_age_s", self.secret_max_age_s, 1, 600)
-        _bounded("health_port", self.health_port, 1, 65_535)
-        _bounded("journal_files_max_mib", self.journal_files_max_mib, 1, 1024)
-        _bounded("journal_files_count", self.journal_files_count, 2, 1000)
-        _bounded("journal_queue", self.journal_queue, 100, 1_000_000)
-        _bounded("recommendations_poll_s", self.recommendations_poll_s, 10, 86_400)
-        _bounded("settle_s", self.settle_s, 1, 86_400)
-        if self.node_lifecycle not in list(NodeLifecycle):
-            raise SettingsError(f"{PREFIX}NODE_LIFECYCLE must be Auto, Cloud, Fixed or Untrusted, got {self.node_lifecycle!r}")
-        _recommendations(self.recommendations_source)
-        if self.secret_label and not LABEL.fullmatch(self.secret_label):
-            raise SettingsError(
-                f"{PREFIX}SECRET_LABEL must be the label <key> or <key>=<value>, got {self.secret_label!r}"
-            )
-        if self.tokens_path and not self.tokens_path.startswith("/"):
-            raise SettingsError(f"{PREFIX}TOKENS_PATH must be an absolute path, got {self.tokens_path!r}")
-        for loan in self.aws_msk_iam:
-            if not AWS_LOAN.fullmatch(loan):
-                raise SettingsError(f"{PREFIX}AWS_MSK_IAM must be <namespace> or <namespace>=<role ARN>, got {loan!r}")
-        namespace, slash, name = self.journal_kafka_connection.partition("/")
-        if self.journal_kafka_connection and not (namespace and slash and name and "/" not in name):
-            raise SettingsError(
-                f"{PREFIX}JOURNAL_KAFKA_CONNECTION must be <namespace>/<name>, got {self.journal_kafka_connection!r}"
-            )
-        if not TOPIC.fullmatch(self.journal_kafka_topic) or self.journal_kafka_topic in (".", ".."):
-            raise SettingsError(
-                f"{PREFIX}JOURNAL_KAFKA_TOPIC must be 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', "
-                f"got {self.journal_kafka_topic!r}"
-            )
-        if not self.lease_duration_s > self.lease_renew_deadline_s > self.lease_retry_s > 0:
-            raise SettingsError(
-                f"{PREFIX}LEASE_DURATION_S > {PREFIX}LEASE_RENEW_DEADLINE_S > {PREFIX}LEASE_RETRY_S > 0 must hold, got "
-                f"{self.lease_duration_s}, {self.lease_renew_deadline_s}, {self.lease_retry_s}"
-            )
-        if self.log_level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-            raise SettingsError(f"{PREFIX}LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR, got {self.log_level!r}")
-        if self.log_format not in ("json", "text"):
-            raise SettingsError(f"{PREFIX}LOG_FORMAT must be json or text, got {self.log_format!r}")
+def _parts(text: object) -> object:
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else text
 
 
-def _bounded(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise SettingsError(f"{PREFIX}{name.upper()} must be between {low} and {high}, got {value}")
-
-
-def _recommendations(source: str) -> None:
-    """Refuse a source that is neither an absolute path nor an http(s) URL; the text itself may hold a password."""
+def _path_or_url(source: str) -> str:
+    """Refuse what is neither an absolute path nor an http(s) URL, or may hold a password."""
     try:
         url = urlsplit(source)
         is_url = url.scheme in ("http", "https") and url.hostname and (url.port is None or url.port > 0)
@@ -179,47 +50,139 @@ def _recommendations(source: str) -> None:
     except ValueError:
         is_url = False
     if source and not is_url and not source.startswith("/"):
-        raise SettingsError(
-            f"{PREFIX}RECOMMENDATIONS_SOURCE must be an absolute path, or an http:// or https:// URL without user, query "
-            "and fragment"
-        )
+        raise ValueError("must be an absolute path, or an http:// or https:// URL without user, query and fragment")
+    return source
 
 
-def from_environment(environment: Mapping[str, str]) -> Settings:
-    """Read the settings from environment variables named STATICGROUP_<FIELD>.
-
-    Raises
-    ------
-    SettingsError: a value is malformed or outside its bounds, or a variable of our prefix is unknown.
-    """
-    return Settings(**values_from(environment, Settings))  # type: ignore[arg-type]
+Item = TypeVar("Item")
+Listed = Annotated[tuple[Item, ...], BeforeValidator(_parts)]
+"""Written with commas."""
+Port = Annotated[int, Field(ge=1, le=65_535)]
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+LogFormat = Literal["json", "text"]
 
 
-def values_from(environment: Mapping[str, str], settings: type[DataclassInstance]) -> dict[str, object]:
-    """Return the fields of a class of settings that an environment names; raises SettingsError as `from_environment` does."""
-    known = {f"{PREFIX}{f.name.upper()}": f for f in fields(settings)}
-    unknown = sorted(v for v in environment if v.startswith(PREFIX) and v not in known)
-    if unknown:
-        raise SettingsError(f"unknown setting {unknown[0]}; known are {', '.join(sorted(known))}")
-    return {
-        f.name: _parsed(variable, environment[variable], f.default)
-        for variable, f in known.items()
-        if variable in environment
-    }
+class EnvironmentSettings(BaseModel):
+    """Settings of one process: each field is the environment variable STATICGROUP_<FIELD>."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
-def _parsed(variable: str, text: str, default: object) -> object:
-    """Parse one value by the type of the field's default."""
-    text = text.strip()
-    if isinstance(default, bool):
-        if text.lower() not in ("true", "false"):
-            raise SettingsError(f"{variable} must be true or false, got {text!r}")
-        return text.lower() == "true"
-    if isinstance(default, tuple):
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    if isinstance(default, int | float):
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read settings from environment variables.
+
+        Raises
+        ------
+        SettingsError: A value is malformed or outside its bounds, or a variable of our prefix is unknown.
+        """
+        fields = {f"{PREFIX}{name.upper()}": name for name in cls.model_fields}
+        for variable in sorted(environment):
+            if variable.startswith(PREFIX) and variable not in fields:
+                raise SettingsError(
+                    f"unknown setting {variable} (all: docs/reference/settings.md){hint(variable, fields)}"
+                )
         try:
-            return type(default)(text)
-        except ValueError as error:
-            raise SettingsError(f"{variable} must be a number, got {text!r}") from error
-    return text
+            return cls.model_validate({name: environment[v].strip() for v, name in fields.items() if v in environment})
+        except ValidationError as error:
+            raise SettingsError("; ".join(map(cls._said, error.errors()))) from None
+
+    @classmethod
+    def _said(cls, error: ErrorDetails) -> str:
+        """Say what is wrong with a setting and what it means; its value is not repeated."""
+        is_form = error["type"] == "string_pattern_mismatch"
+        text = "it is malformed" if is_form else error["msg"].removeprefix("Value error, ")
+        if not error["loc"]:
+            return text
+        name = str(error["loc"][0])
+        return f"{PREFIX}{name.upper()}: {text}. Meaning: {cls.model_fields[name].description}"
+
+
+class Settings(EnvironmentSettings):
+    """How one operator process runs."""
+
+    force_observe: bool = False
+    """Plan and report, but never write to Kafka and never inject, whatever the StaticGroups say."""
+    watch_namespaces: Listed[str] = ()
+    """Namespaces to serve; empty means all."""
+    namespace: str = "staticgroup-system"
+    """Where the Lease lives; the pod's own namespace."""
+    identity: str = "staticgroup-operator"
+    """Name of this replica in the Lease; the pod's name."""
+    leader_election: bool = True
+    """False only where a single replica is guaranteed otherwise."""
+    lease_name: str = "staticgroup-operator"
+    """Name of the coordination.k8s.io/Lease, which also keeps the position of the pod watch."""
+    policy_name: str = "staticgroup-inject"
+    """Name of the MutatingAdmissionPolicy that injects for this installation."""
+    webhook_name: str = "staticgroup-inject"
+    """Name of its MutatingWebhookConfiguration."""
+    lease_duration_s: float = 5.0
+    """A holder that has not renewed for so long is replaced by another replica; longer than the renew deadline."""
+    lease_renew_deadline_s: float = 3.5
+    """A holder that has not renewed for so long stops by itself; longer than the retry."""
+    lease_retry_s: float = 1.0
+    """How often another replica tries to lead, and a renewal that failed is tried again."""
+    concurrency: int = Field(32, ge=1, le=256)
+    """Rounds at once; those that have waited longer than a second for an answer do not count, one namespace gets half
+    of it and one KafkaConnection a quarter."""
+    round_deadline_s: float = Field(90.0, ge=75, le=600)
+    """How long one round may take before it is given up and tried again later: longer than any requestTimeoutSeconds,
+    so that a silent broker is still reported."""
+    group_poll_s: float = Field(30.0, ge=5, le=600)
+    """How often a quiet group is described."""
+    relist_s: float = Field(600.0, ge=60, le=86_400)
+    """How often the pod watch is checked against a full LIST, and StaticGroups, KafkaConnections and StatefulSets are
+    listed again at the latest."""
+    barrier_patience_s: float = Field(0.1, ge=0, le=5)
+    """How long the main watch may take to pass a read before a replay is opened."""
+    secret_max_age_s: float = Field(20.0, ge=1, le=600)
+    """How long a read Secret is used before it is read again."""
+    secret_label: str = Field("", pattern=LABEL)
+    """Label that a Secret must carry to be used, `<key>` or `<key>=<value>`; empty: any Secret that a KafkaConnection
+    of its namespace names."""
+    allow_loopback: bool = False
+    """KafkaConnections may set spec.allowLoopback, which lets the operator dial brokers at loopback and link-local
+    addresses; for test machines only."""
+    tokens_path: str = Field("", pattern="^(/.*)?$")
+    """Directory of the tokens that namespaces may use, each at `<namespace>/<name>` below it, an absolute path; empty:
+    there are none."""
+    aws_msk_iam: Listed[Annotated[str, StringConstraints(pattern=AWS_ACCESS)]] = ()
+    """Namespaces whose KafkaConnections may log in at Amazon MSK with the operator's AWS identity, each `<namespace>`
+    or `<namespace>=<role ARN>`, the namespace * for any; empty: none may."""
+    health_port: Port = 8080
+    """/healthz, /readyz and /metrics."""
+    log_level: LogLevel = "INFO"
+    """DEBUG, INFO, WARNING or ERROR."""
+    log_format: LogFormat = "json"
+    """`json`, or `text` for people."""
+    journal_kafka_connection: str = Field("", pattern="^([^/]+/[^/]+)?$")
+    """`<namespace>/<name>` of the KafkaConnection to whose cluster the journal goes; empty: no topic."""
+    journal_kafka_topic: str = Field("staticgroup-journal", pattern=TOPIC, max_length=249)
+    """Topic of the journal, which must exist."""
+    journal_files_path: str = ""
+    """Directory of the journal's files; empty: no files."""
+    journal_files_max_mib: int = Field(64, ge=1, le=1024)
+    """Size at which a file is full."""
+    journal_files_count: int = Field(8, ge=2, le=1000)
+    """Files that are kept."""
+    journal_queue: int = Field(20_000, ge=100, le=1_000_000)
+    """Records that may wait for the brokers or the disk before others are dropped."""
+    recommendations_source: Annotated[str, AfterValidator(_path_or_url)] = ""
+    """Where the fleet learner publishes: a directory (absolute path) or an http(s) base URL without credentials; empty:
+    recommendations are not read."""
+    recommendations_poll_s: float = Field(300.0, ge=10, le=86_400)
+    """How often a new snapshot is asked for."""
+    settle_s: float = Field(SETTLE_MIN_S, ge=1, le=86_400)
+    """Shortest silence after which a pod that may live unseen counts no more for members to come, and after which a pod
+    watch that began anew is whole. A group with longer sessions, or pods with longer grace periods, wait longer."""
+    node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO
+    """What the deletion of a Node object says of its machine. Auto: that it is off where spec.providerID names a cloud
+    whose controller deletes Nodes, and Karpenter does not. Cloud: that it is off (cloud controller, Karpenter from 1.0,
+    cluster autoscaler). Fixed: only people remove nodes, powered off first. Untrusted: nothing."""
+
+    @model_validator(mode="after")
+    def _lease_times_are_in_order(self) -> Settings:
+        if not self.lease_duration_s > self.lease_renew_deadline_s > self.lease_retry_s > 0:
+            names = (f"{PREFIX}LEASE_{name}_S" for name in ("DURATION", "RENEW_DEADLINE", "RETRY"))
+            raise ValueError(f"{' > '.join(names)} > 0 must hold")
+        return self

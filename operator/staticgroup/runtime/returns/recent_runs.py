@@ -1,8 +1,8 @@
 """What processes of pods did in the last hour, until the next round of their StaticGroup takes it.
 
-The one idea: of a pod that was there all the while nothing is remembered, so that ten thousand of them cost nothing. A version
-that shows a start or an end of the last hour tells it, and only what was told is remembered, until it is older than that.
-Standbys hear of it too, and keep the last minutes for the rounds that may begin here.
+The one idea: of a pod that was there all the while nothing is remembered, so that ten thousand of them cost nothing.
+A version that shows a start or an end of the last hour is noted, and only what was noted is remembered, until it is
+older than that. Standbys note it too, and keep the last minutes for the rounds that may begin here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ...core.absences.runs import RECENT_MS, RunChange, run_changes
 from ...core.evidence.pod import PodVersion
-from ...core.journal.runs import RETOLD_MS, RunChange, look
 from ...kube.container_runs import pod_runs
 from ..stores import Stores
 from ..work_queue import Key
@@ -31,11 +31,11 @@ _Run = tuple[str, str, int, bool]
 
 @dataclass(slots=True)
 class RecentRuns:
-    """Hear every version of every pod.
+    """Take every version of every pod.
 
     Parameters
     ----------
-    may_write: True while this replica holds the Lease, so that rounds take what is heard.
+    may_write: True while this replica holds the Lease, so that rounds take what is noted.
     now_s: seconds since the Unix epoch.
     """
 
@@ -43,7 +43,7 @@ class RecentRuns:
     may_write: Callable[[], bool]
     now_s: Callable[[], float]
     _pending: dict[Key, deque[RunChange]] = field(default_factory=dict)
-    _told: dict[_Run, int] = field(default_factory=dict)
+    _noted: dict[_Run, int] = field(default_factory=dict)
     _forgot_ms: int = 0
 
     def pod_seen(self, raw: object, version: PodVersion) -> None:
@@ -60,8 +60,8 @@ class RecentRuns:
         if not groups:
             return
         self._forget_old(now_ms)
-        _, changes = look(None, pod_runs(raw, version), now_ms)
-        news = [change for change in changes if self._told.setdefault(_run(change), now_ms) == now_ms]
+        _, changes = run_changes(None, pod_runs(raw, version), now_ms)
+        news = [change for change in changes if self._noted.setdefault(_run(change), now_ms) == now_ms]
         for key in groups if news else ():
             waiting = self._pending.setdefault(key, deque(maxlen=PENDING_MAX))
             if not self.may_write():
@@ -70,18 +70,14 @@ class RecentRuns:
             waiting.extend(news)
 
     def _forget_old(self, now_ms: int) -> None:
-        """Forget what no version tells any more, because it is more than an hour ago."""
+        """Forget what no version shows any more, because it is more than an hour ago."""
         if now_ms - self._forgot_ms >= _FORGET_MS:
             self._forgot_ms = now_ms
-            self._told = {run: at_ms for run, at_ms in self._told.items() if now_ms - at_ms <= RETOLD_MS + _FORGET_MS}
+            self._noted = {run: at_ms for run, at_ms in self._noted.items() if now_ms - at_ms <= RECENT_MS + _FORGET_MS}
 
-    def of(self, key: Key) -> Sequence[RunChange]:
-        """Return what pods of a StaticGroup's workload did since a round took it."""
-        return tuple(self._pending.get(key, ()))
-
-    def taken(self, key: Key) -> None:
-        """Drop what a round has taken."""
-        self._pending.pop(key, None)
+    def taken(self, key: Key) -> Sequence[RunChange]:
+        """Return what pods of a StaticGroup's workload did since a round took it, and drop it."""
+        return tuple(self._pending.pop(key, ()))
 
 
 def _run(change: RunChange) -> _Run:
@@ -89,8 +85,8 @@ def _run(change: RunChange) -> _Run:
 
 
 def _shows_recent_run(version: PodVersion, now_ms: int) -> bool:
-    """Tell without looking at the whole object whether a container has started or ended in the last hour."""
-    since_s = (now_ms - RETOLD_MS) / 1000
+    """Say without reading the whole object whether a container has started or ended in the last hour."""
+    since_s = (now_ms - RECENT_MS) / 1000
     for container in version.required:
         end = container.last_end
         times = (container.started_at_s, end.finished_at_s if end is not None else None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
 
 from ...api.names import GROUP, STATIC_GROUP_PLURAL, VERSION
 from ...api.rendering import AgentImage
@@ -16,61 +17,44 @@ from ...kube.problem import KubeProblem
 from ...kube.transport import Json, Resource, Transport
 from ...kube.webhook_objects import WebhookObjects
 from ..process import kube_client, logs
-from ..process.settings import PREFIX, SettingsError, values_from
+from ..process.settings import EnvironmentSettings, Listed, LogFormat, LogLevel, Port
 from .keeper import Keeper
 from .review import Reviewer
 from .server import WebhookMetrics, WebhookServer
 from .shared_reads import SharedReads
 
-DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+DNS_NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 DRAIN_S = 3.0
 """API servers are still sent here for a moment after the pod was told to end; until then it answers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookSettings:
-    """How one webhook process runs.
-
-    Parameters
-    ----------
-    namespace: of the Secret; the pod's own namespace.
-    secret_name: Secret with the certificates.
-    configuration_name: the MutatingWebhookConfiguration.
-    service_names: DNS names under which API servers call.
-    own_certificate: make and rotate certificates; False where cert-manager does.
-    port: for API servers, 1-65535.
-    health_port: /healthz, /readyz and /metrics, 1-65535.
-    agent_image: of the operator, which brings the agent of Connect workers; empty: none is brought.
-    agent_pull_policy: of that init container.
-    log_level: DEBUG, INFO, WARNING or ERROR.
-    log_format: json, or text for people.
-    """
+class WebhookSettings(EnvironmentSettings):
+    """How one webhook process runs."""
 
     namespace: str = "staticgroup-system"
+    """Of the Secret; the pod's own namespace."""
     secret_name: str = "staticgroup-webhook"
+    """Secret with the certificates."""
     configuration_name: str = "staticgroup-inject"
-    service_names: tuple[str, ...] = ("staticgroup-webhook.staticgroup-system.svc",)
+    """The MutatingWebhookConfiguration."""
+    service_names: Listed[Annotated[str, StringConstraints(pattern=DNS_NAME)]] = Field(
+        ("staticgroup-webhook.staticgroup-system.svc",), min_length=1
+    )
+    """DNS names under which API servers call."""
     own_certificate: bool = True
-    port: int = 9443
-    health_port: int = 8080
+    """Make and rotate certificates; False where cert-manager does."""
+    port: Port = 9443
+    """For API servers."""
+    health_port: Port = 8080
+    """/healthz, /readyz and /metrics."""
     agent_image: str = ""
+    """Of the operator, which brings the agent of Connect workers; empty: none is brought."""
     agent_pull_policy: str = "IfNotPresent"
-    log_level: str = "INFO"
-    log_format: str = "json"
-
-    def __post_init__(self) -> None:
-        for name in ("port", "health_port"):
-            if not 1 <= getattr(self, name) <= 65_535:
-                raise SettingsError(f"{PREFIX}{name.upper()} must be between 1 and 65535, got {getattr(self, name)}")
-        if not self.service_names or not all(DNS_NAME.fullmatch(each) for each in self.service_names):
-            raise SettingsError(f"{PREFIX}SERVICE_NAMES must be DNS names, separated by commas")
-        if self.log_level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-            raise SettingsError(f"{PREFIX}LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR, got {self.log_level!r}")
-
-
-def from_environment(environment: Mapping[str, str]) -> WebhookSettings:
-    """Read the settings from environment variables named STATICGROUP_<FIELD>; raises SettingsError as the operator's do."""
-    return WebhookSettings(**values_from(environment, WebhookSettings))  # type: ignore[arg-type]
+    """Of that init container."""
+    log_level: LogLevel = "INFO"
+    """DEBUG, INFO, WARNING or ERROR."""
+    log_format: LogFormat = "json"
+    """`json`, or `text` for people."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from staticgroup.api.resources import members as api
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN, digest_of
 from staticgroup.core.members.memory import Members
-from staticgroup.core.status.members import members_from, wire_members
+from staticgroup.core.status.durable import members_from, wire_members
 from unit.core.builders import NOW_S, WATCH, attributed, id_of, members, suspect
 
 

@@ -15,7 +15,7 @@ from staticgroup.core.guards import Guard
 from staticgroup.core.members.memory import PAUSE_MAX_S, Members
 from staticgroup.core.plan import Plan
 from staticgroup.core.snapshot import History
-from staticgroup.core.status.members import members_from, wire_members
+from staticgroup.core.status.durable import members_from, wire_members
 from unit.core.builders import (
     NOW_S,
     WATCH,

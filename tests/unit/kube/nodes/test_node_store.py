@@ -214,15 +214,28 @@ async def test_node_that_cannot_be_read_any_more_is_there_all_the_same(server: F
 
 async def test_node_object_that_stands_for_another_machine_says_until_when_it_stood_for_the_first(server: FakeApiServer) -> None:
     """The object itself does not tell, and a suspect of the first one is not ended with it."""
-    now = [1_000.0]
-    server.put(node(), "nodes")
+    now = [900.0]
+    server.put(node(machine_id=""), "nodes")
     async with following(server, now_s=lambda: now[0]) as (store, changed):
         await eventually(lambda: server.watches)
-        server.put(node(machine_id="m2"), "nodes")
+        server.put(node(), "nodes")
         await eventually(lambda: len(changed) == 2)
+        found = store.node_of("node-a")
+        assert found is not None
+        assert found.other_until_s == 0.0, "it only says now which machine it stands for"
+        now[0] += 100
+        server.put(node(machine_id="m2"), "nodes")
+        await eventually(lambda: len(changed) == 3)
         now[0] += 500
         server.put(node(machine_id="m2", boot_id="b2"), "nodes")
-        await eventually(lambda: len(changed) == 3)
+        await eventually(lambda: len(changed) == 4)
         found = store.node_of("node-a")
         assert found is not None
         assert (found.other_until_s, found.boot) == (1_000.0, "b2")
+        server.remove("", "node-a", "nodes")
+        await eventually(lambda: not store.is_present("node-a"))
+        server.put(node(machine_id="m3") | {"metadata": {"name": "node-a", "uid": "made anew"}}, "nodes")
+        await eventually(lambda: store.is_present("node-a"))
+        found = store.node_of("node-a")
+        assert found is not None
+        assert found.other_until_s == 1_000.0

@@ -22,4 +22,4 @@ def make_book(nodes: dict[str, NodeView] | None = None, **rest: Any) -> PodBook:
 
 def see(book: PodBook, raw: dict[str, Any], resource_version: int, *, deleted: bool = False, listed: bool = False) -> KnownPod:
     change = book.take(at_version(raw, resource_version), is_deleted=deleted, in_order=not listed)
-    return change.record.known_pod()
+    return change.pod

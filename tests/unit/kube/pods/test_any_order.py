@@ -22,7 +22,7 @@ def test_older_version_does_not_overwrite_but_its_ids_stay() -> None:
     seen = see(book, born(instance_id="old-id"), 3)
     assert (seen.runs, seen.resource_version) == (True, 5)
     assert seen.instance_ids == {"new-id", "old-id"}
-    assert [r.uid for r in book.records.carrying("shop", "old-id")] == ["uid-0"]
+    assert [r.uid for r in book.index.chain("shop", [], ["old-id"])] == ["uid-0"]
 
 
 def test_listed_version_older_than_the_deletion_does_not_revive() -> None:
@@ -43,7 +43,7 @@ def test_pod_seen_again_after_a_list_did_not_show_it_is_live_but_not_known_from_
     book = make_book()
     see(book, born(), 1)
     (change,) = book.take_absent("", {}, 2)
-    assert change.record.state is PodState.SUSPECT
+    assert change.pod.state is PodState.SUSPECT
     seen = see(book, pod(statuses=[]), 3)
     assert (seen.state, seen.from_birth) == (PodState.LIVE, False)
 
@@ -79,7 +79,7 @@ def _history(steps: list[tuple[int, str]]) -> list[tuple[PodVersion, bool]]:
 
 
 def _facts(book: PodBook) -> dict[str, Any]:
-    return {r.uid: replace(r.known_pod(), since_s=0.0, refusal="") for r in book.records.in_scope("")}
+    return {r.uid: replace(r, since_s=0.0, refusal="") for r in book.index.in_scope("")}
 
 
 @settings(max_examples=300)

@@ -66,13 +66,13 @@ def test_image_never_pulled_is_certified_only_when_known_from_birth() -> None:
 
 
 def test_what_ran_in_the_pods_of_a_workload_is_remembered_once_for_all_of_them() -> None:
-    """A hundred thousand pods with sidecars may not cost a tuple each."""
+    """A hundred thousand pods with sidecars may not cost a set each."""
     book = make_book()
     statuses = [running(), running("side"), running("third")]
     for number in range(3):
         see(book, pod(f"web-{number}", uid=f"u{number}", statuses=statuses), 10 + number)
-    shared = [r._started for r in book.records.in_scope("")]
-    assert shared[0] == ("app", "side", "third")
+    shared = [found.started_containers for found in book.index.in_scope("")]
+    assert shared[0] == {"app", "side", "third"}
     assert shared[0] is shared[1] is shared[2]
 
 
@@ -122,7 +122,7 @@ def test_terminal_version_waits_for_the_facts_of_its_node() -> None:
     assert see(book, finished(), 3, deleted=True).state is PodState.SUSPECT
     nodes["node-a"] = NODE
     changes = book.take_node("node-a")
-    assert [(c.record.state, c.record.object_present) for c in changes] == [(PodState.DEAD, False)]
+    assert [(c.pod.state, c.pod.object_present) for c in changes] == [(PodState.DEAD, False)]
     assert book.take_node("node-a") == []
 
 
@@ -138,7 +138,7 @@ def test_unbound_pod_is_certified_when_its_deletion_was_delivered_and_not_when_a
     assert see(book, born(), 2, deleted=True).state is PodState.DEAD
     other = make_book()
     see(other, born(), 1)
-    assert [c.record.state for c in other.take_absent("", {}, 2)] == [PodState.SUSPECT]
+    assert [c.pod.state for c in other.take_absent("", {}, 2)] == [PodState.SUSPECT]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_longer_grace_of_an_older_version_counts_whenever_it_comes() -> None:
     book = make_book()
     book.take(pod_version(resource_version=9, grace_s=30), is_deleted=False, in_order=True)
     asked = pod_version(resource_version=8, grace_s=30, is_deleting=True, deletion_grace_s=3600)
-    assert book.take(asked, is_deleted=False, in_order=False).record.grace_s == 3600
+    assert book.take(asked, is_deleted=False, in_order=False).pod.grace_s == 3600
 
 
 def test_the_node_of_a_pod_and_its_provider_are_known_whichever_version_told_of_them() -> None:
@@ -212,7 +212,7 @@ def test_pod_that_lives_again_has_no_certificate_any_more_and_tells_that_it_is_b
     book = make_book()
     see(book, finished(), 90, deleted=was_deleted)
     change = book.take(at_version(pod(), 91), is_deleted=False, in_order=True)
-    seen = change.record.known_pod()
+    seen = change.pod
     assert (change.is_back, seen.state, seen.certificate, seen.object_present, seen.since_s) == (True, PodState.LIVE, None, True, 50.0)
     assert see(book, pod(), 92, deleted=True).state is PodState.SUSPECT
 
@@ -222,7 +222,7 @@ def test_what_everyday_watches_and_lists_repeat_of_an_ended_pod_is_nothing_that_
     book = make_book()
     see(book, finished(), 90)
     change = book.take(at_version(raw, version), is_deleted=deleted, in_order=True)
-    assert (change.is_back, change.record.state) == (False, PodState.DEAD)
+    assert (change.is_back, change.pod.state) == (False, PodState.DEAD)
 
 
 def test_after_the_api_server_went_back_in_time_an_old_number_is_not_taken_for_an_old_version() -> None:
@@ -231,9 +231,9 @@ def test_after_the_api_server_went_back_in_time_an_old_number_is_not_taken_for_a
     see(book, finished("pay-0", uid="p0", namespace="bill"), 91, deleted=True)
     book.forget_versions("shop")
     back = book.take(at_version(pod("web-0", uid="u0"), 40), is_deleted=False, in_order=False)
-    assert (back.is_back, back.record.state, back.record.resource_version) == (True, PodState.LIVE, 40)
+    assert (back.is_back, back.pod.state, back.pod.resource_version) == (True, PodState.LIVE, 40)
     other = book.take(at_version(pod("pay-0", uid="p0", namespace="bill"), 40), is_deleted=False, in_order=False)
-    assert (other.is_back, other.record.state) == (False, PodState.DEAD)
+    assert (other.is_back, other.pod.state) == (False, PodState.DEAD)
 
 
 def test_a_list_leaves_alone_what_was_seen_in_a_newer_version_or_in_another_namespace() -> None:
@@ -241,7 +241,7 @@ def test_a_list_leaves_alone_what_was_seen_in_a_newer_version_or_in_another_name
     for name, version in (("web-0", 3), ("web-1", 5), ("web-2", 7)):
         see(book, pod(name, uid=name), version)
     see(book, pod("pay-0", uid="pay-0", namespace="bill"), 4)
-    assert [c.record.uid for c in book.take_absent("shop", {"web-0": 3}, 5)] == ["web-1"]
+    assert [c.pod.uid for c in book.take_absent("shop", {"web-0": 3}, 5)] == ["web-1"]
     assert book.contradiction("shop", {"web-0": 3}, 5) == ""
     assert "web-0" in book.contradiction("shop", {}, 5)
 
@@ -260,7 +260,7 @@ def test_versions_that_wait_for_their_nodes_are_few(monkeypatch: pytest.MonkeyPa
     for number in range(3):
         see(book, finished(f"web-{number}", uid=f"u{number}"), 10 + number)
     nodes["node-a"] = NODE
-    assert [c.record.uid for c in book.take_node("node-a")] == ["u1", "u2"]
+    assert [c.pod.uid for c in book.take_node("node-a")] == ["u1", "u2"]
 
 
 @pytest.mark.parametrize("bound_to", ["", "node-b"], ids=["to none yet", "to another node"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staticgroup.core.evidence.run import RunEnd
+from staticgroup.core.evidence.chain import RunEnd
 from staticgroup.kube.pods.book import PodBook
 from unit.core import crashes
 from unit.core.crashes import shows
@@ -28,9 +28,9 @@ def end(run: str = "a") -> Json:
 
 
 def known_end(book: PodBook) -> RunEnd | None:
-    record = book.records.get("uid-0")
-    assert record is not None
-    (container,) = record.known_pod().ends
+    found = book.index.get("uid-0")
+    assert found is not None
+    (container,) = found.ends
     return container.end
 
 

@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from staticgroup.core.evidence.pod import PodVersion
-from staticgroup.kube.pods.watch.seat_filter import may_hold_a_seat
 from staticgroup.kube.translate import pod_version
-from staticgroup.kube.translate.remembered import LENGTH_MAX
+from staticgroup.kube.translate.pods import may_hold_a_seat
+from staticgroup.kube.translate.shape import LENGTH_MAX
 from unit.kube.raw_objects import at, pod
 
 NAMES = [

@@ -9,7 +9,7 @@ import pytest
 from staticgroup.api.reasons import Reason
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.runtime.connections.reporter import ConnectionReporter
-from staticgroup.runtime.rivals import Rivals
+from staticgroup.runtime.rivals import rivals_of
 from staticgroup.runtime.stores import Stores
 from unit.core.builders import pod_version
 
@@ -66,8 +66,8 @@ def test_next_pods_get_no_id_of_another_staticgroup_of_what_may_be_the_same_clus
     stores.put_group(("bill", "b"), staging)
     stores.put_connection(KEY, connection("shop", PROD))
     stores.put_connection(("bill", "kafka"), edited)
-    assert Rivals(stores).prior_claims(("bill", "b")) == (("shop/a",) if may_be_the_same else ())
-    assert Rivals(stores).overlaps(("shop", "a")) == ()  # it holds removals of `prod` only once the new brokers have told who they are
+    assert [c.split()[1] for c in rivals_of(stores, None, ("bill", "b")).prior_claims] == (["shop/a"] if may_be_the_same else [])
+    assert rivals_of(stores, None, ("shop", "a")).overlaps == ()  # it holds removals of `prod` only once the new brokers have told who they are
 
 
 def reported(world: OperatorWorld, body: Json) -> ConnectionReporter:

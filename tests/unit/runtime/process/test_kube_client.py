@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from staticgroup.cli import EXIT_USAGE, main
+from staticgroup.cli.command_line import EXIT_USAGE, main
 
-COMMANDS = (["doctor"], ["explain", "shop/orders"], ["run"])
+COMMANDS = (["plan", "orders", "-n", "shop"], ["run"])
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])

@@ -1,6 +1,6 @@
 """Follow the pods of one scope without losing an event, or say that one may be lost.
 
-All pods are watched, without a label selector, and those that cannot sit on a seat are dropped on arrival (`seat_filter`).
+All pods are watched, without a label selector, and those that cannot sit on a seat are dropped on arrival (`may_hold_a_seat`).
 
 One scope is one namespace or all of them; it has one position: every event up to that resourceVersion has been
 folded. A watch resumed from the position is whole, however often and for whatever reason the connection broke, and keeps
@@ -28,11 +28,11 @@ from ...outage import RETRY_MAX_S, Backoff
 from ...pages import PAGE_LIMIT, PageLimit, pages
 from ...problem import KubeProblem, KubeProblemKind
 from ...translate import MalformedObject
+from ...translate.pods import may_hold_a_seat, uid_of
 from ...transport import CONNECTION_ERRORS, PODS, Json, Transport, is_gone
 from ..position import ScopePosition, new_watch
 from .position import Position
 from .replay import Replay
-from .seat_filter import may_hold_a_seat, uid_in
 from .sink import Gap, Listing, PodSink
 
 SERVER_TIMEOUT_S: Final = 300
@@ -250,7 +250,7 @@ class PodStream:
 
     def _is_followed(self, raw: object) -> bool:
         """True for a pod that may sit on a seat, and for one that is in the book because it once could."""
-        return may_hold_a_seat(raw) or self._sink.knows(uid_in(raw))
+        return may_hold_a_seat(raw) or self._sink.knows(uid_of(raw))
 
     def _advance_beyond(self, raw: Json) -> None:
         """Move the position over something that nothing is folded of."""

@@ -1,0 +1,40 @@
+"""Read what the fleet learner recommends, as a reader that trusts nothing.
+
+`records` are the recommendations; `manifest` is the snapshot that they come in, and the checks
+that nothing of it is used without; `reader` pulls it for the operator.
+"""
+
+from .manifest import (
+    CLOCK_SKEW_MS_MAX,
+    MANIFEST_NAME,
+    SHARD_COUNT,
+    Manifest,
+    RecommendationError,
+    RecommendationProblem,
+    Shard,
+    canonical_json,
+    manifest_digest,
+    read_manifest,
+    read_shard,
+    shard_of,
+)  # fmt: skip
+from .records import (
+    RECOMMENDATION_SCHEMA,
+    Difference,
+    Effects,
+    Estimate,
+    EstimateMethod,
+    Evidence,
+    PriceSource,
+    Recommendation,
+    RecommendationReason,
+    Setting,
+    Share,
+)  # fmt: skip
+
+__all__ = [
+    "CLOCK_SKEW_MS_MAX", "MANIFEST_NAME", "RECOMMENDATION_SCHEMA", "SHARD_COUNT", "Difference",
+    "Effects", "Estimate", "EstimateMethod", "Evidence", "Manifest", "PriceSource", "Recommendation",
+    "RecommendationError", "RecommendationProblem", "RecommendationReason", "Setting", "Shard", "Share",
+    "canonical_json", "manifest_digest", "read_manifest", "read_shard", "shard_of",
+]  # fmt: skip

@@ -1,0 +1,114 @@
+"""`status`: StaticGroups in one table, and below it what is not as it should be, as their statuses put it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from .api_server import Json
+
+ASK_DOCTOR = "kubectl staticgroup doctor"
+EXCEPTIONS_SHOWN_MAX = 20
+_COLUMNS = ("NAMESPACE", "NAME", "GROUP", "MODE", "EXPECTED", "JOINED", "DEPARTED", "TIMEOUT", "READY", "REASON", "AGE")
+
+
+def ready_of(body: Json) -> Json:
+    """Return the condition Ready; one that says Unknown where no operator has written a status."""
+    for condition in (body.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "Ready":
+            found: Json = condition
+            return found
+    message = f"no operator has written a status; run: {ASK_DOCTOR}"
+    return {"status": "Unknown", "reason": "NoStatus", "message": message}
+
+
+def not_so(body: Json) -> list[Json]:
+    """Return the False conditions that Ready does not wait for, such as a session timeout that is too short."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return [each for each in conditions if each.get("status") == "False" and each.get("type") != "Ready"]
+
+
+def is_stale(body: Json) -> bool:
+    """Return whether the spec was edited after the operator last read it."""
+    observed = (body.get("status") or {}).get("observedGeneration")
+    return observed is not None and observed != body["metadata"].get("generation")
+
+
+def summary_of(body: Json) -> Json:
+    """Return one StaticGroup as `-o json` prints it; its keys are an interface."""
+    spec, status, ready = body.get("spec") or {}, body.get("status") or {}, ready_of(body)
+    return {
+        "namespace": body["metadata"]["namespace"],
+        "name": body["metadata"]["name"],
+        "groupId": spec.get("groupId"),
+        "mode": spec.get("mode", "Manage"),
+        "suspended": bool(spec.get("suspend")),
+        "ready": ready.get("status"),
+        "reason": ready.get("reason"),
+        "message": ready.get("message"),
+        "specSeen": not is_stale(body),
+        "members": status.get("members") or {},
+        "timeout": (status.get("columns") or {}).get("timeout"),
+        "exceptions": status.get("exceptions") or [],
+        "notSo": [{key: each.get(key) for key in ("type", "reason", "message")} for each in not_so(body)],
+    }
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows as lines with columns three spaces apart, as kubectl prints them."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def age(since: str, now: datetime) -> str:
+    """Return how long ago something was, in one unit: 45s, 12m, 5h, 3d."""
+    try:
+        seconds = int((now - datetime.fromisoformat(since)).total_seconds())
+    except (ValueError, TypeError):
+        return "-"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{max(0, seconds)}s"
+
+
+def lines_of(bodies: Iterable[Json], now: datetime) -> Iterator[str]:
+    """Yield the table, then a paragraph about each StaticGroup that is not Ready or has exceptions."""
+    ordered = sorted(bodies, key=lambda b: (b["metadata"]["namespace"], b["metadata"]["name"]))
+    yield from table([_COLUMNS, *(_row(body, now) for body in ordered)])
+    for body in ordered:
+        yield from _trouble(body)
+
+
+def _row(body: Json, now: datetime) -> tuple[str, ...]:
+    row = summary_of(body)
+    mode = f"{row['mode']}{', suspended' if row['suspended'] else ''}"
+    members = row["members"]
+    counts = (str(members.get(key, "-")) for key in ("expected", "joined", "departed"))
+    return (
+        row["namespace"], row["name"], str(row["groupId"]), mode, *counts, str(row["timeout"] or "-"),
+        str(row["ready"]), str(row["reason"]), age(str(body["metadata"].get("creationTimestamp")), now),
+    )  # fmt: skip
+
+
+def _trouble(body: Json) -> Iterator[str]:
+    row = summary_of(body)
+    exceptions = row["exceptions"]
+    if row["ready"] == "True" and not exceptions and row["specSeen"] and not row["notSo"]:
+        return
+    yield ""
+    yield f"{row['namespace']}/{row['name']}: {row['reason']}: {row['message']}"
+    if not row["specSeen"]:
+        yield "  the spec was edited since; the operator has not read it yet"
+    yield from (f"  {each['type']}: False ({each['reason']}). {each['message']}" for each in row["notSo"])
+    yield from (f"  {line}" for line in exception_lines(exceptions, EXCEPTIONS_SHOWN_MAX))
+
+
+def exception_lines(exceptions: Sequence[Json], most: int) -> Iterator[str]:
+    """Yield a line for each exception, at most `most`, then how many more there are."""
+    for each in exceptions[:most]:
+        about = each.get("instanceId") or each.get("podName") or "the group"
+        yield f"{each.get('kind')}: {about} ({each.get('reason')}): {each.get('message')}"
+    if len(exceptions) > most:
+        yield f"... and {len(exceptions) - most} more"

@@ -1,0 +1,313 @@
+"""What a status remembers for the next process, both ways: `wire_…` writes it, `history_from` reads it.
+
+Losing it must never remove a live member: then every member of the group may be of a pod that nobody saw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ...api.injection import identity_of, resolve_injected
+from ...api.ordinals import Ordinals
+from ...api.protocols import GroupProtocol
+from ...api.resources import absences as wire
+from ...api.resources import durable
+from ...api.resources import members as kept
+from ...api.resources import status as api
+from ...api.resources.staticgroup import StaticGroupSpec
+from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
+from ..absences.causes import Cause
+from ..absences.reservoir import Reservoir, samples_from, text_of
+from ..members.carriers import UNATTRIBUTED, Attribution
+from ..members.memory import Members
+from ..members.suspects import Suspect
+from ..snapshot import History, Injected, RemovalRecord, SeatMemory
+from ..timeouts.desired import TimeoutHysteresis
+from ..timeouts.group_config import GroupConfigRecord
+
+SEAT_LENGTH: Final = 100
+CARRIER_LENGTH: Final = 45
+SUSPECT_LENGTH: Final = 900
+"""Characters of an entry as it is stored, without its ids; of a suspect with the longest names."""
+
+
+def history_from(status: api.StaticGroupStatus | None, namespace: str) -> History:
+    """Read the memory of earlier rounds from a status; an empty History when there is none.
+
+    Parameters
+    ----------
+    namespace: of the StaticGroup.
+    """
+    if status is None:
+        return History()
+    issued = status.issued
+    return History(
+        injected=_injected_from(status.injected),
+        seats={s.instance_id: SeatMemory(removal=_record_from(s)) for s in status.settling},
+        issued_ordinals=Ordinals.parse(issued.ordinals) if issued else Ordinals(),
+        templates=tuple(issued.templates) if issued else (),
+        fleet_timeout_ms=_fleet_timeout_ms(status),
+        absences=absences_from(status.absences),
+        measured=measured_from(status.absences),
+        group_config=GroupConfigRecord(written_ms=status.timeout.written_ms if status.timeout is not None else None),
+        members=members_from(namespace, status),
+    )
+
+
+def wire_history(spec: StaticGroupSpec, namespace: str, history: History) -> dict[str, Any]:
+    """Write what is remembered but for the setting of the group, as fields of the status."""
+    return {
+        "injected": wire_injected(spec, history.injected),
+        "issued": wire_issued(history),
+        "settling": wire_settling(history),
+        "absences": wire_absences(history),
+        **wire_members(namespace, history.members),
+    }
+
+
+def is_of(status: api.StaticGroupStatus, uid: str) -> bool:
+    """True for a status that was written for the StaticGroup with this uid, not for one in a backup or in another cluster."""
+    return status.static_group_uid in (None, uid)
+
+
+def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
+    """Return the fleet learner's value that the next pods get, or the group has; None when the value is somebody else's."""
+    if status.timeout is None or status.timeout.source is not api.TimeoutSource.FLEET:
+        return None
+    own_ms = status.injected.session_timeout_ms if status.injected is not None else None
+    if own_ms is not None or status.protocol is GroupProtocol.CLASSIC:
+        return own_ms
+    # What the group has may be longer, because others want it to be, or wanted it lately.
+    return status.timeout.next_ms if status.timeout.own_ms is None else status.timeout.own_ms
+
+
+def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> durable.Injected | None:
+    """Write what the admission policy reads; None while no id may be issued."""
+    if injected is None:
+        return None
+    return resolve_injected(
+        identity_of(spec),
+        method=durable.InjectedMethod(injected.method),
+        scope=injected.scope,
+        id_template=injected.id_template,
+        session_timeout_ms=injected.session_timeout_ms,
+        suffix_follows_preset=injected.suffix_follows_preset,
+    )
+
+
+def wire_issued(history: History) -> durable.Issued | None:
+    """Write every ordinal ever issued, compactly; None before the first."""
+    if history.injected is None and not history.issued_ordinals and not history.templates:
+        return None
+    return durable.Issued(ordinals=history.issued_ordinals.text, templates=list(history.templates))
+
+
+def wire_settling(history: History) -> list[durable.Settling]:
+    """Write the acknowledged removals whose id has not been wanted again."""
+    return [
+        durable.Settling(
+            instance_id=r.instance_id,
+            member_id=r.member_id[:300],
+            coordinator=r.coordinator[:300],
+            acknowledged_at=wire_time(r.acknowledged_at_s),
+            attempts=r.attempts,
+            absent_since=None if r.absent_since_s is None else wire_time(r.absent_since_s),
+            settled_at=None if r.settled_at_s is None else wire_time(r.settled_at_s),
+        )
+        for r in history.removals[: durable.SETTLING_MAX]
+    ]
+
+
+def _injected_from(injected: durable.Injected | None) -> Injected | None:
+    if injected is None:
+        return None
+    return Injected(
+        scope=injected.scope,
+        method=injected.method.value,
+        id_template=injected.id_template,
+        session_timeout_ms=injected.session_timeout_ms,
+        suffix_follows_preset=bool(injected.suffix_follows_preset),
+    )
+
+
+def _record_from(settling: durable.Settling) -> RemovalRecord:
+    return RemovalRecord(
+        instance_id=settling.instance_id,
+        member_id=settling.member_id,
+        coordinator=settling.coordinator,
+        acknowledged_at_s=settling.acknowledged_at.timestamp(),
+        attempts=settling.attempts,
+        absent_since_s=settling.absent_since.timestamp() if settling.absent_since else None,
+        settled_at_s=settling.settled_at.timestamp() if settling.settled_at else None,
+    )
+
+
+# members, and the pods that may hold them
+
+
+def members_from(namespace: str, status: api.StaticGroupStatus | None) -> Members:
+    """Read what an earlier process remembered; nothing when there is no status.
+
+    Notes
+    -----
+    Where somebody has edited any of it, or it had no room, the suspects alone are believed: they only hold back.
+    """
+    if status is None:
+        return Members()
+    suspects = tuple(_suspect_from(namespace, s) for s in status.suspects)
+    if status.seal != seal_of(status.watch, status.seats, status.suspects):
+        return Members(suspects=suspects)
+    attributions = {
+        s.id: Attribution(member=s.member, first_seen_s=s.first_seen.timestamp(), carriers=frozenset(s.carriers)) for s in status.seats
+    }
+    return Members(attributions=attributions, suspects=suspects, watch=status.watch or "")
+
+
+def wire_members(namespace: str, members: Members) -> dict[str, Any]:
+    """Write what is remembered, as fields of the status.
+
+    Notes
+    -----
+    Where the status has no room for all of it, neither watch nor seal is written, and the next process begins as if it remembered nothing:
+    every member may be of a pod that nobody saw. Seats that are plain need no room: it attributes their members to the same pods by itself.
+    """
+    fitting, lost = _seats(members), _suspects(members.suspects)
+    left_out = members.attributions.keys() - fitting.keys()
+    has_room = len(lost) == len(members.suspects) and all(_is_plain(members.attributions[i]) for i in left_out)
+    watch = members.watch or None if has_room else None
+    seats, suspects = [seat for _, seat in sorted(fitting.items())], [_suspect(namespace, s) for s in lost]
+    seal = seal_of(watch, seats, suspects) if has_room and (watch or seats or suspects) else None
+    return {"watch": watch, "seats": seats, "suspects": suspects, "seal": seal}
+
+
+def remembers_the_same(one: api.StaticGroupStatus, other: api.StaticGroupStatus) -> bool:
+    """Return True when two statuses hold the same members, suspects and watch."""
+    return all(getattr(one, field) == getattr(other, field) for field in ("watch", "seats", "suspects", "seal"))
+
+
+def seal_of(watch: str | None, seats: Sequence[kept.SeatMember], suspects: Sequence[kept.Suspect]) -> str:
+    """Return the digest by which an edit of what is remembered shows, 16 hex digits."""
+    lines = (watch or "", *(entry.model_dump_json() for entry in (*seats, *suspects)))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _suspect(namespace: str, s: Suspect) -> kept.Suspect:
+    return kept.Suspect(
+        uid=s.uid,
+        pod=s.pod_name,
+        namespace="" if s.namespace == namespace else s.namespace,
+        ids=sorted(s.instance_ids),
+        since=wire_time(s.since_s),
+        node=s.node_name,
+        provider=s.provider,
+        placed=wire_time(s.placed_at_s) if s.placed_at_s else None,
+        lost_boot=s.lost_boot,
+        addresses=sorted(s.addresses),
+    )
+
+
+def _suspects(suspects: Iterable[Suspect]) -> list[Suspect]:
+    """Return as many suspects as there is room for."""
+    found: list[Suspect] = []
+    room = kept.SUSPECTS_LENGTH_MAX
+    for suspect in suspects:
+        length = SUSPECT_LENGTH + sum(len(text) for text in (*suspect.instance_ids, *suspect.addresses))
+        is_whole = len(suspect.instance_ids) <= kept.SUSPECT_IDS_MAX and len(suspect.addresses) <= kept.ADDRESSES_MAX
+        if is_whole and length <= room and len(found) < kept.SUSPECTS_MAX:
+            found.append(suspect)
+            room -= length
+    return found
+
+
+def _seats(members: Members) -> dict[str, kept.SeatMember]:
+    """Return as many members as there is room for, those first that are not plain."""
+    found: dict[str, kept.SeatMember] = {}
+    room = kept.SEATS_LENGTH_MAX
+    for instance_id, a in sorted(members.attributions.items(), key=lambda item: (_is_plain(item[1]), item[0])):
+        room -= SEAT_LENGTH + len(instance_id) + CARRIER_LENGTH * len(a.carriers)
+        if room < 0 or len(found) == kept.SEATS_MAX:
+            break
+        found[instance_id] = _seat(instance_id, a)
+    return found
+
+
+def _is_plain(a: Attribution) -> bool:
+    return len(a.carriers) == 1 and not a.is_guessed
+
+
+def _seat(instance_id: str, a: Attribution) -> kept.SeatMember:
+    carriers = sorted(a.carriers) if len(a.carriers) <= kept.CARRIERS_MAX else [UNATTRIBUTED]
+    # In whole seconds, and not earlier than it was: an end is compared with it.
+    return kept.SeatMember(id=instance_id, member=a.member, first_seen=wire_time(math.ceil(a.first_seen_s)), carriers=carriers)
+
+
+def _suspect_from(namespace: str, s: kept.Suspect) -> Suspect:
+    return Suspect(
+        uid=s.uid,
+        namespace=s.namespace or namespace,
+        pod_name=s.pod,
+        instance_ids=frozenset(s.ids),
+        since_s=s.since.timestamp(),
+        node_name=s.node,
+        placed_at_s=s.placed.timestamp() if s.placed is not None else 0.0,
+        provider=s.provider,
+        lost_boot=s.lost_boot,
+        addresses=frozenset(s.addresses),
+    )
+
+
+# measured absences
+
+
+def wire_absences(history: History) -> wire.Absences | None:
+    """Write what is kept of absences; None before the first."""
+    if not history.absences:
+        return None
+    held = history.measured
+    is_lower = held is not None and held.lower_since_s is not None
+    return wire.Absences(
+        causes=[_wire_cause(cause, history.absences[cause]) for cause in Cause if cause in history.absences],
+        timeout_ms=min(held.timeout_ms, TIMEOUT_MS_MAX) if held is not None else None,
+        lower_since=wire_time(held.lower_since_s) if held is not None and held.lower_since_s is not None else None,
+        lower_ms=min(held.lower_ms, TIMEOUT_MS_MAX) if held is not None and is_lower else None,
+    )
+
+
+def _wire_cause(cause: Cause, kept: Reservoir) -> wire.CauseOfAbsences:
+    return wire.CauseOfAbsences(
+        cause=cause.value,
+        seen=min(kept.seen, INT32_MAX),
+        unmeasured=min(kept.unmeasured, INT32_MAX),
+        longest_ms=kept.longest_ms,
+        samples=text_of(kept.samples),
+    )
+
+
+def absences_from(written: wire.Absences | None) -> Mapping[Cause, Reservoir]:
+    """Read what earlier rounds kept; a cause that this version does not know is left out."""
+    known = {cause.value for cause in Cause}
+    return {
+        Cause(each.cause): Reservoir(samples=samples_from(each.samples), seen=each.seen, unmeasured=each.unmeasured)
+        for each in (written.causes if written is not None else ())
+        if each.cause in known
+    }
+
+
+def measured_from(written: wire.Absences | None) -> TimeoutHysteresis | None:
+    """Read which session timeout the absences put in use; None while the structural estimate holds."""
+    if written is None or written.timeout_ms is None:
+        return None
+    return TimeoutHysteresis(
+        timeout_ms=written.timeout_ms,
+        lower_since_s=written.lower_since.timestamp() if written.lower_since is not None else None,
+        lower_ms=written.lower_ms or 0,
+    )
+
+
+def wire_time(seconds: float) -> datetime:
+    """Write seconds since the Unix epoch as metav1.Time keeps them, whole."""
+    return datetime.fromtimestamp(int(seconds), tz=UTC)

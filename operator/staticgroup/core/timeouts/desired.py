@@ -1,0 +1,397 @@
+"""Which session timeout a group should have, before anybody's bounds, and why that one.
+
+Sources in order, of which the first that has a value wins:
+1. `spec.sessionTimeout` in mode Fixed;
+2. the fleet learner's recommendation, unless as many absences were measured here as are behind it;
+3. the measured absences (`absences.need`); fewer than `SAMPLES_MIN` only where they ask for more than the estimate;
+4. the estimate from the pod template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from ...api.reasons import Reason
+from ...api.resources.staticgroup import SessionTimeout, TimeoutMode
+from ...api.resources.status import TimeoutSource
+from ..absences.causes import Cause
+from ..absences.need import SAMPLES_MIN, MeasuredNeed, measured_need, samples_needed
+from ..absences.reservoir import Reservoir
+from ..protocols import CLASSIC
+from ..workload import WorkloadView
+from .bounds import Bounds
+
+SESSION_TIMEOUT: Final = "session.timeout.ms"
+"""The setting that each member of a classic group brings itself."""
+STEP_MS: Final = 5_000
+MOMENT_MS_MAX: Final = 253_402_300_799_000
+"""The last second of the year 9999, with which datetime and metav1.Time end."""
+SCHEDULING_AND_IMAGE_S: Final = 20
+"""Default for re-creating, scheduling, attaching volumes and pulling an image that the node mostly has."""
+STARTUP_WITHOUT_PROBE_S: Final = 30
+"""Default start-up time of a container that has neither a startup nor a readiness probe."""
+INIT_CONTAINER_S: Final = 10
+RESTART_MAX_MS: Final = 300_000
+"""An absence longer than this, and than the pod template lets expect, has another cause than a restart."""
+LOWER_AFTER_S: Final = 86_400.0
+"""A lower value is taken when for so long no higher one was asked for."""
+
+
+class Basis(StrEnum):
+    """Name what a session timeout rests on; the value is what appears in status."""
+
+    FIXED = "Fixed"
+    STRUCTURAL = "Structural"
+    FEW_ABSENCES = "FewAbsences"
+    LONGEST_ABSENCE = "LongestAbsence"
+    ORDER_STATISTIC = "OrderStatistic"
+    FLEET = "Fleet"
+    GROUP_CONFIG = "GroupConfig"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutHysteresis:
+    """A measured value in use, before any bound, which rises at once and falls after `LOWER_AFTER_S`; durable.
+
+    Parameters
+    ----------
+    lower_since_s: since when only lower ones were asked for, seconds since the Unix epoch; None: none is.
+    lower_ms: the highest of these.
+    """
+
+    timeout_ms: int
+    lower_since_s: float | None = None
+    lower_ms: int = 0
+
+    def after(self, asked_ms: int, now_s: float) -> TimeoutHysteresis:
+        """Return what is in use once `asked_ms` is asked for."""
+        if asked_ms >= self.timeout_ms:
+            return TimeoutHysteresis(timeout_ms=asked_ms)
+        if self.lower_since_s is None:
+            return replace(self, lower_since_s=now_s, lower_ms=asked_ms)
+        lower_ms = max(self.lower_ms, asked_ms)
+        if now_s - self.lower_since_s < LOWER_AFTER_S:
+            return replace(self, lower_ms=lower_ms)
+        is_asked = lower_ms == asked_ms
+        return (
+            TimeoutHysteresis(timeout_ms=lower_ms)
+            if is_asked
+            else TimeoutHysteresis(timeout_ms=lower_ms, lower_since_s=now_s, lower_ms=asked_ms)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetTimeout:
+    """What the fleet learner recommends for one group.
+
+    Parameters
+    ----------
+    setting: of Kafka, that the number is for.
+    recommended_ms: None: the present value is to stay.
+    lower_ms, upper_ms, uncapped_ms: the interval of the number, and what it would be without any bound; None: not known.
+    stops, method, reasons: what it rests on, and what shaped it, for people.
+    is_released: the fleet's canary lets this group act on it now. is_rolled_back: the canary was rolled back.
+    is_capped: the brokers' maximum shortened it.
+    """
+
+    setting: str
+    recommended_ms: int | None
+    lower_ms: int | None = None
+    upper_ms: int | None = None
+    uncapped_ms: int | None = None
+    stops: int
+    method: str
+    reasons: tuple[str, ...] = ()
+    is_released: bool
+    is_rolled_back: bool = False
+    is_capped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What the recommendations say of one group now; verified, and valid at the moment of the snapshot.
+
+    Parameters
+    ----------
+    record: None when there is none to use; `reason` and `cause` then say why.
+    valid_until_ms: Unix milliseconds; 0 without a record.
+    cause: with a record, what is wrong with a newer snapshot; "" when nothing is.
+    """
+
+    record: FleetTimeout | None = None
+    valid_until_ms: int = 0
+    reason: Reason = Reason.RECOMMENDATION_USED
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdviceVerdict:
+    """What became of a recommendation.
+
+    Parameters
+    ----------
+    fleet_ms: the timeout to use, inside all bounds: the recommended one, or the one in use that is kept. None: the next
+        source decides.
+    recommended_ms: what the record recommends, inside all bounds, whether or not it is used; None when nothing.
+    reason, cause: of the condition RecommendationCurrent.
+    """
+
+    fleet_ms: int | None
+    recommended_ms: int | None = None
+    record: FleetTimeout | None = None
+    valid_until_ms: int = 0
+    reason: Reason
+    cause: str = ""
+
+    def shown(self, cause: str) -> AdviceVerdict:
+        """Return a verdict on a recommendation that is shown only."""
+        return replace(self, reason=Reason.RECOMMENDATION_SHOWN, cause=cause)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredTimeout:
+    """A session timeout before any bound, and what it rests on.
+
+    Parameters
+    ----------
+    need_ms: what it must reach: the time away of one restart, estimated, measured or recommended, without headroom.
+    target_ms: the same with headroom. structural_ms: the estimate, whatever the source.
+    samples, why: from how many restarts, and why on this basis.
+    hysteresis: what measured absences have put in use; None: they have not.
+    advice: what became of the recommendation; None while none are read.
+    """
+
+    need_ms: int
+    target_ms: int
+    structural_ms: int
+    source: TimeoutSource
+    basis: Basis
+    samples: int = 0
+    why: str = ""
+    hysteresis: TimeoutHysteresis | None = None
+    advice: AdviceVerdict | None = None
+
+    @property
+    def is_from_fleet(self) -> bool:
+        """Whether `need_ms` is what the fleet learner recommends."""
+        return self.advice is not None and self.advice.fleet_ms is not None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether `need_ms` is what measured absences ask for."""
+        return self.basis in (Basis.FEW_ABSENCES, Basis.LONGEST_ABSENCE, Basis.ORDER_STATISTIC)
+
+    def within(self, bounds: Bounds) -> int:
+        """Return the value to use: rounded up to 5 s and inside the bounds; a user's own number inside the brokers'."""
+        if self.advice is not None and self.advice.fleet_ms is not None:
+            return self.advice.fleet_ms
+        if self.source is TimeoutSource.FIXED:
+            return max(bounds.broker_min_ms, min(self.target_ms, bounds.broker_max_ms))
+        return bounds.clamped_ms(quantised(self.target_ms))
+
+
+def quantised(value_ms: int) -> int:
+    """Round up to the step of 5 s, so that small changes of an estimate do not become a new value of every pod."""
+    return -(-value_ms // STEP_MS) * STEP_MS
+
+
+def moment(unix_ms: int) -> datetime:
+    """Return an aware time, kept to the second as metav1.Time does; what is beyond the year 9999 ends there."""
+    return datetime.fromtimestamp(min(unix_ms, MOMENT_MS_MAX) // 1000, tz=UTC)
+
+
+def desired_timeout(
+    spec: SessionTimeout,
+    workload: WorkloadView | None,
+    heartbeat_ms: int,
+    advice: AdviceVerdict | None,
+    absences: Mapping[Cause, Reservoir],
+    in_use: TimeoutHysteresis | None,
+    now_s: float,
+) -> DesiredTimeout:
+    """Choose a value from the sources.
+
+    Parameters
+    ----------
+    advice: None while no recommendations are read.
+    in_use: what measured absences have put in use; None: they have not.
+    """
+    # Step 1: the need is measured, or estimated while too little was measured.
+    structural_ms = structural_need_ms(workload, heartbeat_ms=heartbeat_ms)
+    found = measured_need(absences, percent=spec.percentile, heartbeat_ms=heartbeat_ms)
+    if found is None or not (found.is_enough or found.need_ms > structural_ms):
+        own = _estimated(spec, structural_ms, found)
+    else:
+        own = _measured(spec, structural_ms, found, in_use, now_s)
+
+    # Step 2: what comes before it in the order of sources.
+    if spec.mode is TimeoutMode.FIXED and spec.seconds is not None:
+        why = "spec.sessionTimeout.mode is Fixed"
+        return replace(
+            own,
+            target_ms=spec.seconds * 1000,
+            source=TimeoutSource.FIXED,
+            basis=Basis.FIXED,
+            why=why,
+            hysteresis=None,
+            advice=advice,
+        )
+    if advice is None or advice.fleet_ms is None:
+        return replace(own, advice=advice)
+    is_used = advice.reason is Reason.RECOMMENDATION_USED
+    stops = advice.record.stops if advice.record is not None else None
+    if stops is not None and is_used and own.hysteresis is not None and own.samples >= stops:
+        recommended = f"{advice.recommended_ms} ms are recommended from {stops} stops"
+        cause = f"{recommended}, and {own.samples} absences were measured here"
+        why = f"{own.why}; the recommendation of the fleet learner rests on {stops}"
+        return replace(own, why=why, advice=replace(advice, fleet_ms=None).shown(cause))
+    asked_ms = advice.record.recommended_ms if is_used and advice.record is not None else None
+    behind = (
+        "kept while there is no newer one"
+        if stops is None
+        else f"{stops} restarts are behind it, {own.samples} were measured here"
+    )
+    return replace(
+        own,
+        need_ms=asked_ms or advice.fleet_ms,
+        source=TimeoutSource.FLEET,
+        basis=Basis.FLEET,
+        samples=stops or 0,
+        why=f"the fleet learner's: {behind}",
+        advice=advice,
+    )
+
+
+def structural_need_ms(
+    workload: WorkloadView | None, *, heartbeat_ms: int = 1000 * CLASSIC.heartbeat_interval_s
+) -> int:
+    """Estimate how long one restart keeps a member away, from the pod template alone.
+
+    Returns
+    -------
+    Milliseconds: termination grace + re-creation + init containers + the longest start-up budget + one heartbeat.
+
+    Notes
+    -----
+    Classic clients heartbeat until close() ends, so the grace period is an upper bound of that share.
+    """
+    grace_s = workload.termination_grace_s if workload else 30
+    budgets = [c.startup_budget_s for c in workload.containers if c.startup_budget_s is not None] if workload else []
+    startup_s = max(budgets) if budgets else STARTUP_WITHOUT_PROBE_S
+    inits_s = INIT_CONTAINER_S * (workload.init_container_count if workload else 0)
+    return 1000 * (grace_s + SCHEDULING_AND_IMAGE_S + inits_s + startup_s) + heartbeat_ms
+
+
+def longest_restart_ms(workload: WorkloadView | None) -> int:
+    """Return how long a restart takes at most, whatever goes wrong with it."""
+    return max(RESTART_MAX_MS, 2 * structural_need_ms(workload))
+
+
+def _estimated(spec: SessionTimeout, structural_ms: int, found: MeasuredNeed | None) -> DesiredTimeout:
+    why = "no absence was measured yet"
+    if found is not None:
+        why = f"{found.samples} measured absences are fewer than {SAMPLES_MIN} and stretch to {found.need_ms} ms only"
+    return DesiredTimeout(
+        need_ms=structural_ms,
+        target_ms=_with_headroom(structural_ms, spec),
+        structural_ms=structural_ms,
+        source=TimeoutSource.STRUCTURAL,
+        basis=Basis.STRUCTURAL,
+        samples=found.samples if found is not None else 0,
+        why=f"{structural_ms} ms is the estimate from the pod template; {why}",
+    )
+
+
+def _measured(
+    spec: SessionTimeout, structural_ms: int, found: MeasuredNeed, in_use: TimeoutHysteresis | None, now_s: float
+) -> DesiredTimeout:
+    target_ms = _at_most_twice(_with_headroom(found.need_ms, spec), found)
+    of = f"{found.samples} measured absences ({found.cause.value})"
+    why = f"{found.need_ms} ms bounds the {spec.percentile}th percentile of {of}"
+    basis = Basis.ORDER_STATISTIC
+    if not found.is_bound:
+        basis = Basis.LONGEST_ABSENCE
+        needs = f"a bound of the {spec.percentile}th percentile needs {samples_needed(spec.percentile)}"
+        why = f"the longest of {of}, {found.longest_ms} ms, stretched to {found.need_ms} ms, because {needs}"
+    hysteresis = None
+    if not found.is_enough:
+        basis = Basis.FEW_ABSENCES
+    else:
+        hysteresis = in_use.after(target_ms, now_s) if in_use is not None else TimeoutHysteresis(timeout_ms=target_ms)
+    if hysteresis is not None and hysteresis.timeout_ms > target_ms:
+        target_ms = hysteresis.timeout_ms
+        why += f"; {target_ms} ms are kept until less was asked for during a whole day"
+    return DesiredTimeout(
+        need_ms=found.need_ms,
+        target_ms=target_ms,
+        structural_ms=structural_ms,
+        source=TimeoutSource.STRUCTURAL,
+        basis=basis,
+        samples=found.samples,
+        why=why,
+        hysteresis=hysteresis,
+    )
+
+
+def _with_headroom(need_ms: int, spec: SessionTimeout) -> int:
+    return need_ms * (100 + spec.headroom_percent) // 100
+
+
+def _at_most_twice(target_ms: int, found: MeasuredNeed) -> int:
+    """Return a target that rounding up does not carry beyond twice the longest absence, where the need allows it."""
+    twice_ms = 2 * found.longest_ms
+    lower_ms = twice_ms // STEP_MS * STEP_MS
+    is_by_rounding = target_ms <= twice_ms < quantised(target_ms)
+    return lower_ms if is_by_rounding and lower_ms >= found.need_ms else target_ms
+
+
+def judge_advice(
+    advice: Advice, spec: SessionTimeout, setting: str, bounds: Bounds, kept_ms: int | None
+) -> AdviceVerdict:
+    """Decide what becomes of a recommendation; whatever is wrong with it leaves the present value as it is.
+
+    Parameters
+    ----------
+    setting: the one that the group's protocol reads; a record for another one is not about this group as it is.
+    kept_ms: the fleet's value that is in use; None: another source's is.
+
+    Returns
+    -------
+    `fleet_ms` lies within `bounds`, or is None; it is None in mode Fixed.
+    """
+    is_auto, record = spec.mode is TimeoutMode.AUTO, advice.record
+    present_ms = bounds.clamped_ms(kept_ms) if is_auto and kept_ms is not None else None
+    if record is None:
+        return AdviceVerdict(fleet_ms=present_ms, reason=advice.reason, cause=advice.cause)
+    if record.setting != setting:
+        cause = f"the record is for {record.setting}, the group's protocol reads {setting}"
+        return AdviceVerdict(fleet_ms=present_ms, reason=Reason.RECOMMENDATION_ABSENT, cause=cause)
+    recommended_ms = None if record.recommended_ms is None else bounds.clamped_ms(quantised(record.recommended_ms))
+    because = ", ".join(record.reasons) or record.method
+    newer = f"; a newer snapshot is not used: {advice.cause}" if advice.cause else ""
+    is_rolled_back = record.is_rolled_back and not record.is_released
+    found = AdviceVerdict(
+        fleet_ms=None if is_rolled_back else present_ms,
+        recommended_ms=recommended_ms,
+        record=record,
+        valid_until_ms=advice.valid_until_ms,
+        reason=Reason.RECOMMENDATION_USED,
+    )
+    if recommended_ms is None:
+        return found.shown(f"it is to keep the present value ({because}){newer}")
+    if not is_auto:
+        fixed = "spec.sessionTimeout.mode is Fixed; set it to Auto to use them"
+        return found.shown(f"{recommended_ms} ms are recommended, and {fixed}{newer}")
+    if is_rolled_back:
+        return found.shown(f"its canary wave was rolled back, so the structural estimate holds{newer}")
+    if not record.is_released:
+        return found.shown(f"{recommended_ms} ms wait for this group's canary wave{newer}")
+    until = moment(advice.valid_until_ms).isoformat().replace("+00:00", "Z")
+    is_capped = record.is_capped and record.uncapped_ms is not None
+    beyond = f"; without the brokers' maximum it would be {record.uncapped_ms} ms" if is_capped else ""
+    cause = f"{recommended_ms} ms from {record.stops} stops ({because}), valid until {until}{beyond}{newer}"
+    return replace(found, fleet_ms=recommended_ms, cause=cause)

@@ -1,0 +1,353 @@
+"""Gather what one round decides on, in the order that makes a removal safe and no other.
+
+(1) describe the group; where it shows a member for the first time, bring the pod watch up to a read behind it and attribute it,
+(2) read workload and pods consistently, (3) bring the pod watch up to that read, (4) see which of the carriers are left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..api.identifiers import Ordinal
+from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
+from ..api.workloads import STATEFUL_SET
+from ..core.evidence.chain import KnownPod, PodState
+from ..core.group import BrokerBounds, GroupView, KafkaProblem, KafkaProblemKind
+from ..core.ids.naming import Naming, ordinal_of_pod
+from ..core.issuance import Issuance, issue, wanted_by
+from ..core.members.holding import Seat as HeldSeat
+from ..core.members.memory import SETTLE_MIN_S, Sight
+from ..core.members.node_gone import NodeLifecycle
+from ..core.plan import Survey, survey
+from ..core.roles import role_of
+from ..core.seats import Seat
+from ..core.snapshot import Evidence, FreshRead, Snapshot
+from ..core.timeouts.desired import Advice
+from ..core.workload import WorkloadView
+from ..kafka.gateway import KafkaGateway
+from ..kafka.login.credentials import ConnectionSettings
+from ..kube.gateway import KubeGateway
+from ..kube.nodes.store import NodeStore
+from ..kube.pods.store import PodStore
+from ..kube.problem import KubeProblem, KubeProblemKind
+from .connections.allowed import may_be_exclusive
+from .connections.connections import Connections
+from .fleet import AdvicePort, NoAdvice
+from .members import SightGatherer
+from .memory.memory import Memory
+from .memory.plan_cache import PlanInputs
+from .metrics import Metrics
+from .rivals import has_rivals, may_share_group, rivals_of
+from .stores import Stores
+from .work_queue import Key
+
+BOUNDS_MAX_AGE_S = 300.0
+"""Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
+
+_OF_SETTINGS = (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.TLS_FAILED, KafkaProblemKind.SECRET_INVALID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What a round begins with: the settings of the connection, the group by them, and when it was asked for: Unix seconds, monotonic seconds."""
+
+    settings: ConnectionSettings | KafkaProblem
+    group: GroupView | KafkaProblem
+    at_s: float
+    monotonic_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Gatherer:
+    """Ask brokers, API server and stores for one round.
+
+    Parameters
+    ----------
+    cluster_uid: uid of the kube-system namespace.
+    now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
+    lifecycle: what the deletion of a Node object says of its machine.
+    settle_least_s, clock_ahead_s: see `Snapshot` and `SightGatherer`.
+    """
+
+    kube: KubeGateway
+    kafka: KafkaGateway
+    pods: PodStore
+    nodes: NodeStore
+    stores: Stores
+    connections: Connections
+    metrics: Metrics
+    cluster_uid: str
+    policy_served: Callable[[], bool]
+    webhook_served: Callable[[], bool]
+    now_s: Callable[[], float]
+    monotonic_s: Callable[[], float]
+    recommendations: AdvicePort = field(default_factory=NoAdvice)
+    lifecycle: NodeLifecycle = NodeLifecycle.AUTO
+    settle_least_s: float = SETTLE_MIN_S
+    clock_ahead_s: Callable[[], float] = lambda: 0.0
+
+    async def describe(self, group: StaticGroup, spec: StaticGroupSpec) -> Described:
+        """Describe the Kafka group, which comes before all else."""
+        namespace = group.metadata.namespace
+        settings = await self.connections.settings_for(group)
+        at_s, monotonic_s = self.now_s(), self.monotonic_s()
+        found: GroupView | KafkaProblem = (
+            settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
+        )
+        if isinstance(found, KafkaProblem):
+            self.note_problem(spec.connection_ref.key(namespace), found)
+        return Described(settings=settings, group=found, at_s=at_s, monotonic_s=monotonic_s)
+
+    def note_problem(self, connection_key: Key, problem: KafkaProblem) -> None:
+        """Count a problem, and read the settings of a connection again that may be wrong."""
+        self.metrics.kafka_problems.labels(problem.kind.value).inc()
+        if problem.kind in _OF_SETTINGS:
+            self.connections.distrust(connection_key)
+
+    def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: PlanInputs) -> bool:
+        """Say whether all that a picture is made of is as it was, by the description and what can have changed untold.
+
+        Notes
+        -----
+        Of the workload, its pods, their watch and how ids are injected, every change is marked (`Memory.change_count`). Nobody tells of
+        pods of other names and of StaticGroups of the same Kafka group; of those that have any, whole pictures are compared, and so
+        they are when any pod has become a suspect since: its process may join an id that it carried.
+        """
+        key = (group.metadata.namespace, group.metadata.name)
+        is_unchanged = last.change_count == memory.change_count and last.history is memory.history and last.spec == spec
+        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.shares_group_or_ids or last.members != hash(described.group):
+            return False
+        is_alone = not has_rivals(self.stores, key)
+        advice = self._advice(spec.connection_ref.key(key[0]), spec)
+        return is_alone and last.snapshot.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
+
+    async def gather(
+        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described
+    ) -> tuple[Snapshot, Survey]:
+        """Gather what a round decides on, in the order that the safety argument needs; the group is described already."""
+        # Step 1: what the stores and the watches show, and so which ids there are.
+        seen = await self._from_stores(spec, memory, described, group)
+        issuance = issue(spec, seen, memory.history)
+        naming = issuance.naming if issuance.naming is not None and issuance.naming.schemes else None
+
+        # Step 2: the pods that may hold a member that is described for the first time, behind a barrier.
+        if naming is not None:
+            others = self._others(naming.is_own) if memory.history.templates else seen.others
+            sight = await self.sight(group, spec, memory, described, naming)
+            seen = replace(self._with_pods(spec, seen, naming), others=others, sight=sight)
+        found = survey(spec, seen, issuance, self.now_s())
+
+        # Step 3: intent and pods, read consistently, and the pod watch brought up to that read.
+        fresh: dict[str, FreshRead] = {}
+        if found.reads:
+            workload, fresh = await self._read_afresh(group, spec, found, seen)
+            seen = self._with_rivals(self._with_pods(spec, replace(seen, workload=workload), naming))
+
+        # Step 4: only now, every pod that may hold a departed or crashed seat. No await from here on.
+        evidence = {s.key: Evidence(chain=self._chain(naming, seen.namespace, s), fresh=fresh.get(s.key)) for s in found.judged if naming}
+        seen = replace(seen, evidence=evidence, watch=self._watch(group, spec))
+        return replace(seen, told_elsewhere=self._told_elsewhere(spec, seen), copies=self._copies(spec, seen, issuance)), found
+
+    def _others(self, is_asked: Callable[[str], bool]) -> tuple[KnownPod, ...]:
+        """Return every pod, of whatever name and namespace, that lives or may and has carried an id that is asked for."""
+        carried = {i for _, i in self.pods.ids() if is_asked(i)}
+        return tuple(i for i in self.pods.carriers(carried) if i.state is not PodState.DEAD)
+
+    async def _from_stores(self, spec: StaticGroupSpec, memory: Memory, described: Described, group: StaticGroup) -> Snapshot:
+        """Take what the stores and the watches show."""
+        namespace = group.metadata.namespace
+        connection_key, settings = spec.connection_ref.key(namespace), described.settings
+        # brokers that did not answer the describe are not asked again in the same round
+        bounds = memory.bounds if isinstance(described.group, KafkaProblem) else await self._bounds(settings, spec, memory)
+        found = await self._workload(namespace, spec.workload_ref)
+        workload = None if isinstance(found, KubeProblem) else found
+        created_at = group.metadata.creation_timestamp
+        seen = Snapshot(
+            namespace=namespace,
+            name=group.metadata.name,
+            uid=group.metadata.uid,
+            metadata_generation=group.metadata.generation,
+            created_at_s=created_at.timestamp() if created_at is not None else 0.0,
+            age_s=self.now_s() - created_at.timestamp() if created_at is not None else math.inf,
+            workload=workload,
+            workload_problem=found.message if isinstance(found, KubeProblem) else "",
+            is_workload_unfit=isinstance(found, KubeProblem) and found.kind is KubeProblemKind.INVALID,
+            pods=(),
+            group=described.group,
+            described_at_s=described.at_s,
+            bounds=bounds,
+            watch=self._watch(group, spec),
+            settle_least_s=self.settle_least_s,
+            cluster_uid=self.cluster_uid,
+            advice=self._advice(connection_key, spec),
+            is_word_refused=not may_be_exclusive(self.stores, group),
+        )
+        scope = spec.identity.scope
+        if memory.history.injected is None and scope is not None:
+            seen = replace(seen, others=self._others(lambda i: scope in i))
+        return self._with_rivals(self._with_pods(spec, seen, memory.naming_of(spec)))
+
+    def _with_pods(self, spec: StaticGroupSpec, snapshot: Snapshot, naming: Naming | None) -> Snapshot:
+        """Add the pods as the watch shows them now."""
+        known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
+        return replace(snapshot, known=known, pods=_present(spec.workload_ref.name, naming, known))
+
+    def _with_rivals(self, snapshot: Snapshot) -> Snapshot:
+        """Say who else asks for the same, and who injects, as it is by now."""
+        rivals = rivals_of(self.stores, self.pods, (snapshot.namespace, snapshot.name))
+        return replace(
+            snapshot,
+            overlaps=rivals.overlaps,
+            same_scope=rivals.same_scope,
+            prior_claims=rivals.prior_claims,
+            collisions=rivals.collisions,
+            asked_by_others_ms=rivals.asked_by_others_ms,
+            unheard=rivals.unheard,
+            policy_served=self.policy_served(),
+            webhook_served=self.webhook_served(),
+        )
+
+    def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
+        """Return what the fleet learner recommends; None while recommendations are not read."""
+        return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
+
+    async def sight(
+        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, naming: Naming
+    ) -> Sight:
+        """Gather what is known, after a description, of the pods that may hold members."""
+        gatherer = SightGatherer(
+            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node, clock_ahead_s=self.clock_ahead_s,
+            may_be_of=lambda pod: naming.has_scope(pod) or may_share_group(self.stores, group, pod.namespace, pod.pod_name.rpartition("-")[0]),
+        )
+        return await gatherer.gather(
+            group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members,
+            described_at_s=described.monotonic_s, dated_at_s=described.at_s, brokers=self._brokers(group, spec),
+            ids_since_s=self._ids_since_s(group, spec, naming),
+        )
+
+    def _brokers(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
+        """Return what is another text where the connection leads to other brokers."""
+        connection = self.stores.connections.get(spec.connection_ref.key(group.metadata.namespace))
+        servers = sorted(connection.spec.bootstrap_servers) if connection is not None else []
+        return hashlib.sha256(",".join(servers).encode()).hexdigest()[:8]
+
+    def _watch(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
+        """Return the name of the watch by which members are remembered; "" while it is not whole."""
+        name = self.pods.watch(group.metadata.namespace)
+        return f"{name}.{self._brokers(group, spec)}" if name else ""
+
+    @staticmethod
+    def _ids_since_s(group: StaticGroup, spec: StaticGroupSpec, naming: Naming) -> float:
+        """Return since when an id can be known to anybody, seconds since the Unix epoch; 0.0: who knows."""
+        created = group.metadata.creation_timestamp
+        return created.timestamp() if created is not None and naming.is_told_by_scope and spec.identity.scope is None else 0.0
+
+    def _told_elsewhere(self, spec: StaticGroupSpec, seen: Snapshot) -> frozenset[str]:
+        """Return the ids of members that a pod of the namespace carries as they are, which is no seat of the workload."""
+        members = seen.group.members if isinstance(seen.group, GroupView) else ()
+        own = {i for pod in seen.pods for i in pod.instance_ids}
+        asked = {(seen.namespace, m.instance_id) for m in members if m.instance_id and m.instance_id not in own}
+        strays = self.pods.strays(seen.namespace, spec.workload_ref.name, asked) if asked else ()
+        return frozenset(i for pod in strays if pod.object_present for i in pod.instance_ids)
+
+    def _copies(self, spec: StaticGroupSpec, seen: Snapshot, issuance: Issuance) -> tuple[KnownPod, ...]:
+        """Return the living pods that are no seat of the workload and carry an id of this StaticGroup alone that it calls for, by name."""
+        naming, expected = issuance.naming, issuance.expected
+        if naming is None or expected is None or not naming.issues_scoped:
+            return ()
+        scheme = naming.schemes[0]
+        asked = {scheme.base_id(Ordinal(o), suffix) for o in set(expected.values()) for suffix in scheme.env_suffixes}
+        found = self.pods.strays_anywhere(seen.namespace, spec.workload_ref.name, asked)
+        living = (i for i in found if i.state is PodState.LIVE and not i.is_deleting)
+        return tuple(sorted(living, key=lambda i: (i.namespace, i.pod_name)))
+
+    async def _read_afresh(
+        self, group: StaticGroup, spec: StaticGroupSpec, found: Survey, seen: Snapshot
+    ) -> tuple[WorkloadView | None, dict[str, FreshRead]]:
+        """Read intent and pods consistently, then bring the pod watch up to that read."""
+        namespace, naming = group.metadata.namespace, found.issuance.naming
+        position = self.pods.position(namespace)
+        workload = await self.kube.read_workload(namespace, spec.workload_ref)
+        if isinstance(workload, KubeProblem) or naming is None:
+            return seen.workload, {}
+        names = list(dict.fromkeys(name for seat in found.reads for name in seat.pod_names))
+        by_name = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
+        versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
+        passed = bool(versions) and await self._barrier(namespace, versions, position)
+        wanted = wanted_by(naming, workload)
+        fresh: dict[str, FreshRead] = {}
+        for seat in found.reads:
+            reads = [(n, read) for n in seat.pod_names if not isinstance(read := by_name[n], KubeProblem)]
+            if len(reads) < len(seat.pod_names):
+                continue
+            fresh[seat.key] = FreshRead(
+                is_expected=wanted is None or seat.key in wanted,
+                objects=tuple((n, r.version.uid) for n, r in reads if r.version is not None and self._may_hold(naming, namespace, seat, r.version.uid)),
+                resource_version=max(read.resource_version for _, read in reads),
+                barrier_passed=passed,
+            )
+        return workload, fresh
+
+    async def _barrier(self, namespace: str, versions: Sequence[int], position: int) -> bool:
+        """Bring the pod watch up to the newest of several consistent reads; a read below `position` is a gap."""
+        if min(versions) < position:
+            return await self.pods.barrier(namespace, min(versions), not_below=position)
+        return await self.pods.barrier(namespace, max(versions), not_below=position)
+
+    async def _workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
+        """Return the workload from the watch, or by a read while the watch has not shown it; None when it does not exist.
+
+        Notes
+        -----
+        Only StatefulSets are watched. Other kinds are read in each round: what their pods do asks for one, and no stream breaks where
+        nobody serves the kind.
+        """
+        known = self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None
+        if known is not None:
+            return known
+        read = await self.kube.read_workload(namespace, ref)
+        if ref.kind != STATEFUL_SET.kind and isinstance(read, WorkloadView):
+            self.stores.put_workload(read)
+        return read
+
+    async def _bounds(
+        self, settings: ConnectionSettings | KafkaProblem, spec: StaticGroupSpec, memory: Memory
+    ) -> BrokerBounds | None:
+        """Return the broker's bounds, read again every few minutes."""
+        now_s = self.monotonic_s()
+        if isinstance(settings, KafkaProblem) or now_s - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S:
+            return memory.bounds
+        bounds = await self.kafka.bounds(settings, spec.group_id)
+        if isinstance(bounds, KafkaProblem):
+            return memory.bounds
+        memory.bounds, memory.bounds_read_at_s = bounds, now_s
+        return bounds
+
+    def _chain(self, naming: Naming, namespace: str, seat: Seat) -> tuple[KnownPod, ...]:
+        """Return every known pod that may hold a seat: those of its pod name, and those that carried its id anywhere."""
+        place = HeldSeat(seat.key, naming, namespace)
+        near = self.pods.chain(namespace, pod_names=place.pod_names, instance_ids=place.carried_as)
+        far = (i for i in self.pods.carriers(place.carried_as) if i.namespace != namespace)
+        return tuple(naming.expand(i) for i in (*near, *far) if place.may_be_held_by(i))
+
+    def _may_hold(self, naming: Naming, namespace: str, seat: Seat, uid: str) -> bool:
+        """True unless the pod watch has shown of an object that it cannot hold a seat."""
+        pod = self.pods.get(uid)
+        return pod is None or HeldSeat(seat.key, naming, namespace).may_be_held_by(pod)
+
+
+def _present(workload_name: str, naming: Naming | None, known: Sequence[KnownPod]) -> tuple[KnownPod, ...]:
+    """Return the pods that exist, by name, with every id that their clients make of what they carry.
+
+    Notes
+    -----
+    Only those called `<workload_name>-<ordinal>`: a copy such as `web-debug` is no pod of the StatefulSet and must not stand
+    for one that is not visible.
+    """
+    ours = (p for p in known if p.object_present and ordinal_of_pod(workload_name, p.pod_name) is not None)
+    present = sorted(ours, key=lambda p: p.pod_name)
+    return tuple(naming.expand(p) if naming else p for p in present)
