@@ -28,7 +28,7 @@ class Issuance:
     ----------
     history: of earlier rounds, with what is issued now.
     injection: how the next pods get their ids; None while the workload cannot be read.
-    naming: None where the spec makes ids that a broker refuses or that cannot be told apart.
+    naming: None where the spec makes ids that a broker refuses, or one id for two consumers.
     expected: ids that the workload calls for, each with its ordinal; None where nothing is decided about members.
     identity_error: why the ids cannot be made; "" when they can. too_large: why there are too many of them; "" when there are not.
     """

@@ -20,7 +20,7 @@ from .ids.naming import Naming, is_scope_refused
 from .ids.retired import without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .issuance import Issuance, issue
-from .members.holding import Seat as Seated
+from .members.holding import HeldSeat
 from .members.memory import Members, described, settle_s, with_living, without_ended
 from .next_pods.injection import InjectionPlan
 from .protocols import leaves_by
@@ -181,7 +181,7 @@ def survey(spec: StaticGroupSpec, snapshot: Snapshot, issuance: Issuance, now_s:
     reads: list[Seat] = []
     if leaves_by(group) is not None:
         reads += [crash.seat for crash in crashes if may_be_read(crash)]
-        reads += [seat for seat in table.departed if _may_have_ended(seat, found.members)]
+        reads += [seat for seat in table.departed if _has_ended(seat, found.members)]
     return Survey(issuance=issuance, history=found, table=table, crashes=crashes, reads=tuple(reads[:READS_MAX]))
 
 
@@ -242,7 +242,7 @@ def _deliver(spec: StaticGroupSpec, snapshot: Snapshot, history: History, inject
     return Plan(group_config=write, timeout=timeout, injection=injection, history=timeout.remembered(history))
 
 
-def _may_have_ended(seat: Seat, members: Members) -> bool:
+def _has_ended(seat: Seat, members: Members) -> bool:
     """True when no pod that was there when a holder joined is left."""
     known = (members.attribution(seat.key, m.member_id) for m in seat.holders)
     return any(attribution is not None and not attribution.carriers for attribution in known)
@@ -255,7 +255,7 @@ def members_after(spec: StaticGroupSpec, snapshot: Snapshot, history: History, n
         return history.members
     found = holders_of(role_of(spec), group)
     held = {i: m[0].member_id if len(m) == 1 else None for i, m in found.items() if naming.is_own(i)}
-    seats = {i: Seated(i, naming, snapshot.namespace) for i in held}
+    seats = {i: HeldSeat(i, naming, snapshot.namespace) for i in held}
     known_ms = [ms for pod in snapshot.known for ms in pod.session_timeouts_ms]
     bounds = snapshot.bounds.of(group.group_type) if snapshot.bounds is not None else None
     if bounds is not None and bounds.group_ms is not None:

@@ -19,7 +19,7 @@ from ..core.evidence.chain import KnownPod, PodState
 from ..core.group import BrokerBounds, GroupView, KafkaProblem, KafkaProblemKind
 from ..core.ids.naming import Naming, ordinal_of_pod
 from ..core.issuance import Issuance, issue, wanted_by
-from ..core.members.holding import Seat as HeldSeat
+from ..core.members.holding import HeldSeat
 from ..core.members.memory import SETTLE_MIN_S, Sight
 from ..core.members.node_gone import NodeLifecycle
 from ..core.plan import Survey, survey
@@ -109,13 +109,13 @@ class Gatherer:
             self.connections.distrust(connection_key)
 
     def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: PlanInputs) -> bool:
-        """Say whether all that a picture is made of is as it was, by the description and what can have changed untold.
+        """True when nothing that a snapshot is made of can have changed since the last one.
 
         Notes
         -----
-        Of the workload, its pods, their watch and how ids are injected, every change is marked (`Memory.change_count`). Nobody tells of
-        pods of other names and of StaticGroups of the same Kafka group; of those that have any, whole pictures are compared, and so
-        they are when any pod has become a suspect since: its process may join an id that it carried.
+        Every change of the workload, its pods, their watch and the injection is marked (`Memory.change_count`). Changes of pods with
+        other names and of StaticGroups of the same Kafka group are not, so where there are any, whole snapshots are compared. So they
+        are when any pod has become a suspect since, because its process may join with an id that it carried.
         """
         key = (group.metadata.namespace, group.metadata.name)
         is_unchanged = last.change_count == memory.change_count and last.history is memory.history and last.spec == spec
@@ -128,7 +128,7 @@ class Gatherer:
     async def gather(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described
     ) -> tuple[Snapshot, Survey]:
-        """Gather what a round decides on, in the order that the safety argument needs; the group is described already."""
+        """Gather what a round decides on after the group was described, in the order that makes a removal safe."""
         # Step 1: what the stores and the watches show, and so which ids there are.
         seen = await self._from_stores(spec, memory, described, group)
         issuance = issue(spec, seen, memory.history)

@@ -13,7 +13,7 @@ from ..core.group import GroupView, KafkaProblem, MemberView
 from ..core.ids.naming import Naming, ordinal_of_pod
 from ..core.members.address import pod_of
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN
-from ..core.members.holding import Seat
+from ..core.members.holding import HeldSeat
 from ..core.members.memory import Members, Sight, without_ended
 from ..core.members.node_gone import NodeLifecycle, has_lost_its_node, is_node_gone, may_be_gone
 from ..core.members.suspects import Suspect
@@ -73,19 +73,20 @@ class SightGatherer:
         # No await from here on: all of it is one moment of the watch.
         watch = self.pods.watch(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
+        nodeless = self._nodeless(members, doubtful)
         sight = Sight(
             watch=f"{watch}.{brokers}" if watch else "",
             described_at_s=described_at_s, dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
-            ended=gone | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
+            ended=(gone - nodeless) | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
             present=frozenset(self._present(members, doubtful)), has_passed=has_passed,
-            nodeless=self._nodeless(members, doubtful),
+            nodeless=nodeless,
         )
         if not has_passed:
             return sight
         suspects = without_ended(members, sight).suspects
         carrying, addressed, last_end = {}, {}, {}
         for instance_id, member in new.items():
-            seat = Seat(instance_id, naming, namespace)
+            seat = HeldSeat(instance_id, naming, namespace)
             pods = tuple(self._pods_of(seat))
             live = [pod for pod in pods if pod.state is PodState.LIVE]
             own = [s for s in suspects if seat.may_be_held_by(s)]
@@ -108,12 +109,12 @@ class SightGatherer:
         A pod that was gone before the watch began may have been forgotten, together with its Node, by an etcd that was set back.
         The store only says where a read is worth it: its watch may be behind that of pods.
         """
-        gone, nodeless = set(), self._nodeless(members, doubtful)
+        gone = set()
         new = (s for s in doubtful if s.case not in members.taken_in)  # the pod store never forgets that it did not see an end
         for suspect in {s.uid: s for s in (*members.suspects, *new)}.values():
             known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
             is_worth_it = known is None or not self.nodes.is_present(suspect.node_name) or is_node_gone(suspect, known)
-            is_forgotten = suspect.since_s < watched_since_s or suspect.uid in nodeless
+            is_forgotten = suspect.since_s < watched_since_s
             if not is_forgotten and may_be_gone(suspect, self.lifecycle) and is_worth_it:
                 node = await self.read_node(suspect.node_name)
                 if not isinstance(node, KubeProblem) and is_node_gone(suspect, node):
@@ -121,12 +122,18 @@ class SightGatherer:
         return frozenset(gone)
 
     def _nodeless(self, members: Members, doubtful: Iterable[Suspect]) -> frozenset[str]:
-        """Return the suspects whose Node another machine has taken over, as this process or, by the status, another one has seen."""
+        """Return the suspects of which no Node tells anything.
+
+        Notes
+        -----
+        Another machine has taken their Node over, as this process has seen; or what is remembered of them names no Node, because
+        another process has seen that, or no process ever saw the Node.
+        """
         known = (s.uid for s in members.suspects if not s.node_name)
         seen = ((s, self.nodes.node_of(s.node_name)) for s in (*members.suspects, *doubtful) if s.node_name)
         return frozenset((*known, *(s.uid for s, node in seen if has_lost_its_node(s, node, clocks_apart_s=CLOCKS_APART_S))))
 
-    def _pods_of(self, seat: Seat) -> Iterator[KnownPod]:
+    def _pods_of(self, seat: HeldSeat) -> Iterator[KnownPod]:
         """Yield every known pod that may hold an id."""
         near = self.pods.chain(seat.namespace, pod_names=seat.pod_names, instance_ids=seat.carried_as)
         far = (i for i in self.pods.carriers(seat.carried_as) if i.namespace != seat.namespace and self.may_be_of(i))

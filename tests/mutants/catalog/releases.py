@@ -8,11 +8,11 @@ from .suites import CRASHES, LEAVES_FOR_A_WHILE, RELEASES, RUNS, TOLD_RUNS
 RUN_ENDS = tuple(
     mutant(name, "core/evidence/chain.py", RUNS, *changes)
     for name, *changes in (
-        ("lost run taken for one that ended", (" or told.reason in LOST_RUN_REASONS", "")),
-        ("end of no run believed", (" or not told.container_id:", ":")),
-        ("end without a time believed", ("told is None or told.finished_at_s is None or", "told is None or")),
-        ("earlier end takes the place of a later one", ("told.finished_at_s <= known.end.finished_at_s", "told.finished_at_s == known.end.finished_at_s")),
-        ("end received again", ("    if known.end is not None and told", "    if False and told")),
+        ("lost run taken for one that ended", (" or last.reason in LOST_RUN_REASONS", "")),
+        ("end of no run believed", (" or not last.container_id:", ":")),
+        ("end without a time believed", ("last is None or last.finished_at_s is None or", "last is None or")),
+        ("earlier end takes the place of a later one", ("last.finished_at_s <= known.end.finished_at_s", "last.finished_at_s == known.end.finished_at_s")),
+        ("end received again", ("    if known.end is not None and last", "    if False and told")),
         ("containers of other ids asked for an id", ("not each.only_ids or any(may_become(i, instance_id) for i in each.only_ids)", "True")),
         ("what a client makes of its container's id forgotten", ("any(may_become(i, instance_id) for i in each.only_ids)", "instance_id in each.only_ids")),
         ("container that holds an id no more forgotten", ("for name in dict.fromkeys((*before, *holders))", "for name in holders")),

@@ -40,8 +40,8 @@ SIGHTS = (
     mutant("member before the present one forgotten", "core/members/memory.py", SIGHT, ("former={**members.former, **replaced}", "former={}")),
     mutant("watch goes on where other brokers are asked", GATHERER, SIGHT, ('f"{watch}.{brokers}" if watch', "watch if watch")),
     mutant("clock of the API server not looked at", GATHERER, CRASHES, ("dated_at_s + max(0.0, self.clock_ahead_s())", "dated_at_s")),
-    mutant("pods that have ended stay carriers", GATHERER, SIGHT, ("gone | frozenset(self._ended(members, doubtful))", "gone")),
-    mutant("machines that are gone end nothing", GATHERER, MACHINES, ("ended=gone | frozenset(", "ended=frozenset(")),
+    mutant("pods that have ended stay carriers", GATHERER, SIGHT, ("(gone - nodeless) | frozenset(self._ended(members, doubtful))", "gone - nodeless")),
+    mutant("machines that are gone end nothing", GATHERER, MACHINES, ("ended=(gone - nodeless) | frozenset(", "ended=frozenset(")),
     mutant("suspect whose object is there again stays one", GATHERER, SIGHT, ("back=frozenset(self._back(members))", "back=frozenset()")),
     mutant(
         "lost run forgotten while its pod is there", GATHERER, LOST,
@@ -63,6 +63,7 @@ SIGHTS = (
     mutant("carrier that is not shown any more forgotten", GATHERER, SIGHT, ("            if uid not in known:\n                yield found", "            if uid not in known:\n                continue")),
     mutant("carriers missed before the pods are listed", GATHERER, SIGHT, ("if self.pods.watch(namespace) and self.pods", "if self.pods")),
     mutant("Node that an etcd of before has forgotten believed gone", "runtime/members.py", MACHINES, ("        if gone and not (await", "        if False and not (await")),
+    mutant("Node that was taken over while others were read believed", GATHERER, MACHINES, ("ended=(gone - nodeless) |", "ended=gone |")),
     mutant("Node that another machine took over ends the pods of the first", "core/members/node_gone.py", MACHINES, ("    return known is not None and known.other_until_s > 0 and", "    return False and")),
     mutant("machine that took a Node over forgotten at a restart", "core/members/memory.py", MACHINES, ('replace(s, node_name="") if s.uid in sight.nodeless else s', "s")),
     mutant(

@@ -11,6 +11,7 @@ from staticgroup.api import names
 from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.group import GroupType
 from staticgroup.core.plan import plan
+from staticgroup.kube.problem import problem_of
 from unit.runtime.operator_world import KEY, OperatorWorld, guards, static_group
 
 
@@ -43,6 +44,28 @@ def scaled_further(world: OperatorWorld) -> None:
 
 def moved(world: OperatorWorld) -> None:
     meant(world, start=7)
+
+
+def scaled_beyond_all_bounds(world: OperatorWorld) -> None:
+    meant(world, replicas=10**6)
+
+
+async def test_nobody_is_removed_while_the_consistent_read_asks_for_more_ids_than_are_served() -> None:
+    """Any of them may be wanted again."""
+    world = await scaled_down()
+    scaled_beyond_all_bounds(world)
+    await world.settled(3)
+    assert (world.left, guards(world)) == ([], ["ExpectedAgain"])
+
+
+async def test_a_consistent_read_that_fails_once_costs_one_round() -> None:
+    world = await scaled_down()
+    world.kube.problems["read_workload"] = problem_of(503, verb="get", resource="statefulsets")
+    await world.round()
+    assert (world.left, guards(world)) == ([], ["NotReadAfresh"])
+    del world.kube.problems["read_workload"]
+    await world.round()
+    assert [i for _, i in world.left] == [world.id_of(2)]
 
 
 @pytest.mark.parametrize("change", [deleted_in_the_foreground, deleted, scaled_further, moved])

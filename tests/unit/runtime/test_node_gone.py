@@ -123,6 +123,24 @@ async def test_a_node_that_an_etcd_of_before_has_forgotten_is_not_gone(notices: 
     assert [s.uid for s in world.status.suspects] == ["u2"]
 
 
+async def test_a_node_that_is_taken_over_and_deleted_while_others_are_read_tells_nothing() -> None:
+    """The watch of Nodes goes on while the API server is asked, and what it brings counts."""
+    world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
+    node, read_node = world.kube.nodes["n2"], world.kube.read_node
+    gone(world)
+
+    async def read_meanwhile(name: str) -> object:
+        answer = await read_node(name)
+        vanished["n2"] = replace(node, machine="other", other_until_s=world.now_s)
+        return answer
+
+    vanished = {"n2": node}
+    world.reconciler.gatherer.nodes = FakeNodes({}, vanished)  # type: ignore[assignment]
+    world.kube.read_node = read_meanwhile  # type: ignore[method-assign]
+    await world.settled(3)
+    assert (left(world), guards(world)) == ([], ["Suspect"])
+
+
 async def test_a_node_of_that_name_that_may_be_older_than_the_pod_proves_nothing() -> None:
     world = await lost_with_its_node(placed_s=None)
     made_again(world)

@@ -3,7 +3,7 @@
 The one idea: each absence draws a lot once, and the sample keeps the lowest of them in the order of an exponentially
 biased reservoir (Efraimidis and Spirakis 2006, with the weights of Cormode's forward decay, 2009). A weight of
 2^(t/half-life) only shifts a lot by the time of its absence, so which of two is kept never changes: the sample does
-not depend on the order in which absences are told, a copy changes nothing, and no state of a generator has to be
+not depend on the order in which absences come, a copy changes nothing, and no state of a generator has to be
 stored. The lot is drawn from the names of the process that ended and a seed that is given.
 """
 

@@ -33,7 +33,7 @@ from .pod import ContainerView, NodeView, PodVersion
 
 UNKNOWN_BOOT: Final = "unknown"
 CLOCK_AHEAD_MAX_S: Final = 1.0
-"""A time of a node may lie so far after the same moment by another clock; all of them are told in whole seconds."""
+"""A time of a node may be so much later than the same moment by another clock; all of them are in whole seconds."""
 
 
 class PodState(StrEnum):
@@ -322,14 +322,14 @@ def _followed(
     known: ContainerEnd, shown: ContainerView | None, version: PodVersion, node: NodeView | None, now_s: float
 ) -> ContainerEnd:
     """Take the end that a version shows, unless a later one is known."""
-    told = shown.last_end if shown is not None else None
-    if told is None or told.finished_at_s is None or told.reason in LOST_RUN_REASONS or not told.container_id:
+    last = shown.last_end if shown is not None else None
+    if last is None or last.finished_at_s is None or last.reason in LOST_RUN_REASONS or not last.container_id:
         return known
-    if known.end is not None and told.finished_at_s <= known.end.finished_at_s:
+    if known.end is not None and last.finished_at_s <= known.end.finished_at_s:
         return known
     end = RunEnd(
-        container_id=told.container_id, finished_at_s=told.finished_at_s, received_at_s=now_s,
-        doubt=_doubt(version, node) or _clock_doubt(told.finished_at_s, version, now_s),
+        container_id=last.container_id, finished_at_s=last.finished_at_s, received_at_s=now_s,
+        doubt=_doubt(version, node) or _clock_doubt(last.finished_at_s, version, now_s),
     )
     return replace(known, end=end)
 

@@ -12,7 +12,7 @@ from .suspects import Suspect
 
 
 @dataclass(frozen=True)
-class Seat:
+class HeldSeat:
     """One id of a StaticGroup; its pods may be of any namespace where they carry it.
 
     Parameters

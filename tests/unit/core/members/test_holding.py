@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from staticgroup.core.ids.naming import Naming, naming_of
-from staticgroup.core.members.holding import Seat
+from staticgroup.core.members.holding import HeldSeat
 from unit.core.builders import SCOPE, history, id_of, injected, known_pod, spec, suspect
 
 
@@ -15,7 +15,7 @@ def naming(**changes: Any) -> Naming:
     return naming_of(spec(), history(injected=injected(), **changes))
 
 
-SEAT = Seat(id_of(2), naming(), "shop")
+SEAT = HeldSeat(id_of(2), naming(), "shop")
 OTHER = frozenset({f"web-2.x.{SCOPE}"})
 STRANGE = frozenset({"somebody-else"})
 
@@ -28,7 +28,7 @@ def test_pod_that_was_ever_seen_with_the_id_may_hold_it_whatever_its_name_and_na
 
 
 def test_pod_that_carries_what_a_client_appends_to_may_hold_the_id() -> None:
-    thread = Seat(f"{id_of(2)}-1", naming(), "shop")
+    thread = HeldSeat(f"{id_of(2)}-1", naming(), "shop")
     assert thread.may_be_held_by(known_pod(namespace="bill", pod_name="canary-0"))
     assert thread.may_be_held_by(suspect(namespace="bill", pod_name="canary-0"))
 
@@ -59,14 +59,14 @@ def test_fixed_ids_that_are_not_ours_say_nothing_of_ours(ids: frozenset[str]) ->
 
 def test_fixed_id_may_become_the_id_by_what_its_client_appends() -> None:
     carried = known_pod(instance_ids=frozenset({id_of(2)}), ids_are_fixed=True)
-    assert Seat(f"{id_of(2)}-unexpected", naming(), "shop").may_be_held_by(carried)
-    assert not Seat(f"{id_of(2)}9", naming(), "shop").may_be_held_by(known_pod(1, ids_are_fixed=True))
+    assert HeldSeat(f"{id_of(2)}-unexpected", naming(), "shop").may_be_held_by(carried)
+    assert not HeldSeat(f"{id_of(2)}9", naming(), "shop").may_be_held_by(known_pod(1, ids_are_fixed=True))
 
 
 def test_fixed_beginning_of_the_id_may_become_it_whatever_comes_between() -> None:
     """What contains the scope is an id of ours, also where no template makes it."""
     begins = naming_of(spec(identity={"template": "{scope}-{podName}"}), history(injected=injected(id_template=f"{SCOPE}-{{podName}}")))
-    assert Seat(f"{SCOPE}-web-2", begins, "shop").may_be_held_by(known_pod(instance_ids=frozenset({SCOPE}), ids_are_fixed=True))
+    assert HeldSeat(f"{SCOPE}-web-2", begins, "shop").may_be_held_by(known_pod(instance_ids=frozenset({SCOPE}), ids_are_fixed=True))
 
 
 def test_suspect_of_the_name_is_never_ruled_out_because_it_does_not_remember_what_was_fixed() -> None:
@@ -79,7 +79,7 @@ def test_ids_of_two_templates_may_be_of_two_pods_and_both_may_hold_them() -> Non
         spec(identity={"template": "{podName}", "exclusive": True}),
         history(injected=injected(id_template="{podName}"), templates=("{podName}1",)),
     )
-    seat = Seat("web-21", both, "shop")
+    seat = HeldSeat("web-21", both, "shop")
     assert set(seat.pod_names) == {"web-2", "web-21"}
     for ordinal in (2, 21):
         assert seat.may_be_held_by(known_pod(ordinal, instance_ids=frozenset()))
