@@ -15,7 +15,7 @@ from ..core.members.address import pod_of
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN
 from ..core.members.holding import HeldSeat
 from ..core.members.memory import Members, Sight, without_ended
-from ..core.members.node_gone import NodeLifecycle, has_lost_its_node, is_node_gone, may_be_gone
+from ..core.members.node_gone import NodeLifecycle, is_node_gone, may_be_gone, was_node_taken_over
 from ..core.members.suspects import Suspect
 from ..core.roles import Role
 from ..core.seats import holders_of
@@ -122,16 +122,16 @@ class SightGatherer:
         return frozenset(gone)
 
     def _nodeless(self, members: Members, doubtful: Iterable[Suspect]) -> frozenset[str]:
-        """Return the suspects of which no Node tells anything.
+        """Return the suspects whose machine may run although a Node of its name was deleted.
 
         Notes
         -----
-        Another machine has taken their Node over, as this process has seen; or what is remembered of them names no Node, because
-        another process has seen that, or no process ever saw the Node.
+        This process saw that another machine took the Node over; or the status names no Node, because another process saw that, or
+        because no process ever saw the Node.
         """
         known = (s.uid for s in members.suspects if not s.node_name)
         seen = ((s, self.nodes.node_of(s.node_name)) for s in (*members.suspects, *doubtful) if s.node_name)
-        return frozenset((*known, *(s.uid for s, node in seen if has_lost_its_node(s, node, clocks_apart_s=CLOCKS_APART_S))))
+        return frozenset((*known, *(s.uid for s, node in seen if was_node_taken_over(s, node, clocks_apart_s=CLOCKS_APART_S))))
 
     def _pods_of(self, seat: HeldSeat) -> Iterator[KnownPod]:
         """Yield every known pod that may hold an id."""

@@ -74,7 +74,7 @@ class Sight:
     back: uids of suspects whose objects are there after all, with no run lost.
     suspects: those of the pod store that may hold an id of the StaticGroup.
     present: uids of suspects whose objects exist: a run of each was lost.
-    nodeless: uids of suspects whose Node another machine has taken over.
+    nodeless: uids of suspects whose machine may run although a Node of its name was deleted.
     has_passed: the watch has passed a consistent read that began after the describe.
     carrying: by id, uids of the pods that carry it and are live or suspect, of each id that a new member holds.
     addressed: by id, the one pod that a new member speaks from.

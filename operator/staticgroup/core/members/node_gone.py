@@ -36,8 +36,8 @@ def may_be_gone(suspect: Suspect, lifecycle: NodeLifecycle) -> bool:
     return lifecycle is not NodeLifecycle.AUTO or suspect.provider in CLOUDS
 
 
-def has_lost_its_node(suspect: Suspect, known: NodeView | None, *, clocks_apart_s: float) -> bool:
-    """True where another machine has taken over the Node that a suspect ran on, so that its deletion says nothing of the first.
+def was_node_taken_over(suspect: Suspect, known: NodeView | None, *, clocks_apart_s: float) -> bool:
+    """True when another machine has taken over the Node that a suspect ran on, so its deletion does not end the suspect.
 
     Parameters
     ----------
