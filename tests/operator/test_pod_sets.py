@@ -19,6 +19,7 @@ from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 from live_cluster import Kubectl
 
+from simulator.operators.entrance import entered
 from staticgroup.api import policy
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.operator import Operator
@@ -190,7 +191,7 @@ async def operating(strimzi: Strimzi) -> AsyncIterator[None]:
     settings = Settings(
         identity="one", namespace=namespace, watch_namespaces=(namespace,), policy_name=namespace, leader_election=False, group_poll_s=5.0
     )
-    task = asyncio.create_task(Operator(settings, transport, kafka=strimzi.kafka).run())
+    task = asyncio.create_task(entered(Operator(settings, transport, kafka=strimzi.kafka)))
     try:
         yield
     finally:

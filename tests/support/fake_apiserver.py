@@ -166,6 +166,11 @@ class FakeApiServer:
         for watch in self.watches:
             watch.queue.put_nowait(f"ERROR {code}")
 
+    def send_line(self, line: str) -> None:
+        """Send anything to every watch."""
+        for watch in self.watches:
+            watch.queue.put_nowait(f"LINE {line}")
+
     def end_watches(self) -> None:
         """End all long watches in good order, as timeoutSeconds does."""
         for watch in self.watches:
@@ -336,6 +341,9 @@ class FakeApiServer:
                 return
             if self.is_stalled and not watch.is_short:
                 _push_front(watch.queue, item)
+                continue
+            if isinstance(item, str) and item.startswith("LINE "):
+                await response.write(item.removeprefix("LINE ").encode() + b"\n")
                 continue
             event = _rendered(item, sent)
             if event is not None:

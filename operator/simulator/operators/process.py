@@ -10,6 +10,7 @@ from random import Random
 from journal.sinks import MemorySink
 from staticgroup.runtime.assembly import Sources
 from staticgroup.runtime.operator import Operator
+from staticgroup.runtime.process.informers import STATIC_GROUPS
 from staticgroup.runtime.process.settings import Settings
 
 from ..engine.loop import Process, SimulationLoop
@@ -100,5 +101,6 @@ def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:
                 told_s[key] = loop.time()
         heard(raw, is_deleted=is_deleted)
 
-    for stream in operator.streams.groups:
-        stream.tell = static_group_changed
+    for informer in operator.informers.all:
+        if informer.resource == STATIC_GROUPS:
+            informer.tell = static_group_changed

@@ -37,6 +37,7 @@ from ..kubernetes.objects import (
     Json,
     uid_of,
 )
+from ..operators.entrance import entered
 from ..operators.process import RunningOperator, make_operator, note_orders
 from ..oracles.assumptions import SAMPLED_EVERY_S, Assumptions
 from ..oracles.ground_truth import GroundTruth
@@ -215,7 +216,7 @@ class World(Told):
         running.gateway.on_release.append(lambda sent: self._sent_release(running, sent))
         self._trace(name, "operator starts")
         note_orders(running, self.loop)
-        running.main = task = running.process.start(running.operator.run())
+        running.main = task = running.process.start(entered(running.operator))
         task.add_done_callback(lambda t: self._ended(running, t), context=self.loop.world_context)
         return running
 

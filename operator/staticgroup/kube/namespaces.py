@@ -17,23 +17,20 @@ class Namespaces:
     """
 
     problem: str = ""
-    _labels: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
+    _labels: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def put(self, body: dict[str, Any]) -> bool:
         """Store the labels of a namespace; True when they are new."""
         metadata = body.get("metadata") or {}
         name, found = str(metadata.get("name", "")), metadata.get("labels") or {}
         before = self.labels_of(name)
-        self._labels[name] = str(metadata.get("uid", "")), {str(k): str(v) for k, v in found.items()}
+        self._labels[name] = {str(k): str(v) for k, v in found.items()}
         return before != self.labels_of(name)
 
-    def drop(self, name: str, uid: str) -> bool:
-        """Forget a namespace; False, and nothing is forgotten, when it is unknown or another one has its name by now."""
-        if self._labels.get(name, ("",))[0] != uid:
-            return False
+    def drop(self, name: str) -> bool:
+        """Forget a namespace; False when it is unknown."""
         return self._labels.pop(name, None) is not None
 
     def labels_of(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None while they are not known or cannot be read."""
-        known = self._labels.get(name)
-        return known[1] if known is not None and not self.problem else None
+        return self._labels.get(name) if not self.problem else None

@@ -28,8 +28,8 @@ from .listener import Listener
 from .memory.memory import Memories
 from .metrics import Metrics
 from .narrator import Narrator
+from .process.informers import Informers
 from .process.settings import Settings
-from .process.streams import Streams
 from .reconciler import Reconciler
 from .stores import Stores
 from .work_queue import WorkQueue
@@ -76,7 +76,7 @@ class Assembly(ABC):
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
         self.nodes = NodeStore(
-            transport, on_change=self.listener.node_changed, rng=sources.rng, clock_s=sources.monotonic_s, now_s=sources.now_s
+            transport, on_change=self.listener.node_changed, clock_s=sources.monotonic_s, now_s=sources.now_s
         )
         self.connections = self._connections()
         self.journal = journal_of(
@@ -93,7 +93,9 @@ class Assembly(ABC):
         self.outage = transport.outage
         self.outage.on_end = self._outage_ended
         self.injection = self._injection()
-        self.streams = Streams.of(transport, self.listener, self.stores, settings, rng=sources.rng, clock_s=sources.monotonic_s)
+        self.informers = Informers(
+            transport, self.listener, self.stores, self.nodes, settings, rng=sources.rng, clock_s=sources.monotonic_s
+        )
         self.lease = self._active_lease(transport)
         self.reconciler = self._reconciler(lambda: transport.clock_ahead_s)
         self.connection_reporter = self._connection_reporter()

@@ -1,6 +1,6 @@
 """What the watches say, passed on: into the stores, to the journal, and to the queues as *look again*.
 
-A stream calls it for every object that came, changed or went. Nothing is decided here and nothing waits; a standby
+An informer calls it for every object that came, changed or went. Nothing is decided here and nothing waits; a standby
 hears all of it too, so that its stores are warm, and only looks at nothing.
 """
 
@@ -48,7 +48,7 @@ class Parts(Protocol):
 
 
 class Listener:
-    """Hear the streams and the pod store of one process."""
+    """Hear the informers and the pod store of one process."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -68,16 +68,14 @@ class Listener:
         )
 
     def static_group_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a StaticGroup as it is now, or the end of one; see `object_stream.Tell`."""
-        key, uid = _key_of(raw), uid_of(raw)
+        """Take a StaticGroup as it is now, or the end of one; see `informer.Tell`."""
+        key = _key_of(raw)
         neighbours = self._neighbours(key)
         if is_deleted:
-            if not self._stores.drop_group(key, uid):
+            if not self._stores.drop_group(key, uid_of(raw)):
                 return
             self._forget_group(key)
         else:
-            if self._stores.group_uids.get(key, uid) != uid:
-                self._forget_group(key)  # the end of its predecessor went unseen
             is_due = self._stores.put_group(key, raw)
             if not is_due and not self._parts.reconciler.memories.is_overwritten(key):
                 return
@@ -108,19 +106,18 @@ class Listener:
             self.look_at_all(self._stores.users_of_cluster_connections())
 
     def namespace_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a namespace as it is now, or the end of one; see `object_stream.Tell`."""
+        """Take a namespace as it is now, or the end of one; see `informer.Tell`."""
         name = _key_of(raw)[1]
-        is_news = self._stores.namespaces.drop(name, uid_of(raw)) if is_deleted else self._stores.namespaces.put(raw)
+        is_news = self._stores.namespaces.drop(name) if is_deleted else self._stores.namespaces.put(raw)
         if is_news:
             self.look_at_all(self._stores.users_of_cluster_connections(name))
 
     def connection_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a connection of either kind as it is now, or the end of one; see `object_stream.Tell`."""
-        key, uid = _key_of(raw), uid_of(raw)
+        """Take a connection of either kind as it is now, or the end of one; see `informer.Tell`."""
+        key = _key_of(raw)
         if is_deleted:
-            self._parts.connection_reporter.forget(uid)
-            if not self._stores.drop_connection(key, uid):
-                return
+            self._parts.connection_reporter.forget(uid_of(raw))
+            self._stores.drop_connection(key)
             self._parts.connections.forget(key)
             self._parts.connection_queue.forget(key)
         elif self._stores.put_connection(key, raw):
@@ -132,10 +129,10 @@ class Listener:
         self.look_at_all(self._stores.groups_of_connection(key))
 
     def stateful_set_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a StatefulSet as it is now, or the end of one; see `object_stream.Tell`."""
+        """Take a StatefulSet as it is now, or the end of one; see `informer.Tell`."""
         key = _key_of(raw)
         if is_deleted:
-            is_news = self._stores.drop_workload(key, uid_of(raw))
+            is_news = self._stores.drop_workload(key)
         else:
             view = workload_view(raw)
             if isinstance(view, MalformedObject):

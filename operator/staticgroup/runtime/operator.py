@@ -19,6 +19,7 @@ from ..kube.problem import KubeProblem
 from ..kube.transport import Transport
 from .assembly import Assembly, Sources
 from .fleet import Sinks
+from .process.informers import list_once
 from .process.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class Operator(Assembly):
     ) -> None:
         super().__init__(settings, transport, sources=sources, kafka=kafka, journal_sinks=journal_sinks)
         self.reached = asyncio.Event()
-        """Set once the API server has answered."""
+        """Set once the API server has answered and the Lease was read: a LIST from then on is as new as its position."""
         self._term: asyncio.Task[None] | None = None
         self._term_began_s = 0.0
         self._resumed: WatchPosition | None = None
@@ -53,17 +54,13 @@ class Operator(Assembly):
     async def run(self) -> None:
         """Work until cancelled; nothing that the API server does or fails to do ends it."""
         self.reconciler.gatherer.cluster_uid = await self.read_cluster_uid()
-        self.reached.set()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.journal.run(self.reconciler.gatherer.cluster_uid), name="journal")
                 tasks.create_task(self.recommendations.run(), name="recommendations")
                 resume = self._resumed = await self.lease.read_position()
-                for stream in self.streams.all:
-                    tasks.create_task(stream.run(), name=stream.name)
-                await self._known()
-                tasks.create_task(self.nodes.run(), name="nodes")
-                await self.nodes.wait_listed()
+                self.reached.set()
+                await asyncio.gather(*(i.wait_complete() for i in (*self.informers.of_our_kinds, self.informers.nodes)))
                 tasks.create_task(self.pods.run(resume), name="pods")
                 tasks.create_task(self.injection.follow(), name="injection")
                 await self.injection.wait_known()
@@ -77,6 +74,7 @@ class Operator(Assembly):
                 finally:
                     await self._wind_down()
         finally:
+            self.nodes.stop()
             await self.kafka.close()
 
     async def _wind_down(self) -> None:
@@ -142,7 +140,7 @@ class Operator(Assembly):
         """
         await self.pods.wait_anchored()
         stored = await self.lease.read_position()
-        await asyncio.gather(*(s.refresh() for s in self.streams.of_our_kinds))
+        await asyncio.gather(*(i.refresh() for i in self.informers.of_our_kinds))
         if stored is not None:
             self.pods.adopt(stored)
         elif self._resumed is not None:
@@ -159,8 +157,8 @@ class Operator(Assembly):
 
     def _outage_ended(self) -> None:
         """Look at everything at once when the API server is back: what waits for its next try need not."""
-        for stream in self.streams.all:
-            stream.hurry()
+        for informer in self.informers.all:
+            informer.hurry()
         if self.is_active:
             self.listener.look_at_everything()
 
@@ -170,18 +168,15 @@ class Operator(Assembly):
         self.reconciler.gatherer.cluster_uid = await self.read_cluster_uid()
         await self.injection.read()
         resume = self._resumed = await self.lease.read_position()
-        parts = [asyncio.create_task(s.run(), name=s.name) for s in self.streams.of_our_kinds]
-        parts.append(asyncio.create_task(self.nodes.run(), name="nodes"))
+        await list_once((*self.informers.of_our_kinds, self.informers.nodes))
+        following = asyncio.create_task(self.pods.run(resume), name="pods")
         try:
-            await self._known()
-            await self.nodes.wait_listed()
-            parts.append(asyncio.create_task(self.pods.run(resume), name="pods"))
             await self.pods.wait_anchored()
             yield
         finally:
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
+            following.cancel()
+            self.nodes.stop()
+            await asyncio.gather(following, return_exceptions=True)
 
     async def read_cluster_uid(self) -> str:
         """Read the identity of the cluster, waiting for the API server if need be."""
@@ -193,15 +188,11 @@ class Operator(Assembly):
             await asyncio.sleep(STARTUP_RETRY_S)
         return uid
 
-    async def _known(self) -> None:
-        """Wait until all StaticGroups and all connections are known."""
-        await asyncio.gather(*(s.wait_complete() for s in self.streams.of_our_kinds))
-
     # probes ---------------------------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
         """True once the pod watch is anchored and all stores are complete."""
-        return self.pods.is_whole and all(stream.is_complete for stream in self.streams.all)
+        return self.pods.is_whole and all(i.is_complete for i in self.informers.all)
 
     def watch_age_s(self) -> float | None:
         """Return for how long the pod watch has been silent although the API server answered; None before it was anchored.

@@ -1,8 +1,7 @@
 """What the watches have told: StaticGroups, KafkaConnections and workloads, parsed once at the edge.
 
-The watches put objects in; the reconciler reads them. An object is dropped by its uid, so that the end of one never
-takes another one of the same name with it. Nothing here decides, and nothing destructive is decided from here:
-departures are confirmed by consistent reads.
+The informers put objects in, and under one name the end of one before its successor; the reconciler reads them. Nothing
+here decides, and nothing destructive is decided from here: departures are confirmed by consistent reads.
 """
 
 from __future__ import annotations
@@ -55,7 +54,6 @@ class Stores:
     group_uids: dict[Key, str] = field(default_factory=dict)
     connections: dict[Key, Connection] = field(default_factory=dict)
     invalid_connections: dict[Key, str] = field(default_factory=dict)
-    connection_uids: dict[Key, str] = field(default_factory=dict)
     cluster_connections_problem: str = ""
     namespaces: Namespaces = field(default_factory=Namespaces)
     workloads: dict[Key, WorkloadView] = field(default_factory=dict)
@@ -139,7 +137,6 @@ class Stores:
     def put_connection(self, key: Key, body: dict[str, Any]) -> bool:
         """Store a KafkaConnection, or a ClusterKafkaConnection where no namespace is given; True when its spec is new or changed."""
         before = self.connections.get(key)
-        self.connection_uids[key] = uid_of(body)
         try:
             connection = (KafkaConnection if key[0] else ClusterKafkaConnection).from_wire(body)
         except ValidationError as error:
@@ -150,14 +147,10 @@ class Stores:
         self.connections[key] = connection
         return before is None or before.spec != connection.spec or before.metadata.uid != connection.metadata.uid
 
-    def drop_connection(self, key: Key, uid: str) -> bool:
-        """Forget a connection; False, and nothing is forgotten, when another one has its name by now."""
-        if self.connection_uids.get(key, uid) != uid:
-            return False
-        self.connection_uids.pop(key, None)
+    def drop_connection(self, key: Key) -> None:
+        """Forget a connection."""
         self.connections.pop(key, None)
         self.invalid_connections.pop(key, None)
-        return True
 
     def put_workload(self, view: WorkloadView) -> bool:
         """Store a workload; returns True when anything about it is new."""
@@ -165,13 +158,9 @@ class Stores:
         before, self.workloads[key] = self.workloads.get(key), view
         return before != view
 
-    def drop_workload(self, key: Key, uid: str) -> bool:
-        """Forget a workload; False, and nothing is forgotten, when it is unknown or another one has its name by now."""
-        known = self.workloads.get(key)
-        if known is None or known.uid != uid:
-            return False
-        del self.workloads[key]
-        return True
+    def drop_workload(self, key: Key) -> bool:
+        """Forget a workload; False when it is unknown."""
+        return self.workloads.pop(key, None) is not None
 
     def kafka_cluster_id(self, connection_key: Key, *, is_answered: bool = False) -> str | None:
         """Return what the brokers of a connection call their cluster.

@@ -79,7 +79,8 @@ STORE = (
 WIRE = ("tests/unit/kafka/test_wire.py",)
 TRANSLATE = ("tests/unit/kube/translate/test_pods.py", "tests/unit/kube/translate/test_translated_ids.py")
 NODES = ("tests/unit/kube/nodes/test_node_store.py",)
-OBJECTS = ("tests/unit/kube/test_object_stream.py",)
+OBJECTS = ("tests/unit/kube/test_informer.py",)
+KOPF = ("tests/unit/runtime/process/test_run.py::test_nothing_that_a_watch_sends_ends_kopfs_watcher",)
 PROCESS = ("tests/unit/runtime/test_operator.py",)
 PULLER = (
     "tests/unit/journal/test_recommendations.py",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from journal.records import CoverageBeat, Data, Record, read
+from simulator.operators.entrance import entered
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.fleet import NoJournal
 from staticgroup.runtime.operator import Operator
@@ -49,7 +50,7 @@ async def test_scale_down_is_in_the_files_when_the_process_has_ended(cluster: Cl
         journal_files_path=str(tmp_path / "journal"),
     )
     operator = Operator(settings, transport, kafka=cluster.kafka)
-    task = asyncio.create_task(operator.run())
+    task = asyncio.create_task(entered(operator))
     try:
         await cluster.populated()
         cluster.scale(2)

@@ -17,7 +17,7 @@ from unit.kube.pods.watched import following as watching_pods
 from unit.kube.raw_objects import pod
 
 from .test_fuzz_objects import odd_server
-from .test_object_stream import RESOURCE, Clock, following, watched, workload
+from .test_informer import RESOURCE, Clock, following, watched, workload
 
 POD_SETS = Resource(group="core.strimzi.io", version="v1", plural="strimzipodsets")
 
@@ -75,9 +75,9 @@ async def test_pod_set_with_deep_unknown_fields_is_read(server: FakeApiServer, t
 async def test_deep_object_keeps_no_other_from_being_told(server: FakeApiServer, levels: int) -> None:
     server.put(workload("other"), RESOURCE)
     server.put(deep_workload(levels, namespace="bill"), RESOURCE)
-    async with following(server, Clock()) as (stream, store):
+    async with following(server, Clock()) as (informer, store):
         async with asyncio.timeout(5):
-            await stream.wait_complete()
+            await informer.wait_complete()
         assert store.uids.keys() == {"other", "deep"}
         await watched(server)
         server.put(deep_workload(levels, namespace="bill"), RESOURCE)

@@ -13,7 +13,8 @@ import pytest
 import pytest_asyncio
 from kubernetes.aio.client import Configuration
 
-from staticgroup.kube.object_stream import ObjectStream
+from simulator.operators.entrance import follow
+from staticgroup.kube.informer import Informer
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import STATEFULSETS, Transport, connect
 from support.fake_apiserver import FakeApiServer
@@ -64,20 +65,20 @@ async def through(front: KubeFront) -> AsyncIterator[Transport]:
 
 @pytest_asyncio.fixture
 async def known(through: Transport) -> AsyncIterator[set[str]]:
-    """The names that a stream of the operator knows of, as it is told."""
+    """The names that an informer of the operator knows of, as it is told."""
     names: set[str] = set()
 
     def tell(raw: Any, *, is_deleted: bool) -> None:
         (names.discard if is_deleted else names.add)(raw["metadata"]["name"])
 
-    stream = ObjectStream(
+    informer = Informer(
         through, STATEFULSETS, tell, scope="shop", outage=through.outage, rng=Random(7),
         clock_s=asyncio.get_running_loop().time, stall_timeout_s=STALL_S, relist_s=60,
     )  # fmt: skip
-    following = asyncio.create_task(stream.run())
-    await stream.wait_complete()
+    following = asyncio.create_task(follow(informer))
+    await informer.wait_complete()
     yield names
-    assert not following.done(), "no fault ends a stream"
+    assert not following.done(), "no fault ends it"
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
 
@@ -87,7 +88,7 @@ def put(server: FakeApiServer, name: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FRONT_FAULTS)
-async def test_a_stream_catches_up_with_what_happened_during_a_fault(
+async def test_an_informer_catches_up_with_what_happened_during_a_fault(
     server: FakeApiServer, front: KubeFront, through: Transport, known: set[str], fault: FrontFault
 ) -> None:
     put(server, "before")

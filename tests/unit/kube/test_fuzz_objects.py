@@ -16,19 +16,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kubernetes.aio.client import Configuration
 
+from simulator.operators.entrance import follow
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.container_runs import pod_runs
 from staticgroup.kube.gateway import AioKubeGateway
+from staticgroup.kube.informer import Informer, Tell
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.nodes.store import NodeStore
-from staticgroup.kube.object_stream import ObjectStream
 from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pods.store import PodStore
 from staticgroup.kube.translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
 from staticgroup.kube.translate.pods import may_hold_a_seat, uid_of
-from staticgroup.kube.transport import STATEFULSETS, Transport, connect
+from staticgroup.kube.transport import NODES, STATEFULSETS, Resource, Transport, connect
 from support.long_drills import by_length
 from support.mutations import json_values, mutated_json
 from unit.kube.raw_objects import at, composed, ended, pod, running, waiting
@@ -189,12 +190,13 @@ async def test_no_stream_ends_by_what_it_is_told() -> None:
             transport, hooks, rng=rng, now_s=lambda: 50.0, clock_s=clock_s, scopes=("",), sleep=no_pause,
             settings=PodStoreSettings(),
         )  # fmt: skip
-        nodes = NodeStore(transport, on_change=lambda name: None, rng=rng, clock_s=clock_s, sleep=no_pause)
-        objects = ObjectStream(
-            transport, STATEFULSETS, lambda raw, is_deleted: told.append(raw), scope="", outage=transport.outage, rng=rng,
-            clock_s=clock_s, sleep=no_pause,
-        )  # fmt: skip
-        running = [asyncio.create_task(s.run(*a)) for s, a in ((pods, (None,)), (nodes, ()), (objects, ()))]  # type: ignore[attr-defined]
+        nodes = NodeStore(transport, on_change=lambda name: None, clock_s=clock_s)
+        tells: tuple[tuple[Resource, Tell], ...] = ((NODES, nodes.changed), (STATEFULSETS, lambda raw, is_deleted: told.append(raw)))
+        informers = [
+            Informer(transport, resource, tell, scope="", outage=transport.outage, rng=rng, clock_s=clock_s, sleep=no_pause)
+            for resource, tell in tells
+        ]
+        running = [asyncio.create_task(pods.run(None)), *(asyncio.create_task(follow(i)) for i in informers)]
         try:
             for answer, lines in drawn(COUNT):
                 server.answer, server.events = json.dumps(answer).encode(), [json.dumps(line).encode() for line in lines]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -12,10 +11,11 @@ import pytest
 from staticgroup.kube import pages as paging
 from staticgroup.kube import transport as wire
 from staticgroup.kube.gateway import AioKubeGateway
+from staticgroup.kube.informer import Informer
 from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.pages import PAGE_BYTES, PAGE_LIMIT, PAGE_LIMIT_SLOW, PageLimit
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind, problem_of
-from staticgroup.kube.transport import connect
+from staticgroup.kube.transport import NODES, connect
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import following
 from unit.kube.raw_objects import eventually, pod
@@ -69,11 +69,10 @@ async def test_own_resources_and_nodes_are_listed_in_pages_of_the_same_kind() ->
         found = await AioKubeGateway(transport, instance="x", now_s=lambda: 0.0).list_objects("staticgroups", "shop")
         assert isinstance(found, list)
         assert len(found) == PODS_LARGE + PODS_SMALL
-        nodes = NodeStore(transport, on_change=lambda _name: None, rng=Random(1), clock_s=lambda: 0.0)
-        task = asyncio.create_task(nodes.run())
-        await eventually(lambda: all(nodes.is_present(f"web-{n}") for n in range(PODS_LARGE + PODS_SMALL)))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        nodes = NodeStore(transport, on_change=lambda _name: None, clock_s=lambda: 0.0)
+        informer = Informer(transport, NODES, nodes.changed, scope="", outage=transport.outage, rng=Random(1), clock_s=lambda: 0.0)
+        await informer.list()
+        assert all(nodes.is_present(f"web-{n}") for n in range(PODS_LARGE + PODS_SMALL))
         await transport.close()
         assert limits(server, "staticgroups")[:2] == limits(server, "nodes")[:2] == [500, 250]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from simulator.operators.entrance import entered
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.status.durable import seal_of
 from staticgroup.kube.lease import POSITION_ANNOTATION
@@ -16,6 +17,7 @@ from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.transport import connect
 from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.process.settings import Settings
+from staticgroup.runtime.stores import Stores
 from support.fake_apiserver import BROKEN, FakeApiServer
 from support.fake_gateways import FakeKafka
 from unit.kube.raw_objects import eventually, finished, pod
@@ -88,7 +90,7 @@ class Cluster:
         transport = connect(self.server.configuration())
         settings = Settings(identity=identity, namespace="ops", lease_retry_s=0.05, barrier_patience_s=0.05, **changes)
         operator = Operator(settings, transport, kafka=self.kafka)
-        task = asyncio.create_task(operator.run())
+        task = asyncio.create_task(entered(operator))
         try:
             async with asyncio.timeout(20):
                 await operator.pods.wait_anchored()
@@ -452,30 +454,15 @@ async def test_staticgroup_created_again_while_the_watch_was_broken_starts_again
 
 
 @pytest.mark.parametrize("is_valid", [True, False])
-async def test_deletion_of_an_old_uid_heard_after_the_new_one_drops_nothing(cluster: Cluster, is_valid: bool) -> None:
-    """In every store: StaticGroups, KafkaConnections and StatefulSets; what cannot be read has a uid as well."""
-    async with cluster.operating() as (operator, _):
-        await cluster.populated()
-        cluster.server.denied |= {("list", r) for r in (GROUPS, CONNECTIONS, STATEFUL_SETS)}
-        spec: Json = {} if is_valid else {"spec": {"groupId": 7, "bootstrapServers": 7}}
-        old = (static_group(), kafka_connection(), stateful_set(3))
-        group, connection, workload = static_group("sg-2"), kafka_connection(), stateful_set(3)
-        connection["metadata"]["uid"], workload["metadata"]["uid"] = "kc-2", "w2"
-        operator.listener.static_group_changed(group | spec, is_deleted=False)
-        operator.listener.connection_changed(connection | spec, is_deleted=False)
-        operator.listener.stateful_set_changed(workload, is_deleted=False)
-        operator.listener.static_group_changed(old[0], is_deleted=True)
-        operator.listener.connection_changed(old[1], is_deleted=True)
-        operator.listener.stateful_set_changed(old[2], is_deleted=True)
-        stores = operator.stores
-        assert (KEY in stores.groups, KEY in stores.invalid_groups) == (is_valid, not is_valid)
-        assert (KAFKA in stores.connections, KAFKA in stores.invalid_connections) == (is_valid, not is_valid)
-        assert stores.workloads["shop", "web"].uid == "w2"
-        operator.listener.static_group_changed(group, is_deleted=True)
-        operator.listener.connection_changed(connection, is_deleted=True)
-        operator.listener.stateful_set_changed(workload, is_deleted=True)
-        assert not any((stores.groups, stores.invalid_groups, stores.connections, stores.invalid_connections))
-        assert stores.workloads == {}
+def test_end_of_an_old_uid_drops_no_staticgroup_of_its_name(is_valid: bool) -> None:
+    """As when the write of a status is answered after its successor came; what cannot be read has a uid as well."""
+    stores = Stores()
+    stores.put_group(KEY, static_group("sg-2") | ({} if is_valid else {"spec": {"groupId": 7}}))
+    assert not stores.drop_group(KEY, "sg-1")
+    assert (KEY in stores.groups, KEY in stores.invalid_groups) == (is_valid, not is_valid)
+    assert stores.drop_group(KEY, "sg-2")
+    assert not stores.groups
+    assert not stores.invalid_groups
 
 
 async def test_connection_created_again_under_its_name_gets_a_status_of_its_own(cluster: Cluster) -> None:

@@ -20,6 +20,7 @@ from simulator.kubernetes.objects import (
     Json,
 )
 from simulator.kubernetes.users import stateful_set
+from simulator.operators.entrance import entered
 from simulator.operators.transport import ModelTransport
 from staticgroup.api import names
 from staticgroup.runtime.assembly import Sources
@@ -180,7 +181,7 @@ class PlainWorld:
         )
         settings = Settings(identity=name, namespace="ops", **options)
         operator = process.call(lambda: Operator(settings, transport, sources=sources, kafka=self.kafka))
-        process.start(operator.run())
+        process.start(entered(operator))
         return process, operator, transport
 
     async def until(self, condition: Callable[[], object], deadline_s: float = 120.0) -> None:

@@ -14,9 +14,9 @@ from ...kube.problem import KubeProblem
 from ...runtime.connections.allowed import may_use
 from ...runtime.operator import Operator
 from ...runtime.process import kube_client, logs
+from ...runtime.process.informers import list_once
 from ...runtime.process.namespaces import serving
 from ...runtime.process.settings import Settings
-from ...runtime.process.streams import tell_once
 from .. import doctor
 from ..api_server import ApiServer
 from ..findings import Finding
@@ -71,8 +71,8 @@ async def connections(operator: Operator, namespace: str) -> AsyncIterator[Findi
     assert isinstance(listed_connections, list)
     for body in listed_connections:
         operator.listener.connection_changed(body, is_deleted=False)
-    if operator.streams.cluster:
-        await tell_once(operator.streams.cluster)
+    if operator.informers.cluster:
+        await list_once(operator.informers.cluster)
         problem = operator.stores.cluster_connections_problem
         yield Finding(
             check="ClusterKafkaConnections are readable",

@@ -1,7 +1,7 @@
 """Know the facts of every node, also of those that are gone.
 
 The end of a pod rests on the word of a kubelet, so it needs that kubelet's version, and it may be asked for after
-the node has left. Three ways to know, the best that the operator's rights allow: LIST and WATCH; a GET per name, kept
+the node has left. Three ways to know, the best that the operator's rights allow: an informer; a GET per name, kept
 for a minute, since a taint may have come meanwhile; nothing at all, and then no certificate is given. A node that is gone is remembered as it was last seen, with the taints it had.
 """
 
@@ -9,54 +9,41 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from random import Random
 from typing import Any, Final
 
 from ...core.evidence.pod import NodeView
-from ..outage import Backoff
-from ..pages import PageLimit, pages
 from ..problem import KubeProblem, KubeProblemKind
 from ..translate import node_view
-from ..transport import CONNECTION_ERRORS, NODES, Transport, is_gone
+from ..transport import NODES, Transport
 
 VANISHED_MAX: Final = 1_000
-_RETRY_DELAY_S: Final = 1.0
-_FORBIDDEN_DELAY_MAX_S: Final = 60.0
-"""A right to list nodes that is missing was hardly taken by mistake, and each name can be asked for meanwhile."""
-_STALL_TIMEOUT_S: Final = 75.0
 ASK_AGAIN_S: Final = 60.0
 
 
 class NodeStore:
-    """Follow nodes.
+    """The facts of nodes.
 
     Parameters
     ----------
     on_change: (node name) facts are new, different or read afresh; certificates that waited for them can be judged.
-    rng: spreads retries.
     clock_s: monotonic seconds.
     now_s: seconds since the Unix epoch.
     """
 
     def __init__(
-        self, transport: Transport, *, on_change: Callable[[str], None], rng: Random, clock_s: Callable[[], float],
-        sleep: Callable[[float], Any] = asyncio.sleep, retry_delay_s: float = _RETRY_DELAY_S, now_s: Callable[[], float] = time.time,
+        self, transport: Transport, *, on_change: Callable[[str], None], clock_s: Callable[[], float],
+        now_s: Callable[[], float] = time.time,
     ) -> None:
         self._now_s = now_s
         self._transport = transport
         self._on_change = on_change
         self._clock_s = clock_s
-        self._sleep = sleep
-        self._backoff = Backoff(rng, first_s=retry_delay_s)
-        self._forbidden_backoff = Backoff(rng, first_s=retry_delay_s, max_s=_FORBIDDEN_DELAY_MAX_S)
-        self._page_limit = PageLimit()
         self._nodes: dict[str, NodeView] = {}
         self._vanished: dict[str, NodeView] = {}
         self._asked_s: dict[str, float] = {}
         self._answered_s: dict[str, float] = {}
         self._asking: set[asyncio.Task[None]] = set()
         self._asks_by_name = False
-        self._listed = asyncio.Event()
 
     def node_of(self, name: str) -> NodeView | None:
         """Return the last known facts of a node, present or vanished; None when there are none (yet).
@@ -77,80 +64,22 @@ class NodeStore:
         """True for a Node that exists, as far as was heard."""
         return name in self._nodes
 
-    async def wait_listed(self) -> None:
-        """Wait until nodes were listed, or it is known that they cannot be."""
-        await self._listed.wait()
+    def readable(self, problem: KubeProblem | None) -> None:
+        """Take the news that nodes cannot be listed, or with None that they can."""
+        self._asks_by_name = problem is not None and problem.kind is KubeProblemKind.FORBIDDEN
 
-    async def run(self) -> None:
-        """Follow nodes until cancelled."""
-        try:
-            while True:
-                resource_version = await self._list()
-                if isinstance(resource_version, KubeProblem):
-                    is_forbidden = resource_version.kind is KubeProblemKind.FORBIDDEN
-                    if is_forbidden:
-                        self._asks_by_name = True
-                        self._listed.set()
-                    await self._sleep((self._forbidden_backoff if is_forbidden else self._backoff).next_s())
-                    continue
-                self._forbidden_backoff.reset()
-                self._asks_by_name = False
-                self._listed.set()
-                await self._follow(resource_version)
-                await self._sleep(self._backoff.next_s())
-        finally:
-            for task in self._asking:
-                task.cancel()
-
-    async def _list(self) -> str | KubeProblem:
-        found: dict[str, NodeView] = {}
-        resource_version, unreadable = "", set[str]()
-        async for page in pages(self._transport, NODES, self._page_limit):
-            if isinstance(page, KubeProblem):
-                return page
-            for raw in page.get("items") or ():
-                view = node_view(raw)
-                if isinstance(view, NodeView):
-                    found[view.name] = view
-                else:
-                    unreadable.add(str((raw.get("metadata") or {}).get("name", "")))
-            resource_version = str(page["metadata"]["resourceVersion"])
-        for name in self._nodes.keys() - found.keys() - unreadable:  # one that cannot be read is there all the same
-            self._remember_vanished(name)
-        for view in found.values():
+    def changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
+        """Take a node as it is now, or the end of one; see `informer.Tell`."""
+        view = node_view(raw)
+        if is_deleted:
+            self._remember_vanished(raw["metadata"]["name"])
+        elif isinstance(view, NodeView):  # one that cannot be read is there all the same
             self._put(view)
-        return resource_version
 
-    async def _follow(self, resource_version: str) -> None:
-        """Watch until the server has lost our place; returns to LIST again."""
-        while True:
-            query = {"resourceVersion": resource_version, "timeoutSeconds": "300"}
-            try:
-                async with self._transport.watch(NODES, query=query) as stream:
-                    if isinstance(stream, KubeProblem):
-                        if is_gone(stream) or stream.kind is KubeProblemKind.FORBIDDEN:
-                            return
-                    else:
-                        self._backoff.reset()
-                        while (event := await stream.next_event(_STALL_TIMEOUT_S)) is not None:
-                            if event.get("type") == "ERROR":
-                                return
-                            resource_version = self._take(event) or resource_version
-            except CONNECTION_ERRORS:
-                pass  # the watch is opened again from where it was
-            await self._sleep(self._backoff.next_s())
-
-    def _take(self, event: dict[str, Any]) -> str:
-        raw = event.get("object")
-        if not isinstance(raw, dict):
-            return ""
-        if event.get("type") != "BOOKMARK":
-            view = node_view(raw)
-            if isinstance(view, NodeView):
-                self._put(view)
-                if event.get("type") == "DELETED":
-                    self._remember_vanished(view.name)
-        return str((raw.get("metadata") or {}).get("resourceVersion") or "")
+    def stop(self) -> None:
+        """Ask for no name any more."""
+        for task in self._asking:
+            task.cancel()
 
     def _put(self, view: NodeView) -> bool:
         """Take the facts of a Node that exists; True when they are new, which is told."""
@@ -165,6 +94,8 @@ class NodeStore:
         return known != view
 
     def _remember_vanished(self, name: str) -> None:
+        if name not in self._nodes:
+            return
         self._vanished[name] = self._nodes.pop(name)
         self._on_change(name)
         if len(self._vanished) > VANISHED_MAX:

@@ -13,16 +13,15 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from ...api import names
 from ...kube.problem import KubeProblem, KubeProblemKind
 from ...kube.transport import NAMESPACES, PODS, STATEFULSETS, Transport
+from .informers import KAFKA_CONNECTIONS, STATIC_GROUPS
 from .settings import Settings
-from .streams import ours
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 30.0
-FOLLOWED: Final = (PODS, STATEFULSETS, ours(names.STATIC_GROUP_PLURAL), ours(names.KAFKA_CONNECTION_PLURAL))
+FOLLOWED: Final = (PODS, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS)
 """What a process has to read in each of its namespaces before it begins."""
 LOOKS: Final = 2
 """One answer may be that of an API server which is being restored, or come between a Role and its binding."""

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from simulator.operators.entrance import follow
+from staticgroup.kube.informer import Informer
 from staticgroup.kube.nodes import store as node_store
 from staticgroup.kube.nodes.store import NodeStore
-from staticgroup.kube.transport import connect
+from staticgroup.kube.transport import NODES, connect
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
@@ -34,14 +36,19 @@ async def following(
     transport = connect(server.configuration())
     changed: list[str] = []
     clock_s = clock_s or asyncio.get_running_loop().time
-    store = NodeStore(transport, on_change=changed.append, rng=Random(1), clock_s=clock_s, now_s=now_s, retry_delay_s=0.002)
-    task = asyncio.create_task(store.run())
+    store = NodeStore(transport, on_change=changed.append, clock_s=clock_s, now_s=now_s)
+    informer = Informer(
+        transport, NODES, store.changed, scope="", outage=transport.outage, rng=Random(1), clock_s=clock_s, on_refused=store.readable,
+        retry_delay_s=0.002,
+    )
+    task = asyncio.create_task(follow(informer))
     try:
         async with asyncio.timeout(5):
-            await store.wait_listed()
+            await informer.wait_complete()
         yield store, changed
     finally:
         task.cancel()
+        store.stop()
         await asyncio.gather(task, return_exceptions=True)
         await transport.close()
 
@@ -190,56 +197,6 @@ async def test_vanished_nodes_are_bounded(server: FakeApiServer, monkeypatch: py
             server.remove("", f"n{number}", "nodes")
         await eventually(lambda: not there(store, *(f"n{n}" for n in range(4))))
         assert [store.node_of(f"n{n}") is not None for n in range(4)] == [False, False, True, True]
-
-
-class Sleeper:
-    """Sleep in no time and remember for how long."""
-
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-
-    async def __call__(self, delay_s: float) -> None:
-        self.slept.append(delay_s)
-        await asyncio.sleep(0.0005)
-
-
-@asynccontextmanager
-async def sleeping(server: FakeApiServer) -> AsyncIterator[tuple[NodeStore, Sleeper]]:
-    transport, sleeper = connect(server.configuration()), Sleeper()
-    store = NodeStore(transport, on_change=lambda name: None, rng=Random(1), clock_s=Clock(), sleep=sleeper)
-    task = asyncio.create_task(store.run())
-    try:
-        yield store, sleeper
-        assert not task.done()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await transport.close()
-
-
-@pytest.mark.parametrize("begins", ["before the first list", "while it watches"])
-async def test_outage_of_any_length_is_outlasted_with_tries_less_than_five_seconds_apart(
-    server: FakeApiServer, begins: str
-) -> None:
-    server.failing_status = 503 if begins == "before the first list" else 0
-    async with sleeping(server) as (store, sleeper):
-        if not server.failing_status:
-            await eventually(lambda: server.watches)
-            server.failing_status = 503
-            server.break_watches()
-        await eventually(lambda: sum(sleeper.slept) > 600, 30)
-        assert max(sleeper.slept) < 5
-        server.put(node(), "nodes")
-        server.failing_status = 0
-        await eventually(lambda: store.node_of("node-a"))
-
-
-async def test_watch_that_is_refused_does_not_make_a_storm_of_lists(server: FakeApiServer) -> None:
-    server.denied.add(("watch", "nodes"))
-    async with sleeping(server) as (_, sleeper):
-        await eventually(lambda: len(server.requests) > 100, 30)
-        assert len(server.requests) < 4 * len(sleeper.slept)
-        assert sum(sleeper.slept) > 60
 
 
 async def test_node_that_cannot_be_read_any_more_is_there_all_the_same(server: FakeApiServer) -> None:

@@ -106,7 +106,7 @@ async def test_a_namespace_taken_away_while_secrets_are_read_is_asked_nothing() 
 
 async def test_a_connection_deleted_in_the_middle_of_a_round_loses_nobody() -> None:
     world = await departing()
-    world.kube.before["read_pod"] = lambda: world.stores.drop_connection(SHARED, "ckc-1") and None
+    world.kube.before["read_pod"] = lambda: world.stores.drop_connection(SHARED)
     await world.round()
     assert world.kafka.leaves == []
 
@@ -134,15 +134,6 @@ async def test_labels_decide_as_they_are_now() -> None:
     world.stores.namespaces.problem = "namespaces cannot be listed"
     await world.round()
     assert "namespaces cannot be listed" in world.condition("Connected")[2]
-
-
-def test_the_end_of_a_namespace_of_an_earlier_uid_forgets_no_labels() -> None:
-    namespaces = Stores().namespaces
-    namespaces.put({"metadata": {"name": "shop", "uid": "n2", "labels": {"a": "b"}}})
-    assert not namespaces.drop("shop", "n1")
-    assert namespaces.labels_of("shop") == {"a": "b"}
-    assert namespaces.drop("shop", "n2")
-    assert namespaces.labels_of("shop") is None
 
 
 async def test_an_operator_of_some_namespaces_says_that_it_cannot_read_it() -> None:

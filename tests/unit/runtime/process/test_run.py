@@ -18,11 +18,14 @@ from staticgroup.runtime.process import logs
 from staticgroup.runtime.process import run as process
 from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
+from support.long_drills import by_length
 from unit.kube.raw_objects import eventually
+from unit.kube.test_decoding import nested
 
-from ..operator_world import KEY
+from ..operator_world import KEY, static_group
 from ..test_operator import GROUPS, Cluster
 
+GROUPS_PATH = "/apis/staticgroup.io/v1alpha1/staticgroups"
 KUBECONFIG = """
 apiVersion: v1
 kind: Config
@@ -93,16 +96,34 @@ def asked(server: FakeApiServer, path: str) -> bool:
     return any(p == path for _, p in server.requests)
 
 
-@pytest.mark.parametrize("namespaces", [(), ("shop", "bank")])
-async def test_kopf_runs_in_the_process_and_ends_it_in_good_order_on_sigterm(
+def edit(server: FakeApiServer, **spec: object) -> None:
+    """Edit the StaticGroup as a user does."""
+    body = server.objects[GROUPS, *KEY]
+    body["metadata"]["generation"] += 1
+    server.put(body | {"spec": body["spec"] | spec}, GROUPS)
+
+
+def is_observed(server: FakeApiServer) -> bool:
+    body = server.objects[GROUPS, *KEY]
+    return (body.get("status") or {}).get("observedGeneration") == body["metadata"]["generation"]
+
+
+def lists(server: FakeApiServer) -> int:
+    return sum(path.startswith(GROUPS_PATH) and "watch=true" not in path for _, path in server.requests)
+
+
+@pytest.mark.parametrize("namespaces", [(), ("shop", "bill")])
+async def test_kopf_brings_each_change_and_a_signal_ends_the_process_in_good_order(
     server: FakeApiServer, namespaces: tuple[str, ...]
 ) -> None:
-    """kopf logs in, looks what the API server serves, and watches nothing; a signal ends it without a wait."""
     async with running(watch_namespaces=namespaces) as (task, port):
         await answers(task, port, "/readyz", 200)
-        await eventually(lambda: asked(server, "/apis"), 20)
-        await eventually(lambda: "status" in server.objects[GROUPS, *KEY], 20)
-        assert {path for agent, path in server.agents if agent.startswith("kopf")} <= {"/api", "/apis"}
+        await eventually(lambda: is_observed(server), 20)
+        before = lists(server)
+        edit(server, mode="Observe")
+        await eventually(lambda: is_observed(server), 20)
+        assert lists(server) == before
+        assert not any(agent.startswith("kopf") for agent, _ in server.agents), "everything goes through the operator's own connection"
         os.kill(os.getpid(), signal.SIGTERM)
         async with asyncio.timeout(4):
             assert await task == 0
@@ -119,10 +140,84 @@ async def test_process_that_starts_during_an_outage_waits_for_its_end(server: Fa
         await answers(task, port, "/readyz", 200)
 
 
-async def test_process_goes_on_when_kopf_is_refused_at_its_first_look(server: FakeApiServer) -> None:
-    """The outage begins between our own first answer and kopf's."""
-    server.failing_paths.add("/apis")
+async def test_signal_during_an_outage_ends_a_process_that_has_not_begun(server: FakeApiServer) -> None:
+    server.failing_status = 503
+    async with running() as (task, port):
+        await answers(task, port, "/healthz", 200)
+        await eventually(lambda: server.requests, 20)
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(4):
+            assert await task == 0
+
+
+async def test_kopf_goes_on_after_an_outage_and_acts_at_once(server: FakeApiServer) -> None:
+    async with running() as (task, _):
+        await eventually(lambda: is_observed(server), 20)
+        server.failing_status = 503
+        server.break_watches()
+        await asyncio.sleep(by_length(short=8, long=300))
+        assert not task.done()
+        edit(server, mode="Observe")
+        server.failing_status = 0
+        await eventually(lambda: is_observed(server), 20)
+        edit(server, mode="Manage")
+        await eventually(lambda: is_observed(server), 20)
+
+
+@pytest.mark.parametrize("trouble", ["error 500", "error 410", "deep", "no object", "no json"])
+async def test_nothing_that_a_watch_sends_ends_kopfs_watcher(server: FakeApiServer, trouble: str) -> None:
+    """kopf alone ends a watcher for good by any of these but 410 (seen with 1.45.2)."""
+    async with running() as (task, _):
+        await eventually(lambda: is_observed(server), 20)
+        await eventually(lambda: any(w.resource == GROUPS for w in server.watches), 20)
+        if trouble == "deep":
+            body = server.objects[GROUPS, *KEY]
+            entry = {"manager": "x", "operation": "Apply", "fieldsV1": nested(1_500), "time": "2026-01-01T00:00:07Z"}
+            body["metadata"].setdefault("managedFields", []).append(entry)
+            edit(server, mode="Observe")
+        elif trouble.startswith("error"):
+            server.send_error(int(trouble.partition(" ")[2]))
+        else:
+            server.send_line('{"type": "MODIFIED"}' if trouble == "no object" else "<html>")
+        await asyncio.sleep(0.2)
+        edit(server, groupId="orders")
+        await eventually(lambda: is_observed(server), 20)
+        assert not task.done()
+
+
+async def test_deletion_that_no_watch_sent_and_a_successor_are_seen_by_the_next_list(server: FakeApiServer) -> None:
+    async with running() as (task, _):
+        await eventually(lambda: is_observed(server), 20)
+        watches = server.watches.copy()
+        server.watches.clear()  # what happens now is sent to nobody
+        server.remove(*KEY, GROUPS)
+        server.put(static_group(uid="sg-2"), GROUPS)
+        server.watches += watches
+        server.break_watches()
+        await eventually(lambda: is_observed(server), 20)
+        server.remove(*KEY, GROUPS)
+        await asyncio.sleep(0.5)
+        assert not task.done()
+
+
+async def test_kind_whose_definition_comes_later_is_followed_from_then_on(server: FakeApiServer) -> None:
+    connections = "clusterkafkaconnections.staticgroup.io"
+    server.failing["list", GROUPS] = [404] * 6
+    server.failing["list", connections] = [404] * 6
     async with running() as (task, port):
         await answers(task, port, "/readyz", 200)
-        await eventually(lambda: sum(p == "/apis" for _, p in server.requests) >= 3, 20)
-        assert not task.done()
+        await eventually(lambda: is_observed(server), 20)
+        await eventually(lambda: any(w.resource == connections for w in server.watches), 20)
+        edit(server, mode="Observe")
+        await eventually(lambda: is_observed(server), 20)
+
+
+async def test_part_that_fails_ends_the_process_in_good_order(server: FakeApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0.3)
+        raise KeyError("heap")
+
+    monkeypatch.setattr("staticgroup.runtime.process.heap.follow_growth", fails)
+    async with running() as (task, _):
+        async with asyncio.timeout(20):
+            assert await task == 1

@@ -1,4 +1,4 @@
-"""What a stream tells ends up as the API server has it, whatever ended its watch."""
+"""What an informer tells ends up as the API server has it, whatever ended its watch."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from staticgroup.kube.object_stream import ObjectStream, number_of
+from simulator.operators.entrance import follow
+from staticgroup.kube.informer import Informer
 from staticgroup.kube.outage import Outage
 from staticgroup.kube.transport import STATEFULSETS, connect
 from support.fake_apiserver import FakeApiServer
@@ -71,16 +72,16 @@ def clock() -> Clock:
 @asynccontextmanager
 async def following(
     server: FakeApiServer, clock: Clock, *, scope: str = "", tell: Any = None, **options: Any
-) -> AsyncIterator[tuple[ObjectStream, Store]]:
+) -> AsyncIterator[tuple[Informer, Store]]:
     transport, store = connect(server.configuration()), Store()
     transport.outage = Outage(clock_s=clock)
-    stream = ObjectStream(
+    informer = Informer(
         transport, STATEFULSETS, tell or store, scope=scope, outage=transport.outage, rng=Random(1), clock_s=clock,
         sleep=clock.sleep, **options,
     )
-    task = asyncio.create_task(stream.run())
+    task = asyncio.create_task(follow(informer))
     try:
-        yield stream, store
+        yield informer, store
         assert not task.done()
     finally:
         task.cancel()
@@ -99,39 +100,18 @@ def lists(server: FakeApiServer) -> int:
 async def test_objects_are_listed_in_chunks_and_then_followed(server: FakeApiServer, clock: Clock) -> None:
     for n in range(5):
         server.put(workload(f"w{n}"), RESOURCE)
-    async with following(server, clock, chunk_size=2) as (stream, store):
+    async with following(server, clock, chunk_size=2) as (informer, store):
         async with asyncio.timeout(5):
-            await stream.wait_complete()
-        assert stream.is_complete
+            await informer.wait_complete()
+        assert informer.is_complete
         assert store.uids == {f"w{n}": f"uid-w{n}" for n in range(5)}
         await watched(server)
         server.put(workload("w5"), RESOURCE)
         server.remove("shop", "w0", RESOURCE)
         await eventually(lambda: set(store.uids) == {f"w{n}" for n in range(1, 6)})
         assert lists(server) == 3
-        await stream.refresh()
+        await informer.refresh()
         assert store.told.count(("uid-w0", True)) == 1
-
-
-async def test_position_is_where_everything_was_told_of(server: FakeApiServer, clock: Clock) -> None:
-    """By the LIST, by events whatever they are, and by bookmarks where nothing happens to this resource."""
-    server.put(workload("kept"), RESOURCE)
-    last = server.put(workload("gone"), RESOURCE)
-    async with following(server, clock) as (stream, store):
-        await eventually(lambda: stream.is_complete)
-        assert stream.position == int(last["metadata"]["resourceVersion"])
-        await watched(server)
-        server.remove("shop", "gone", RESOURCE)
-        await eventually(lambda: set(store.uids) == {"kept"})
-        assert stream.position == server.resource_version
-        server.tick()
-        server.bookmark()
-        await eventually(lambda: stream.position == server.resource_version)
-
-
-@pytest.mark.parametrize(("text", "number"), [("7", 7), ("", 0), (None, 0), ("7a", 0), ("-7", 0), ("²", 0)])
-def test_resource_version_that_is_no_number_is_before_all_others(text: object, number: int) -> None:
-    assert number_of(text) == number
 
 
 @pytest.mark.parametrize("how", ["broken", "410", "error event", "ended", "restored"])
@@ -231,9 +211,9 @@ async def test_resource_that_is_refused_is_told_once_and_once_when_it_is_followe
     """A missing right or CustomResourceDefinition is no outage: the API server answers."""
     caplog.set_level("INFO", "staticgroup")
     server.denied.add(("list", RESOURCE))
-    async with following(server, clock, scope="shop") as (stream, _):
+    async with following(server, clock, scope="shop") as (informer, _):
         await eventually(lambda: sum(clock.slept) > 600, 30)
-        assert not stream.is_complete
+        assert not informer.is_complete
         server.denied.clear()
         await watched(server)
         await eventually(lambda: len(caplog.records) > 1)
@@ -243,9 +223,9 @@ async def test_resource_that_is_refused_is_told_once_and_once_when_it_is_followe
 
 
 async def test_watch_that_ends_at_once_does_not_make_a_storm_of_lists(server: FakeApiServer, clock: Clock) -> None:
-    """A proxy that cannot stream: each watch is closed as it opens, but the LIST before it succeeded."""
-    async with following(server, clock) as (stream, _):
-        await stream.wait_complete()
+    """A proxy that cannot informer: each watch is closed as it opens, but the LIST before it succeeded."""
+    async with following(server, clock) as (informer, _):
+        await informer.wait_complete()
 
         async def close_all() -> None:
             while True:
@@ -261,21 +241,21 @@ async def test_watch_that_ends_at_once_does_not_make_a_storm_of_lists(server: Fa
 async def test_refresh_waits_for_a_list_that_began_after_it(server: FakeApiServer, clock: Clock) -> None:
     """A stalled watch delivers nothing; whoever refreshes knows afterwards what was there when it asked."""
     server.put(workload("gone"), RESOURCE)
-    async with following(server, clock) as (stream, store):
+    async with following(server, clock) as (informer, store):
         await watched(server)
         server.set_stalled(True)
         server.remove("shop", "gone", RESOURCE)
         server.put(workload("new"), RESOURCE)
         async with asyncio.timeout(5):
-            await asyncio.gather(stream.refresh(), stream.refresh())
+            await asyncio.gather(informer.refresh(), informer.refresh())
         assert store.uids == {"new": "uid-new"}
 
 
 async def test_refresh_during_an_outage_waits_for_its_end(server: FakeApiServer, clock: Clock) -> None:
-    async with following(server, clock) as (stream, store):
+    async with following(server, clock) as (informer, store):
         await watched(server)
         server.failing_status = 503
-        refreshing = asyncio.create_task(stream.refresh())
+        refreshing = asyncio.create_task(informer.refresh())
         await eventually(lambda: len(clock.slept) > 5)
         assert not refreshing.done()
         server.put(workload("web"), RESOURCE)
@@ -288,8 +268,8 @@ async def test_refresh_during_an_outage_waits_for_its_end(server: FakeApiServer,
 async def test_only_the_scope_is_followed(server: FakeApiServer, clock: Clock) -> None:
     server.put(workload("web"), RESOURCE)
     server.put(workload("other", namespace="bank"), RESOURCE)
-    async with following(server, clock, scope="shop") as (stream, store):
-        await stream.wait_complete()
+    async with following(server, clock, scope="shop") as (informer, store):
+        await informer.wait_complete()
         await watched(server)
         server.put(workload("another", namespace="bank"), RESOURCE)
         server.put(workload("web2"), RESOURCE)
@@ -308,27 +288,79 @@ async def test_fault_over_one_object_keeps_no_other_from_being_told(
 
     for name in "abc":
         server.put(workload(name), RESOURCE)
-    async with following(server, clock, tell=tell) as (stream, _):
-        await stream.wait_complete()
+    async with following(server, clock, tell=tell) as (informer, _):
+        await informer.wait_complete()
         assert heard == ["a", "c"]
     (fault,) = caplog.records
     assert (fault.message, vars(fault)["object"]) == ("an object could not be taken", "b")
 
 
 async def test_a_resource_that_the_operator_can_do_without_is_complete_when_it_is_refused(server: FakeApiServer, clock: Clock) -> None:
-    """Without `on_refused` the stream would never be complete, and whoever waits for it would wait as long."""
+    """Without `on_refused` it would never be complete, and whoever waits for it would wait as long."""
     said: list[str] = []
     server.denied.add(("list", RESOURCE))
     server.put(workload("web"), RESOURCE)
     async with following(
         server, clock, on_refused=lambda problem: said.append(problem.kind.value if problem else "")
-    ) as (stream, store):
+    ) as (informer, store):
         async with asyncio.timeout(5):
-            await stream.wait_complete()
-            await stream.refresh()
-        assert stream.is_complete
+            await informer.wait_complete()
+            await informer.refresh()
+        assert informer.is_complete
         assert (store.uids, set(said)) == ({}, {"Forbidden"})
         await eventually(lambda: clock.slept and max(clock.slept) > 30)  # a right hardly comes from one second to the next
         server.denied.clear()
         await eventually(lambda: set(store.uids) == {"web"})
         assert said[-1] == ""
+
+
+def changed(kind: str, name: str, uid: str, version: int) -> Json:
+    made = workload(name, uid)
+    made["metadata"]["resourceVersion"] = str(version)
+    return {"type": kind, "object": made}
+
+
+async def test_of_changes_out_of_order_the_newest_under_a_name_counts(server: FakeApiServer, clock: Clock) -> None:
+    """kopf handles each uid by itself: what the old object was last may come after its successor."""
+    transport, store = connect(server.configuration()), Store()
+    informer = Informer(transport, STATEFULSETS, store, scope="", outage=transport.outage, rng=Random(1), clock_s=clock)
+    for event in (
+        changed("ADDED", "web", "old", 5), changed("ADDED", "web", "new", 9), changed("MODIFIED", "web", "old", 7),
+        changed("DELETED", "web", "old", 8), changed("MODIFIED", "web", "new", 9),
+    ):  # fmt: skip
+        informer.take(event)
+    assert store.told == [("old", False), ("old", True), ("new", False)]
+    informer.take(changed("DELETED", "web", "another", 11))
+    assert store.told[-1] == ("new", True), "the end of an object whose beginning went unseen ends the one before it, too"
+    informer.take(changed("DELETED", "never", "seen", 12))
+    assert len(store.told) == 4
+    await transport.close()
+
+
+async def test_change_that_was_waiting_while_a_list_was_asked_for_is_older_than_the_list(server: FakeApiServer, clock: Clock) -> None:
+    server.put(workload("gone"), RESOURCE)
+    first = server.put(workload("web"), RESOURCE)
+    async with following(server, clock) as (informer, store):
+        await watched(server)
+        server.set_stalled(True)
+        server.put(workload("web", "second"), RESOURCE)
+        server.remove("shop", "gone", RESOURCE)
+        await informer.refresh()
+        assert store.uids == {"web": "second"}
+        informer.take({"type": "MODIFIED", "object": first})
+        informer.take(changed("MODIFIED", "gone", "uid-gone", server.resource_version - 1))
+        assert store.uids == {"web": "second"}
+
+
+async def test_after_a_restore_versions_that_are_lower_than_before_count(server: FakeApiServer, clock: Clock) -> None:
+    server.put(workload("web", "first"), RESOURCE)
+    backup = server.snapshot()
+    for _ in range(5):
+        server.put(workload("web", "later"), RESOURCE)
+    async with following(server, clock) as (_, store):
+        await watched(server)
+        server.restore(backup)
+        await eventually(lambda: store.uids == {"web": "first"})
+        await watched(server)
+        server.put(workload("web2"), RESOURCE)
+        await eventually(lambda: set(store.uids) == {"web", "web2"})

@@ -1,0 +1,112 @@
+"""What kopf sends its requests through: the operator's informers, and so its one connection to the API server.
+
+kopf takes a custom HTTP session (kopf, "Custom HTTP/TCP/SSL sessions"). Its own LIST is in pages of one size however
+large the objects are, its own WATCH ends for good by an object that it cannot decode and by any ERROR but 410, and
+neither says what vanished in between. So this session answers a LIST once an informer has told it whole, with no
+object in it, and a WATCH with the informer's changes. At their end stands the ERROR 410 after which kopf lists again.
+What the API server serves is not asked: kopf would look for a CustomResourceDefinition once, and the informer waits
+for one that is to come.
+Source: kopf 1.45, _cogs/clients/{api,fetching,watching,scanning}.py.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic_core import to_json
+
+from ...kube.informer import Informer
+from ...kube.transport import NAMESPACES, Json
+
+LIST_AGAIN: Final = b'{"type": "ERROR", "object": {"code": 410}}\n'
+SERVER: Final = "http://informers"
+"""Stands for an address where kopf asks for one."""
+
+
+class Answer:
+    """One response, with what kopf uses of aiohttp's.
+
+    Parameters
+    ----------
+    body: of a request that is no watch. changes: of one that is.
+    """
+
+    status = 200
+
+    def __init__(self, body: Json | None = None, changes: AsyncGenerator[Json, None] | None = None) -> None:
+        self._body = body
+        self._changes = changes
+        self.content = self
+
+    async def __aenter__(self) -> Answer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._changes is not None:
+            await self._changes.aclose()
+
+    def close(self) -> None:
+        """Close nothing: kopf asks for it only while it is paused, which it never is."""
+
+    async def json(self) -> Json | None:
+        """Return the body."""
+        return self._body
+
+    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+        """Yield the lines of a watch."""
+        assert self._changes is not None
+        async for event in self._changes:
+            yield to_json(event) + b"\n"
+        yield LIST_AGAIN
+
+
+class Session:
+    """Answer kopf.
+
+    Parameters
+    ----------
+    informers: of everything that kopf has a handler for.
+    """
+
+    closed = False
+
+    def __init__(self, informers: Sequence[Informer]) -> None:
+        self.headers: dict[str, str] = {}
+        self._informers = {i.resource.path(namespace=i.scope): i for i in informers}
+        self._discovery = _discovery(informers)
+
+    async def request(self, *, url: str, **_: Any) -> Answer:
+        """Answer one request; a LIST once it is done, however long the API server is away."""
+        asked = urlsplit(url)
+        informer = self._informers.get(asked.path)
+        if informer is None:
+            return Answer(self._discovery[asked.path])
+        query = parse_qs(asked.query)
+        if "watch" in query:
+            return Answer(changes=informer.changes(query["resourceVersion"][0]))
+        return Answer({"metadata": {"resourceVersion": await informer.list()}, "items": []})
+
+    async def close(self) -> None:
+        """Close nothing: the connection is the operator's."""
+
+
+def _discovery(informers: Sequence[Informer]) -> dict[str, Json]:
+    """Return the discovery documents of what is followed, and of namespaces, without which kopf does not start."""
+    served: defaultdict[tuple[str, str], dict[str, Json]] = defaultdict(dict)
+    for resource, is_namespaced in [(NAMESPACES, False), *((i.resource, bool(i.scope)) for i in informers)]:
+        served[resource.group, resource.version][resource.plural] = {
+            "name": resource.plural, "kind": resource.plural, "singularName": resource.plural,
+            "namespaced": is_namespaced, "verbs": ["list", "watch"],
+        }  # fmt: skip
+    versions = {group: {"version": version} for group, version in served if group}
+    documents: dict[str, Json] = {
+        "/api": {"versions": ["v1"]},
+        "/apis": {"groups": [{"name": g, "versions": [v], "preferredVersion": v} for g, v in versions.items()]},
+    }
+    for (group, version), resources in served.items():
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        documents[path] = {"resources": list(resources.values())}
+    return documents
