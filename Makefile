@@ -52,17 +52,64 @@ down: $(STAMP) ## Take the development cluster and its broker away, leaving noth
 	PYTHONPATH=tests $(BIN)/python -m support.scene down $(CLUSTER_NAME)
 
 ##@ Test
+PY := PYTHONPATH=operator:tests $(BIN)/python
+# LONG_DRILLS=1: the tests marked `long`, the long forms of the others, and nothing beside what measures time.
+SHORT := $(if $(LONG_DRILLS),, and not long)
+SHARED := $(if $(LONG_DRILLS),0,2)
+pytest = $(PY) -m pytest -q -x -p no:cacheprovider -m "($(1))$(SHORT)"
+COMPUTES := not (broker or cluster or e2e or pipeline)
+
 .PHONY: test
-test: $(PIPELINE) ## What a change must never break: check, simulate-ci, the learner once on Spark, then real brokers and a real cluster
-	PYTHONPATH=tests $(BIN)/python -m support.suites check learner models spark simulate brokers connect e2e
+test: $(PIPELINE) lint ## What a change must never break: lint, then real brokers and a real cluster, and what computes beside them
+	tests/beside.sh "make cluster" "make unit simulate-ci chart connect"
 
 .PHONY: check
-check: $(PIPELINE) ## Lint, types, rings, unit tests, generated files (no cluster, no broker, no Spark)
-	PYTHONPATH=tests $(BIN)/python -m support.suites check learner
+check: lint unit ## Lint, types, rings, generated files, unit tests (no cluster, no broker)
 
-.PHONY: e2e
-e2e: $(PIPELINE) ## The end-to-end tests on a real cluster and real brokers
-	PYTHONPATH=tests $(BIN)/python -m support.suites e2e
+.PHONY: lint
+lint: $(PIPELINE) ## Lint, types, rings, generated files
+	$(BIN)/ruff check --quiet .
+	$(BIN)/python -m staticgroup.api.crd --check crds/
+	$(PY) -m journal --check docs/reference/journal
+	$(PY) docs/reference/generate.py --check
+	$(PY) $(BIN)/lint-imports
+	$(BIN)/mypy
+
+.PHONY: unit
+unit: $(PIPELINE) ## Unit tests
+	$(call pytest,$(COMPUTES)) -n 2 --dist loadfile --timeout=600 tests/unit tests/support
+
+.PHONY: chart
+chart: $(STAMP) ## The chart's and the policy's tests that need Helm and no cluster
+	$(call pytest,$(COMPUTES)) -n 2 --dist loadfile --timeout=600 tests/operator
+
+.PHONY: simulate-ci
+simulate-ci: $(STAMP) ## The models' tests, the exhaustive search, 100 schedules with faults, a crash at every tenth await
+	$(call pytest,$(COMPUTES)) -n 2 --dist loadfile --no-loadscope-reorder --timeout=900 tests/simulation tests/conformance
+	$(BIN)/python -m simulator soak --schedules $(if $(LONG_DRILLS),500,100)
+	$(BIN)/python -m simulator crash --every $(if $(LONG_DRILLS),1,10)
+
+.PHONY: cluster
+cluster: $(PIPELINE) ## The tests on real brokers and on a real cluster, which is taken down afterwards
+	$(PY) -m support.scene with-cluster $(CLUSTER_NAME) -- make --no-print-directory on-cluster
+
+ON_STAGE = tests/e2e --ignore=tests/e2e/test_ground.py --cluster-name=$(CLUSTER_NAME) --keep-cluster --kubeconfig="$$KUBECONFIG" --kind-bin=$(KIND)
+.PHONY: on-cluster
+on-cluster:
+	rm -f build/figures.jsonl
+	$(call pytest,broker or cluster) -n $(SHARED) --dist loadfile --timeout=600 tests/operator tests/conformance tests/e2e tests/support
+	$(call pytest,e2e and not alone) -n $(SHARED) --dist load --timeout=900 --durations=30 $(ON_STAGE)
+	$(call pytest,e2e and alone) --timeout=900 --durations=30 $(ON_STAGE)
+
+.PHONY: ground
+ground: $(STAMP) ## The tests of the development cluster itself, of its brokers and of the workload
+	$(PY) -m pytest -q -p no:cacheprovider --timeout=600 tests/e2e/test_ground.py tests/e2e/test_brokers.py tests/support/workload
+
+.PHONY: kind-smoke
+kind-smoke: $(STAMP) ## Install, adopt, roll and scale down on a kind cluster; where no container engine answers, on the development cluster
+	$(PY) -m pytest -q -p no:cacheprovider --timeout=900 tests/e2e/test_smoke.py --cluster-name=sg-kind --kind-bin=$(KIND) \
+	  --kind-kubectl-bin="$$($(KIND) path kubectl)" || status=$$?; \
+	  $(PY) -m support.scene down sg-kind && exit $${status:-0}
 
 .PHONY: conformance
 conformance: $(STAMP) ## The coordinator model against four versions of real brokers; prints the table of agreement
@@ -71,21 +118,18 @@ conformance: $(STAMP) ## The coordinator model against four versions of real bro
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/conformance --timeout=900 || status=$$?; \
 	  PYTHONPATH=operator:tests $(BIN)/python -m conformance.table && exit $${status:-0}
 
-.PHONY: simulate-ci
-simulate-ci: $(STAMP) ## The models' tests, the exhaustive search, schedules with faults, a crash at every third await
-	PYTHONPATH=tests $(BIN)/python -m support.suites models simulate
-
 .PHONY: soak
 soak: $(STAMP) ## More schedules: make soak N=5000
 	$(BIN)/python -m simulator soak --schedules $(N)
 
 .PHONY: connect
 connect: $(STAMP) ## The Connect agent: its own tests, and what its jar says of real versions of Connect; LONG_DRILLS=1 rolls workers too
-	PYTHONPATH=tests $(BIN)/python -m support.suites connect
+	$(PY) -m support.connect.builds
+	$(PY) -m pytest -q -p no:cacheprovider $(if $(LONG_DRILLS),,-m "not long") --timeout=600 tests/connect
 
 .PHONY: pipeline
 pipeline: $(PIPELINE) ## The tests of the fleet learner, with Spark
-	PYTHONPATH=tests $(BIN)/python -m support.suites learner spark pipeline
+	$(call pytest,pipeline) -n $(SHARED) --dist loadfile --timeout=1800 tests/unit/fleet_learner tests/pipeline
 
 .PHONY: faults
 faults: $(STAMP) ## Every fault of API server and brokers in every phase, against the real operator; writes docs/reference/faults.md
@@ -111,7 +155,7 @@ bench-pipeline: $(PIPELINE) ## Spark and DuckDB at the same work: make bench-pip
 
 .PHONY: full
 full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks, pages, release
-	LONG_DRILLS=1 PIPELINE_KILLS=10 PYTHONPATH=tests $(BIN)/python -m support.suites check learner models spark pipeline simulate brokers bill connect e2e ground pods
+	LONG_DRILLS=1 PIPELINE_KILLS=10 $(MAKE) check simulate-ci chart connect pipeline cluster ground kind-smoke
 	$(BIN)/python -m simulator.carriers --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 	$(MAKE) bench-scale SCALE="--groups 10000"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from support.devcluster.cluster import Cluster
 from support.devcluster.kafka_broker import Brokers, BrokerSettings
 from support.devcluster.progress import say
+from support.scene.figures import FIGURES
 from support.scene.play import Play
 from support.scene.stage import Stage
 from support.scene.witnesses import ProcessTable, live_removals
@@ -20,16 +20,26 @@ from support.scene.witnesses import ProcessTable, live_removals
 HAS_FAILED = pytest.StashKey[bool]()
 
 
+NODE_DRILLS = ("test_node_drills", "test_slow_rolls", "test_restore_drills")
+"""Nodes of the cluster fail in them, and its etcd goes back in time, so they come last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the drills of nodes at the end."""
+    items.sort(key=lambda item: item.path.stem in NODE_DRILLS)
+
+
+def pytest_terminal_summary() -> None:
+    """Print what was measured in this run."""
+    for line in FIGURES.read_text().splitlines() if FIGURES.exists() else ():
+        row = json.loads(line)
+        print(f"{row.pop('name')}: " + ", ".join(f"{k} {v}" for k, v in row.items() if k != "at_ms"))
+
+
 @pytest.fixture(scope="session")
 def stage() -> Stage:
     """The cluster E2E_CLUSTER (default sg-e2e) with one broker and both images; it stays up for the next run."""
     return Stage.up(os.environ.get("E2E_CLUSTER", "sg-e2e"))
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Cluster:
-    """The running cluster E2E_CLUSTER, with nothing installed, for tests that install the operator themselves."""
-    return Cluster.load(os.environ["E2E_CLUSTER"])
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from support.devcluster.kafka_log import GroupEventKind as K
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_member import Member
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.timeout(240)]
 
 HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
 """Two checkouts that run these tests at once do not meet."""

@@ -21,7 +21,7 @@ from support.faults.table import ALL_FAULTS, complaints
 from support.scene.figures import record
 from support.scene.stage import Stage
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(2400)]
 
 SHORT: dict[Fault, tuple[Phase, ...]] = {
     KubeFault.INTERNAL_ERROR: (Phase.WATCHING,),

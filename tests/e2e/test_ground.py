@@ -29,6 +29,7 @@ from support.devcluster.progress import await_condition
 
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="the development cluster needs root"),
 ]
 

@@ -23,7 +23,7 @@ from support.scene.play import Play
 from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.timeout(1200)]
 
 SEED = 20_261_126
 LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": 120}}

@@ -1,14 +1,12 @@
 """Install the operator as a user does, on a real cluster: Helm, plain manifests, several releases, and out again.
 
 The one idea: what is promised about an installation (ready, restricted, these rights and no other, CRDs survive) is
-asked from the cluster after the fact. OPERATOR_IMAGE names an image that the cluster's nodes have; HELM the program.
-These tests need the cluster for themselves: they remove all releases and the CRDs, and with them all of our objects.
+asked from the cluster after the fact. The cluster is of these tests alone: they remove all releases and the CRDs, and with
+them all of our objects.
 """
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ import pytest
 
 from support.devcluster.cluster import Cluster
 from support.devcluster.programs import helm_program
+from support.scene.stage import OPERATOR_IMAGE, Stage
 from support.waiting import until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -27,7 +26,7 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "operator"))
 
 from test_chart_rbac import ALL_NAMESPACES, POLICY_OF_NAMESPACED, in_namespaces, once_per_cluster, table  # noqa: E402
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.cluster
 
 CHART = REPOSITORY / "charts" / "staticgroup"
 LABEL = "app.kubernetes.io/name=staticgroup"
@@ -71,14 +70,19 @@ class Helm:
 
 
 @pytest.fixture(scope="module")
-def image() -> str:
-    return os.environ["OPERATOR_IMAGE"]
+def cluster() -> Iterator[Cluster]:
+    """A cluster with the operator's image, and nothing installed."""
+    made = Cluster("sg-e2e-install")
+    try:
+        Stage.ground(made)
+        yield made
+    finally:
+        made.down()
 
 
 @pytest.fixture(scope="module")
-def helm(cluster: Cluster, image: str) -> Helm:
-    program = os.environ.get("HELM") or shutil.which("helm") or str(helm_program())
-    return Helm(program=program, kubeconfig=cluster.state.kubeconfig, image=image)
+def helm(cluster: Cluster) -> Helm:
+    return Helm(program=str(helm_program()), kubeconfig=cluster.state.kubeconfig, image=OPERATOR_IMAGE)
 
 
 def clean(cluster: Cluster, helm: Helm) -> None:
@@ -162,6 +166,8 @@ def test_install_upgrade_test_uninstall_and_install_again(cluster: Cluster, helm
     assert installed.returncode == 0, installed.stderr
     assert "would violate PodSecurity" not in installed.stderr
     assert_is_ready(cluster)
+    assert_rights_are_those_of_the_table(cluster)
+    assert_operator_can_neither_list_secrets_nor_write_pods(cluster)
 
     put_group(cluster)
 
@@ -186,15 +192,15 @@ def test_install_upgrade_test_uninstall_and_install_again(cluster: Cluster, helm
     cluster.kubectl("get", "staticgroup", "orders", "-n", "team-a")
 
 
-@pytest.mark.usefixtures("namespaces")
-def test_rights_in_all_namespaces_are_exactly_the_table(cluster: Cluster, helm: Helm) -> None:
-    assert helm.install("staticgroup", SYSTEM).returncode == 0
+def assert_rights_are_those_of_the_table(cluster: Cluster) -> None:
+    """In all namespaces."""
     everywhere = table(in_namespaces("*"), ALL_NAMESPACES, NODES_RIGHT, once_per_cluster())
     assert rights_of_operator(cluster, "team-a") == without_spaces(everywhere)
     assert rights_of_operator(cluster, "kube-system") == without_spaces(everywhere)
     assert rights_of_operator(cluster, SYSTEM) == without_spaces(everywhere | table(OWN_RIGHTS))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("namespaces")
 def test_rights_in_some_namespaces_are_exactly_the_table(cluster: Cluster, helm: Helm) -> None:
     installed = helm.install("staticgroup", SYSTEM, "--set=watchNamespaces={team-a}")
@@ -250,9 +256,8 @@ def await_reconciled(cluster: Cluster) -> None:
     until(is_told, deadline_s=90, what="the status to tell of the newest generation", poll_s=0.5)
 
 
-@pytest.mark.usefixtures("namespaces")
-def test_operator_can_neither_list_secrets_nor_write_pods(cluster: Cluster, helm: Helm) -> None:
-    assert helm.install("staticgroup", SYSTEM).returncode == 0
+def assert_operator_can_neither_list_secrets_nor_write_pods(cluster: Cluster) -> None:
+    """Asked in its name."""
     account = f"--as=system:serviceaccount:{SYSTEM}:staticgroup-operator"
     listed = subprocess.run(
         [f"{cluster.state.bin_directory}/kubectl", f"--kubeconfig={cluster.state.kubeconfig}", account, "get", "secrets", "-A"],
@@ -266,6 +271,7 @@ def test_operator_can_neither_list_secrets_nor_write_pods(cluster: Cluster, helm
         cluster.kubectl("annotate", "pod", pod["metadata"]["name"], "-n", SYSTEM, "a=b", account)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("namespaces")
 def test_second_release_for_all_namespaces_is_refused(cluster: Cluster, helm: Helm) -> None:
     assert helm.install("staticgroup", SYSTEM).returncode == 0
@@ -276,6 +282,7 @@ def test_second_release_for_all_namespaces_is_refused(cluster: Cluster, helm: He
     assert_is_ready(cluster)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("namespaces")
 def test_releases_for_different_namespaces_live_side_by_side(cluster: Cluster, helm: Helm) -> None:
     first = helm.install("staticgroup", "team-a", "--set=watchNamespaces={team-a}")
@@ -290,12 +297,12 @@ def test_releases_for_different_namespaces_live_side_by_side(cluster: Cluster, h
     assert sorted(served) == [["team-a"], ["team-b"]]
 
 
-def test_plain_manifests_install_in_one_command(cluster: Cluster, helm: Helm, image: str) -> None:
+def test_plain_manifests_install_in_one_command(cluster: Cluster, helm: Helm) -> None:
     clean(cluster, helm)
     answer = cluster.kubectl("apply", "-k", str(REPOSITORY / "deploy"))
     try:
         assert f"namespace/{SYSTEM} created" in answer
-        cluster.kubectl("set", "image", "deployment/staticgroup-operator", f"operator={image}", "-n", SYSTEM)
+        cluster.kubectl("set", "image", "deployment/staticgroup-operator", f"operator={OPERATOR_IMAGE}", "-n", SYSTEM)
         cluster.kubectl("rollout", "status", "deployment/staticgroup-operator", "-n", SYSTEM, "--timeout=120s")
         assert_is_ready(cluster)
         namespace = json.loads(cluster.kubectl("get", "namespace", SYSTEM, "--output", "json"))

@@ -25,7 +25,7 @@ from support.scene.figures import record, spread
 from support.scene.play import Play
 from support.scene.stage import Stage
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.timeout(600)]
 
 NewCase = Callable[..., Case]
 GONE_S = 30.0

@@ -23,7 +23,7 @@ from support.scene.stage import RELEASE, SYSTEM, Stage
 from support.scene.witnesses import instance_ids
 from support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.timeout(600)]
 
 SEED = 20_261_121
 SESSION_S = 120

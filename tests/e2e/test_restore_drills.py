@@ -24,7 +24,7 @@ from support.scene.play import Play
 from support.scene.stage import Stage
 from support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

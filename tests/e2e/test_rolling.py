@@ -1,4 +1,4 @@
-"""Adopt a running application, and restart it again and again: the deploys that must no longer be noticed.
+"""Restart an application again and again: the deploys that must no longer be noticed.
 
 The one idea: what a restart cost is counted by the brokers (rebalances, leaves, expired sessions) and by the clients
 (which acknowledged record nobody consumed), never by the operator.
@@ -32,14 +32,6 @@ RATE_PER_S = 600
 DEPARTURES = (GroupEventKind.REMOVED, GroupEventKind.LEFT, GroupEventKind.SESSION_EXPIRED)
 
 
-def outlast_restarts(game: Play) -> dict[str, object]:
-    """Have the session outlast a restart: by injection, or (KIP-848) by the group's setting at the broker."""
-    if game.protocol == "consumer":
-        game.stage.admin.alter_group(game.name, {"consumer.session.timeout.ms": str(SESSION_S * 1000)})
-        return {}
-    return {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
-
-
 @contextmanager
 def load(game: Play) -> Iterator[Program]:
     """Have a producer write to every partition meanwhile."""
@@ -71,61 +63,11 @@ def away_ms(consumers: PodLines) -> list[int]:
     return found
 
 
-def uids(game: Play) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in game.pods()}
-
-
-@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
-def test_running_dynamic_members_are_adopted_by_one_rolling_restart(new_play: NewPlay, protocol: str) -> None:
-    game = new_play(protocol=protocol)
-    session = outlast_restarts(game)
-    game.stage.apply(game.stateful_set(3, podManagementPolicy="Parallel"))
-
-    def described() -> list[str | None]:
-        group = game.stage.admin.describe_group(game.name)
-        return [m.instance_id for m in group.members] if group.state == "Stable" else []
-
-    until(lambda: described() == [None] * 3, deadline_s=60, what="three dynamic members")
-    until(
-        lambda: all(p["status"]["containerStatuses"][0]["ready"] for p in game.pods()), deadline_s=30, what="all Ready"
-    )
-    before, adopted_at_ms = uids(game), now_ms()
-
-    game.stage.apply(game.static_group(**session))
-    until(
-        lambda: game.condition("Injected").get("reason") == "PodsWithoutId", deadline_s=30, what="the report about pods"
-    )
-    assert "rollout restart" in game.condition("Injected")["message"]
-    assert described() == [None] * 3
-    assert uids(game) == before
-    assert game.rebalances(adopted_at_ms) == 0
-
-    game.roll()
-    game.await_joined(3)
-    assert {i.partition(".")[0] for i in game.member_ids()} == {f"{game.name}-{n}" for n in range(3)}
-    assert None not in until(described, deadline_s=30, what="a stable group")
-    assert game.removals() == []
-    assert not uids(game) & before
-
-    rolled_at_ms = now_ms()
-    game.roll()
-    game.await_joined(3)
-    assert len(game.events(GroupEventKind.STATIC_MEMBER_REPLACED, since_ms=rolled_at_ms)) == 3
-    assert game.rebalances(rolled_at_ms) == 0
-    assert game.events(*DEPARTURES, since_ms=rolled_at_ms) == []
-
-    leaver = game.member_ids()[next(i for i in game.member_ids() if i.startswith(f"{game.name}-2."))]
-    game.scale(2)
-    until(lambda: game.removals(rolled_at_ms), deadline_s=30, what="removal of the departed member")
-    assert [e.member_id for e in game.removals()] == [leaver]
-    game.await_joined(2)
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_rolling_restarts_under_load_are_not_noticed(new_play: NewPlay, protocol: str) -> None:
     pods, rolls = 5, by_length(short=1, long=3)
     game = new_play(protocol=protocol)
-    session = outlast_restarts(game)
+    session = game.outlast_restarts(SESSION_S)
     with heard(game.stage.cluster, game.name) as consumers, load(game) as producer:
         game.start(pods, static=session)
         assert game.rebalances(game.since_ms) > 0  # so the brokers' log does tell of rebalances

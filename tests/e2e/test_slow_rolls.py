@@ -32,7 +32,7 @@ from support.scene.pod_lines import PodLines, heard
 from support.scene.stage import WORKLOAD_IMAGE, Stage
 from support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(2400)]
 
 NewPlay = Callable[..., Play]
 PODS, TAUGHT, ROLLS = 3, 2, 4

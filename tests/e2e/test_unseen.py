@@ -49,7 +49,7 @@ from support.scene.stage import Stage
 from support.scene.witnesses import PodWatch
 from support.waiting import holds, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(900)]
 
 NewPlay = Callable[..., Play]
 SESSION_S = 60

@@ -32,7 +32,6 @@ class Clause:
     ----------
     says: it, in words. scenario: where it is missed; "" for that of the runs of a container.
     is_second: it only makes live removals by broken assumptions rarer.
-    is_deep: takes long.
     without: takes it away from the product. changes: takes it away from the order of steps.
     runs: of the search of runs.
     """
@@ -41,7 +40,6 @@ class Clause:
     says: str
     scenario: str
     is_second: bool = False
-    is_deep: bool = False
     without: Patch = nullcontext
     changes: dict[str, Any] = field(default_factory=dict)
     runs: dict[str, Any] = field(default_factory=dict)
@@ -188,7 +186,7 @@ CLAUSES: Final = (
     ),
     Clause(
         name="absent forgotten", says="a pod that a LIST does not show is a suspect", scenario="deep: gap, session",
-        without=_patched((PodBook, "take_absent", _forgets_absent)), is_deep=True,
+        without=_patched((PodBook, "take_absent", _forgets_absent)),
     ),
     Clause(
         name="unknown carriers", says="a carrier that the watch does not know is a suspect", scenario="classic, hand-over",
@@ -196,19 +194,19 @@ CLAUSES: Final = (
     ),
     Clause(
         name="guessed forgotten", says="whom a pod that nobody saw may hold is remembered while the seat is described empty",
-        scenario="deep: first pods in a gap, stale", without=_changed(_same, _forgets_unseen), is_deep=True,
+        scenario="deep: first pods in a gap, stale", without=_changed(_same, _forgets_unseen),
     ),
     Clause(
         name="former forgotten", says="whom a pod that nobody saw may hold is remembered while another member is described in its place",
-        scenario="deep: first pods in a gap, stale", without=_changed(_same, lambda _before, after, _held: replace(after, former={})), is_deep=True,
+        scenario="deep: first pods in a gap, stale", without=_changed(_same, lambda _before, after, _held: replace(after, former={})),
     ),
     Clause(
         name="Lease before status", says="the position in the Lease follows the status", scenario="deep: hand-over, session",
-        changes={"follows_status": False}, is_deep=True,
+        changes={"follows_status": False},
     ),
     Clause(
         name="adopted at once", says="a standby goes on under the leader's watch only where its own was whole before", scenario="deep: standby, three pods",
-        changes={"adopts_always": True}, is_deep=True,
+        changes={"adopts_always": True},
     ),
     Clause(
         name="emptied is whole", says="an emptied status is a first look", scenario="deep: status emptied",

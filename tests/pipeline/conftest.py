@@ -1,6 +1,6 @@
 """One Spark session for all pipeline tests, and Kafka topics on a broker that librdkafka simulates.
 
-A session costs 6 s and half a gigabyte, so there is one; every test that takes it is marked `spark`.
+A session costs 6 s and half a gigabyte, so there is one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ OPERATOR = Path(__file__).parents[2] / "operator"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what takes the session."""
+    """Mark what is here."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark)
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.pipeline)
 
 
 @pytest.fixture(scope="session")

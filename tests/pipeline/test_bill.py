@@ -35,7 +35,7 @@ from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
 from support.workload.process import Program
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.long]
 NAME = f"bill-{os.getpid()}"
 EAGER = {"partition.assignment.strategy": "range"}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}

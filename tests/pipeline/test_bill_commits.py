@@ -113,7 +113,6 @@ def test_the_plain_decoder_reads_what_kafka_writes(name: str) -> None:
         assert getattr(commit, field) == value, field
 
 
-@pytest.mark.spark
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(pairs=st.lists(commits() | broken(), min_size=100, max_size=200))
 def test_spark_reads_the_same_as_the_plain_decoder(spark: Any, pairs: list[Pair]) -> None:

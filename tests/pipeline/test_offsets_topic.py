@@ -160,7 +160,6 @@ def test_the_records_prove_what_the_coordinator_logged(
         assert next(c.instance_id for c in mine if c.kind is ChangeKind.LEFT_FOR_A_WHILE) == "consumer-0"
 
 
-@pytest.mark.spark
 def test_spark_finds_the_same_in_the_same_topic(brokers: Brokers, lived: dict[str, Member], spark: Any) -> None:
     kafka.register(spark)
     options = {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": TOPIC}

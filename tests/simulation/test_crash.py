@@ -1,4 +1,4 @@
-"""The operator dies at awaits all over each scenario and nothing is violated; `make full` tries every single one, `make test` every other."""
+"""The operator dies in each scenario and nothing is violated; `make simulate-ci` tries every tenth await, `make full` every single one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from simulator.crashes.crash import SCENARIOS, CrashScenario, CrashVerdict, cras
 from simulator.crashes.suite import AWAITS_MIN, Row, replay_crash
 from simulator.oracles.promises import Violation
 
-TRIED = 9
-"""Awaits of each scenario that are tried here, evenly spread over it."""
+TRIED = 2
+"""Awaits of each scenario that are tried here: the first and the last; `make simulate-ci` tries every tenth."""
 
 
 @cache

@@ -16,7 +16,7 @@ from simulator.schedules.drawing import ChangeKind
 from simulator.schedules.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
 from simulator.schedules.soak import Failure, Tally, replay, replay_command, soak
 
-SEEDS = range(5)
+SEEDS = range(1)
 
 
 def verdict(
@@ -71,7 +71,7 @@ def test_every_kind_of_fault_is_drawn_in_three_hundred_schedules() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_violated(seed: int) -> None:
-    """S1-S14 and L1-L5 hold in the first schedules; the suite runs 300."""
+    """S1-S14 and L1-L5 hold, and a schedule has what its drawing says; `make simulate-ci` runs 100."""
     result = run(seed)
     assert result.violations == (), result.trace
     assert result.faults.total() >= FAULTS_MIN

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
-
 import pytest
 
 from simulation.scenes import SCENES, Scene
 from simulation.sharpness import BROKEN, Broken, judged
 
-AT_ONCE = 2
-
-
-@pytest.fixture(scope="module")
-def verdicts() -> dict[str, Future[str]]:
-    """Begin to judge every broken product, in processes of their own."""
-    workers = ThreadPoolExecutor(AT_ONCE)
-    begun = {b.mutant.name: workers.submit(judged, b) for b in BROKEN}
-    workers.shutdown(wait=False)
-    return begun
-
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda b: b.mutant.name)
-def test_a_broken_rule_is_noticed(broken: Broken, verdicts: dict[str, Future[str]]) -> None:
+def test_a_broken_rule_is_noticed(broken: Broken) -> None:
     """By the oracle that stands for the promise."""
-    assert verdicts[broken.mutant.name].result().startswith(f"{broken.oracle} at ")
+    assert judged(broken).startswith(f"{broken.oracle} at ")
 
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=lambda s: s.name)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-OPERATOR = Path(__file__).parents[2] / "operator"
+REPOSITORY = Path(__file__).parents[2]
+OPERATOR = REPOSITORY / "operator"
 PACKAGES = tuple(sorted(p.parent.name for p in OPERATOR.glob("*/__init__.py")))
 MODULES_MAX = 18
 """About fifteen; the fleet learner's folder is larger and waits for its own folders."""
@@ -88,3 +90,14 @@ def test_a_prefix_that_three_files_share_is_a_folder(package: str) -> None:
     for folder in {path.parent for path in (OPERATOR / package).rglob("*.py")}:
         first = [p.stem.split("_")[0] for p in folder.glob("*.py") if not p.name.startswith("__")]
         assert {word for word in first if first.count(word) > 2} == set(), folder
+
+
+def test_every_folder_of_tests_is_in_a_target_and_make_full_has_all_of_make_test() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    folders = {path.relative_to(REPOSITORY).parts[1] for path in (REPOSITORY / "tests").rglob("test_*.py")}
+    assert [folder for folder in folders if f"tests/{folder}" not in makefile] == []
+    both = re.search(r'tests/beside.sh "make (\w+)" "make ([\w -]+)"', makefile)
+    full = re.search(r"LONG_DRILLS=1 .*\$\(MAKE\) (.+)", makefile)
+    assert both is not None
+    assert full is not None
+    assert {"check", *both[1].split(), *both[2].split()} - {"unit"} <= set(full[1].split())

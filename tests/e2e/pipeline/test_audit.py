@@ -34,7 +34,7 @@ from support.scene.witnesses import ProcessTable, live_removals
 from support.waiting import until
 from support.workload.process import Program
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(1800)]
 
 PROTOCOLS = ("classic", "consumer")
 SESSION_S = 60

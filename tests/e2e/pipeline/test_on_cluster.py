@@ -37,7 +37,7 @@ from support.scene.figures import record
 from support.scene.fleet_image import FLEET_IMAGE, REPOSITORY, build_fleet_image
 from support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(1800)]
 
 UID = 65532
 FLEET = FleetSettings(seed=5, groups=8, days=6, k8s_clusters=2)

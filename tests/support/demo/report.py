@@ -141,6 +141,7 @@ def rows(figures: Figures, words: Wording) -> list[tuple[str, str, str]]:
     left, right = figures.scale_down_without, figures.scale_down_with
     *without, with_it = figures.faults.values()
     return [
+        *_with_state(figures.state_without, figures.state_with, words),
         ("Rolling restart of all pods", words.roll_without, words.with_it),
         ("rebalances, by the broker's log", str(one.rebalances), str(other.rebalances)),
         (words.taken, str(one.interruptions), str(other.interruptions)),
@@ -151,7 +152,6 @@ def rows(figures: Figures, words: Wording) -> list[tuple[str, str, str]]:
         (f"longest standstill of one {words.piece}", *_seconds(one.stillness.longest_s, other.stillness.longest_s)),
         (f"standstill, summed over {words.pieces}", *_seconds(one.stillness.sum_s, other.stillness.sum_s)),
         ("the rollout took", *_seconds(one.duration_s, other.duration_s)),
-        *_with_state(figures.state_without, figures.state_with, words),
         ("Scale-down by one pod", words.scale_without, words.with_it),
         (f"its {words.pieces} stood still for", *_seconds(left.takeover_s, right.takeover_s)),
         ("process ended until member gone", *_seconds(left.member_left_after_s, right.member_left_after_s)),

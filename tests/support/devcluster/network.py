@@ -20,7 +20,6 @@ from pathlib import Path
 from .process import run
 
 SERVICE_SUBNET = "10.96.0.0/16"
-SERVICE_ADDRESS = "10.96.0.1"
 MAX_NODES = 9
 _SECOND_OCTETS = range(128, 248)
 

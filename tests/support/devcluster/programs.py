@@ -1,7 +1,7 @@
 """The programs of the cluster, built from their sources by the Go tool and the C compiler.
 
-The one idea: no binary is committed or downloaded as such. Six Kubernetes components are one program under six names,
-because linking it once instead of six times is most of the time that a first build takes.
+The one idea: no binary is committed or downloaded as such. Five Kubernetes components are one program under five names,
+because linking it once instead of five times is most of the time that a first build takes.
 """
 
 import os
@@ -16,7 +16,8 @@ from .cache import built, digest
 from .process import run
 from .progress import say, step
 
-COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl")
+SERVERS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
+COMPONENTS = (*SERVERS, "kubectl")
 PAUSE_SOURCE = versions.HERE / "pause" / "pause.c"
 
 
@@ -27,15 +28,8 @@ def programs_directory() -> Path:
 
 
 def helm_program() -> Path:
-    """Return the helm program; build it first when it is missing."""
-    version = versions.HELM_VERSION
-
-    def build(directory: Path) -> None:
-        flags = f"-s -w -X helm.sh/helm/v4/internal/version.version={version}"
-        run_go(["install", "-trimpath", f"-ldflags={flags}", f"helm.sh/helm/v4/cmd/helm@{version}"],
-               f"build helm {version}", Path("/"), {"GOBIN": str(directory)})  # fmt: skip
-
-    return built(f"helm-{version}", build) / "helm"
+    """Return the helm program; build it, and the cluster's programs with it, when it is missing."""
+    return programs_directory() / "helm"
 
 
 def kind_program() -> Path:
@@ -78,17 +72,17 @@ def pause_program() -> Path:
 
 def _build_programs(directory: Path) -> None:
     version = versions.kubernetes_version()
-    flags = ["-s", "-w"]
+    flags = ["-s", "-w", f"-X helm.sh/helm/v4/internal/version.version={versions.helm_version()}"]
     major, minor = version.removeprefix("v").split(".")[:2]
     # Without these the version reads v0.0.0, and Helm's kubeVersion check fails.
     stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
         flags += [f"-X {package}.{key}={value}" for key, value in stamps.items()]
-    run_go(["build", "-trimpath", f"-ldflags={' '.join(flags)}", "-o", str(directory / "kube"), "./kube"],
-           f"build Kubernetes {version} (6 to 9 minutes when the Go cache is empty)", versions.GO_MODULE, {})  # fmt: skip
-    run_go(["build", "-trimpath", "-ldflags=-s -w", "-o", str(directory / "etcd"), "./etcd"],
-           f"build etcd {versions.etcd_version()}", versions.GO_MODULE, {})  # fmt: skip
-    for component in COMPONENTS:
+    # One module and one call: Helm and etcd are mostly made of packages that Kubernetes has compiled too.
+    run_go(["build", "-trimpath", f"-ldflags={' '.join(flags)}", "-o", f"{directory}/",
+            "./kube", "./kubectl", "./etcd", "helm.sh/helm/v4/cmd/helm"],
+           f"build Kubernetes {version}, etcd and Helm (6 to 9 minutes when the Go cache is empty)", versions.GO_MODULE, {})  # fmt: skip
+    for component in SERVERS:
         (directory / component).symlink_to("kube")
 
 

@@ -1,7 +1,8 @@
 """The versions of everything the Kubernetes part is made of.
 
-The one idea: a version is written once. Kubernetes and etcd are written in `kubernetes/go.mod` (the Go tool insists
-on it), and read from there; what has no such file is a constant here.
+The one idea: a version is written once. Kubernetes, etcd and Helm are written in `kubernetes/go.mod` (the Go tool insists
+on it), and read from there; what has no such file is a constant here. Helm is the newest that was made for the same
+minor version of Kubernetes, so that they share most of what is compiled.
 """
 
 import re
@@ -10,7 +11,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 GO_MODULE = HERE / "kubernetes"
 
-HELM_VERSION = "v4.3.1"
 KIND_VERSION = "v0.33.0"
 
 
@@ -46,3 +46,8 @@ def kubernetes_version() -> str:
 def etcd_version() -> str:
     """Return the version of etcd that is built."""
     return required_module_version("go.etcd.io/etcd/server/v3")
+
+
+def helm_version() -> str:
+    """Return the version of Helm that is built."""
+    return required_module_version("helm.sh/helm/v4")

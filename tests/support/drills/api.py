@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from support.devcluster.cluster import Cluster
 
@@ -33,9 +34,10 @@ class Api:
         """Return one object; {} when there is none."""
         return self._call("GET", kind, name, namespace) or {}
 
-    def items(self, kind: str, namespace: str = "") -> list[Json]:
-        """Return the objects of a kind."""
-        return list((self._call("GET", kind, "", namespace) or {}).get("items", []))
+    def items(self, kind: str, namespace: str = "", selector: str = "") -> list[Json]:
+        """Return the objects of a kind, all or those with some labels."""
+        place = _PLACES[kind].format(namespace) + (f"?labelSelector={quote(selector)}" if selector else "")
+        return list((self.cluster.client.request("GET", place, timeout_s=_CALL_TIMEOUT_S) or {}).get("items", []))
 
     def create(self, *objects: Mapping[str, Any]) -> None:
         """Create objects that are not there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from support.devcluster.kafka_state import state_root
 from support.devcluster.leftovers import leftovers
 from support.devcluster.programs import helm_program
 from support.devcluster.progress import say
-from support.scene.stage import Stage
+from support.scene.stage import OPERATOR_IMAGE, Stage
 
 USAGE = "usage: python -m support.scene up NAME | down NAME | with-cluster NAME -- COMMAND..."
 
@@ -48,20 +49,20 @@ def cluster_environment(name: str) -> dict[str, str]:
         "KUBECTL": f"{state.bin_directory}/kubectl",
         "KUBECONFIG": state.kubeconfig,
         "HELM": str(helm_program()),
-        "OPERATOR_IMAGE": "localhost/staticgroup:0.1.0",
+        "OPERATOR_IMAGE": OPERATOR_IMAGE,
+        "CLUSTER": "local",
     }
 
 
 def with_cluster(name: str, command: Sequence[str]) -> int:
-    """Run a command while a cluster with the operator's image, and nothing installed, is there."""
-    cluster = Cluster(name)
+    """Run a command while a cluster with the operator's image, and nothing installed, is there; what it adds goes with it."""
     try:
-        Stage.ground(cluster)
-        return subprocess.run(
-            command, env={**os.environ, **cluster_environment(name), "E2E_CLUSTER": name}, check=False
-        ).returncode
+        Stage.ground(Cluster(name))
+        process = subprocess.Popen(command, env={**os.environ, **cluster_environment(name), "E2E_CLUSTER": name})
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends by it, and what it stands on after it
+        return process.wait()
     finally:
-        cluster.down()
+        down(name)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -149,6 +149,13 @@ class Play:
             },
         }
 
+    def outlast_restarts(self, session_s: int) -> dict[str, Any]:
+        """Return what the StaticGroup says for sessions that outlast a restart; of KIP-848 groups the brokers are told."""
+        if self.protocol == "consumer":
+            self.admin.alter_group(self.name, {"consumer.session.timeout.ms": str(session_s * 1000)})
+            return {}
+        return {"sessionTimeout": {"mode": "Fixed", "seconds": session_s}}
+
     def start(self, replicas: int, *, static: dict[str, Any] | None = None, **workload: Any) -> None:
         """Apply the StaticGroup, wait until ids are issued, then the StatefulSet, and wait until all have joined."""
         self.stage.apply(self.static_group(**(static or {})))

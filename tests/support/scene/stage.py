@@ -5,20 +5,31 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from support.devcluster.agent_image import TOOLS as AGENT_TOOLS
+from support.devcluster.cache import cache_directory, file_lock
 from support.devcluster.cluster import Cluster, NodeWish
 from support.devcluster.images import build_image
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings
-from support.devcluster.programs import helm_program
+from support.devcluster.kafka_jars import DEFAULT_VERSION, ensure_jars, ensure_tools
+from support.devcluster.machine import ensure_requirements
+from support.devcluster.programs import helm_program, programs_directory
 from support.devcluster.progress import say, step
+from support.drills.api import Api
+
+if TYPE_CHECKING:
+    from support.scene.kind_ground import LocalKind, RealKind
 
 REPOSITORY = Path(__file__).parents[3]
 CHART = REPOSITORY / "charts" / "staticgroup"
@@ -29,11 +40,40 @@ WORKLOAD_IMAGE = "localhost/workload:0.1.0"
 TWO_NODES = (NodeWish(role="control-plane", labels={}), NodeWish(role="worker", labels={}))
 
 
+ASKED_DIRECTLY = {
+    "pod": "Pod", "pods": "Pod", "lease": "Lease", "statefulset": "StatefulSet", "ksg": "StaticGroup", "staticgroup": "StaticGroup",
+}  # fmt: skip
+"""What tests ask for again and again: starting kubectl each time costs a tenth of a second of a core."""
+
+
+@contextmanager
+def _as_kubectl_says() -> Iterator[None]:
+    """Turn an API server that is away into the error that a call of kubectl raises."""
+    try:
+        yield
+    except (OSError, HTTPException) as failed:
+        raise RuntimeError(f"the API server did not answer: {failed}") from failed
+
+
+def build_what_is_missing() -> str:
+    """Build the cluster's programs, the broker's jars and both images, each beside the others; returns the operator's build."""
+    ensure_requirements()  # first, since apt-get does one thing at a time
+    ensure_tools(say, AGENT_TOOLS)
+    with ThreadPoolExecutor() as builders:
+        operator = builders.submit(build_image, OPERATOR_IMAGE, REPOSITORY)
+        workload = builders.submit(build_image, WORKLOAD_IMAGE, REPOSITORY / "tests" / "support" / "workload")
+        jars = builders.submit(ensure_jars, DEFAULT_VERSION, say)
+        programs_directory()
+        for build in (workload, jars):
+            build.result()
+        return operator.result().parent.name
+
+
 @dataclass(slots=True, kw_only=True)
 class Stage:
     """A cluster of two nodes, brokers on its host address, and the operator."""
 
-    cluster: Cluster
+    cluster: Any
     brokers: Brokers
     admin: BrokerAdmin
     values: dict[str, Any] = field(default_factory=dict)
@@ -56,6 +96,7 @@ class Stage:
         name: of the cluster; the brokers are called the same unless `kafka` names others.
         nodes: brokers, 1 or 3.
         """
+        operator_build = build_what_is_missing()
         cluster = Cluster(name)
         if not cluster.is_healthy():
             cluster.up(TWO_NODES)
@@ -63,9 +104,19 @@ class Stage:
             name=kafka or name, nodes=nodes, bind=cluster.state.host_address, security=security, users=dict(users or {})
         )
         brokers = Brokers.up(settings, report=say)
-        stage = cls(cluster=cluster, brokers=brokers, admin=BrokerAdmin(brokers.bootstrap))
-        stage.load_images()
-        return stage
+        for image in (OPERATOR_IMAGE, WORKLOAD_IMAGE):
+            cluster.load_image(image)
+        return cls(cluster=cluster, brokers=brokers, admin=BrokerAdmin(brokers.bootstrap), operator_build=operator_build)
+
+    @classmethod
+    def on_kind(cls, ground: RealKind | LocalKind) -> Stage:
+        """Build and load the images, and start a broker, for a cluster that is there."""
+        build = ground.build(OPERATOR_IMAGE, REPOSITORY)
+        ground.build(WORKLOAD_IMAGE, REPOSITORY / "tests" / "support" / "workload")
+        for image in (OPERATOR_IMAGE, WORKLOAD_IMAGE):
+            ground.load_image(image)
+        brokers = Brokers.up(BrokerSettings(name=ground.name, bind=ground.state.host_address), report=say)
+        return cls(cluster=ground, brokers=brokers, admin=BrokerAdmin(brokers.bootstrap), operator_build=build)
 
     @staticmethod
     def ground(cluster: Cluster) -> str:
@@ -76,13 +127,6 @@ class Stage:
         cluster.load_image(OPERATOR_IMAGE)
         return build
 
-    def load_images(self) -> None:
-        """Build the operator's and the workload's image where their inputs changed, and load them into every node."""
-        self.operator_build = build_image(OPERATOR_IMAGE, REPOSITORY).parent.name
-        build_image(WORKLOAD_IMAGE, REPOSITORY / "tests" / "support" / "workload")
-        for image in (OPERATOR_IMAGE, WORKLOAD_IMAGE):
-            self.cluster.load_image(image)
-
     # kubernetes -----------------------------------------------------------------------------------------------
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -91,11 +135,17 @@ class Stage:
 
     def get(self, kind: str, name: str, namespace: str) -> dict[str, Any] | None:
         """Return one object; None when it does not exist."""
+        if kind in ASKED_DIRECTLY and isinstance(self.cluster, Cluster):
+            with _as_kubectl_says():
+                return Api(cluster=self.cluster).get(ASKED_DIRECTLY[kind], name, namespace) or None
         text = self.kubectl("get", kind, name, "-n", namespace, "--ignore-not-found", "-o", "json")
         return json.loads(text) if text.strip() else None
 
     def items(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
         """Return the objects of one kind."""
+        if kind in ASKED_DIRECTLY and isinstance(self.cluster, Cluster):
+            with _as_kubectl_says():
+                return Api(cluster=self.cluster).items(ASKED_DIRECTLY[kind], namespace, selector)
         arguments = ["get", kind, "-n", namespace, "-o", "json", *(["-l", selector] if selector else [])]
         found: list[dict[str, Any]] = json.loads(self.kubectl(*arguments))["items"]
         return found
@@ -130,7 +180,8 @@ class Stage:
         merged["podAnnotations"] = {"staticgroup.io/build": self.operator_build, **values.get("podAnnotations", {})}
         if merged == self.values and self.operator_pods():
             return
-        with step("helm upgrade --install"):
+        # Workers of one test run may do this at once, and Helm refuses the second one.
+        with file_lock(cache_directory() / f".helm-{self.cluster.name}.lock"), step("helm upgrade --install"):
             self.helm(
                 "upgrade",
                 "--install",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import ssl
 import threading
@@ -26,6 +27,8 @@ from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 _ID_VARIABLE = re.compile(rb"[A-Z0-9_]*INSTANCE_ID=(.+)", re.DOTALL)
 """Of all presets, and those that tests name themselves; a process with several consumers carries several."""
 POLL_S = 0.05
+SETTLED_MS, AGAIN_MS = 30_000, 1_000
+"""A process that old without an id has called exec long ago, and is looked at only so often: most of the machine's are such."""
 OPERATOR_REASON = "staticgroup "
 """Every removal of the operator begins its reason with this."""
 _CLASSIC_MEMBER = re.compile(r".+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -55,6 +58,7 @@ class ProcessTable:
     def __init__(self) -> None:
         self._lives: dict[tuple[int, int], tuple[Life, ...]] = {}
         self._without: dict[tuple[int, int], bytes] = {}
+        self._again_at_ms: dict[int, int] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="process-table")
@@ -78,17 +82,20 @@ class ProcessTable:
 
     def _sample(self) -> None:
         now_ms = time.time_ns() // 1_000_000
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
+        for name in os.listdir("/proc"):
+            if not name.isdigit() or self._again_at_ms.get(int(name), 0) > now_ms:
                 continue
             with suppress(OSError, IndexError, ValueError):
+                entry = Path("/proc", name)
                 program, _, rest = (entry / "stat").read_bytes().rpartition(b") ")
                 fields = rest.split()
                 if fields[0] in (b"Z", b"X"):
                     continue
-                key = (int(entry.name), int(fields[19]))
+                key = (int(name), int(fields[19]))
                 with self._lock:
                     if key not in self._lives:
+                        if now_ms - self._boot_ms - key[1] * 10 > SETTLED_MS:
+                            self._again_at_ms[key[0]] = now_ms + AGAIN_MS
                         if self._without.get(key) == program:
                             continue
                         born = self._born(entry, key, now_ms)

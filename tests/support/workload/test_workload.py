@@ -121,6 +121,7 @@ def unconsumed(producer: Program, consumers: list[Program]) -> dict[int, Ranges]
 
 
 @pytest.mark.broker
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_rolling_static_members_revokes_nothing_and_loses_nothing(
     brokers: Brokers, start: Start, topic: str, protocol: str
@@ -157,6 +158,7 @@ def test_rolling_static_members_revokes_nothing_and_loses_nothing(
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_rolling_a_dynamic_member_takes_partitions_from_the_others(brokers: Brokers, start: Start, topic: str) -> None:
     """The contrast, without which the test above would prove nothing."""
     members = [start(), start(), start()]
@@ -170,6 +172,7 @@ def test_rolling_a_dynamic_member_takes_partitions_from_the_others(brokers: Brok
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_killed_consumer_repeats_but_does_not_lose(start: Start) -> None:
     producer = start("producer", RATE_PER_S="500")
     first = start(KAFKA_GROUP_INSTANCE_ID="orders-0")
@@ -183,6 +186,7 @@ def test_killed_consumer_repeats_but_does_not_lose(start: Start) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_fenced_application_ends_with_an_error(start: Start) -> None:
     first = start(KAFKA_GROUP_INSTANCE_ID="orders-0")
     first.wait_for_kind("assigned")
@@ -194,6 +198,7 @@ def test_fenced_application_ends_with_an_error(start: Start) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_refused_instance_id_that_is_overlooked_stalls_in_silence(start: Start) -> None:
     """KIP-848: UNRELEASED_INSTANCE_ID while the owner lives; the process of the loser runs on and does nothing."""
     producer = start("producer", RATE_PER_S="100")
@@ -210,6 +215,7 @@ def test_refused_instance_id_that_is_overlooked_stalls_in_silence(start: Start) 
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_fencing_that_is_overlooked_reads_on_without_owning(start: Start) -> None:
     producer = start("producer", RATE_PER_S="100")
     first = start(KAFKA_GROUP_INSTANCE_ID="orders-0", EXIT_ON_FATAL="false")
@@ -224,6 +230,7 @@ def test_fencing_that_is_overlooked_reads_on_without_owning(start: Start) -> Non
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_session_timeout_with_the_consumer_protocol_is_refused_by_the_client(start: Start) -> None:
     """KIP-848: the session timeout belongs to the group there; librdkafka refuses to start with one of its own."""
     refused = start(GROUP_PROTOCOL="consumer", KAFKA_SESSION_TIMEOUT_MS="30000")
@@ -232,6 +239,7 @@ def test_session_timeout_with_the_consumer_protocol_is_refused_by_the_client(sta
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_empty_variables_count_as_unset(brokers: Brokers, start: Start, topic: str) -> None:
     member = start(KAFKA_GROUP_INSTANCE_ID="", KAFKA_SESSION_TIMEOUT_MS="", GROUP_PROTOCOL="")
     member.wait_for_kind("assigned")
@@ -241,6 +249,7 @@ def test_empty_variables_count_as_unset(brokers: Brokers, start: Start, topic: s
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_ready_file_exists_only_with_an_assignment(start: Start, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.mktemp("ready") / "ready"
     member = start(READY_FILE=str(file))
@@ -251,6 +260,7 @@ def test_ready_file_exists_only_with_an_assignment(start: Start, tmp_path_factor
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_times_of_receipt_are_told_when_asked_for_and_show_the_pause(start: Start) -> None:
     """Two loads with a pause between them: each partition has a pause of that length in its times, and no other."""
     member = start(REPORT_TIMES="true")
@@ -274,6 +284,7 @@ def test_times_of_receipt_are_told_when_asked_for_and_show_the_pause(start: Star
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_load_stops_at_its_count(start: Start) -> None:
     producer = start("producer", RATE_PER_S="2000", COUNT="601")
     assert producer.exit_code() == 0
@@ -283,6 +294,7 @@ def test_load_stops_at_its_count(start: Start) -> None:
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_state_is_read_again_only_where_it_is_not_kept_and_is_the_same_whoever_made_it(start: Start, tmp_path: Path) -> None:
     """Two pods take turns: the state that one reads again is byte for byte what the other made as the records came."""
     folders = {name: tmp_path / name for name in ("one", "other")}

@@ -352,17 +352,6 @@ def test_full_group_refuses_newcomers_and_keeps_members(bench: ClassicBench) -> 
     assert bench.join(None, joins[1].joined.member_id).error is NONE
 
 
-def test_ids_beyond_the_size_are_dropped_when_they_are_used(bench: ClassicBench) -> None:
-    """GMMT.testDynamicMembersJoinGroupWithMaxSizeAndRequiredKnownMember."""
-    bench = ClassicBench(BrokerSettings(group_max_size=2))
-    given = [bench.join().joined.member_id for _ in range(3)]
-    joins = [bench.join(None, m) for m in given]
-    assert joins[2].error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert not bench.group.pending_members
-    bench.advance(6_000)
-    assert [j.joined.generation_id for j in joins[:2]] == [1, 1]
-
-
 def test_size_that_was_lowered_takes_effect_at_the_next_load(bench: ClassicBench) -> None:
     """GMM.onLoaded and acceptJoiningMember: the last ones to rejoin are refused."""
     ids = bench.stable("x", "y", "z")

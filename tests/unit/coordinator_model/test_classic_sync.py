@@ -33,23 +33,6 @@ def test_sync_of_a_follower_before_and_after_the_leader(bench: ClassicBench) -> 
     assert (leader.synced.protocol_type, leader.synced.protocol_name) == ("consumer", "range")
 
 
-@pytest.mark.parametrize(
-    ("protocol_type", "protocol_name", "error"),
-    [
-        ("connect", "range", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
-        ("consumer", "roundrobin", ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
-        (None, None, NONE),
-        ("consumer", "range", NONE),
-    ],
-)
-def test_sync_names_the_group_s_protocol(
-    bench: ClassicBench, protocol_type: str | None, protocol_name: str | None, error: ErrorCode
-) -> None:
-    """GMMT.testSyncGroupReturnsAnErrorWhenProtocol…IsInconsistent and testSyncGroupSucceedWhen…."""
-    (m1,) = dynamic_members(bench, 1)
-    assert bench.sync(m1, protocol_type=protocol_type, protocol_name=protocol_name, assign=[m1]).error is error
-
-
 def test_sync_refusals(bench: ClassicBench) -> None:
     """GMMT.testSyncGroupFromUnknownGroup, …UnknownMember, …IllegalGeneration; GroupCoordinatorServiceTest for ""."""
     nowhere = SyncGroupRequest(group_id="nowhere", generation_id=1, member_id="m")
@@ -131,31 +114,6 @@ def test_members_that_send_no_sync_are_removed(bench: ClassicBench) -> None:
     assert [bench.heartbeat(m, generation_id=1) for m in ids] == [UNKNOWN, UNKNOWN, UNKNOWN]
     assert bench.group.state == "Empty"
     assert len(bench.log) == logged + 1
-
-
-@pytest.mark.parametrize("silent", ["followers", "leader"])
-def test_silent_followers_or_leader_are_removed(bench: ClassicBench, silent: str) -> None:
-    """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceivedFromFollowers and …FromLeaders."""
-    ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
-    spoke = ids[:1] if silent == "followers" else ids[1:]
-    bench.advance(2_500)
-    for member_id in ids:
-        bench.heartbeat(member_id)
-    syncs = [bench.sync(m, assign=ids if m == ids[0] else ()) for m in spoke]
-    bench.advance(2_500)
-    assert bench.group.state == "PreparingRebalance"
-    assert [s.error for s in syncs] == ([NONE] if silent == "followers" else [REBALANCING, REBALANCING])
-    heard = {m: bench.heartbeat(m, generation_id=1) for m in ids}
-    assert heard == {m: REBALANCING if m in spoke else UNKNOWN for m in ids}
-
-
-def test_nobody_is_removed_when_all_have_synced(bench: ClassicBench) -> None:
-    """GMMT.testRebalanceDoesNotTimeOutWhenAllSyncAreReceived."""
-    ids = dynamic_members(bench, 3, session_timeout_ms=6_000, rebalance_timeout_ms=5_000)
-    bench.complete_round()
-    assert bench.coordinator.timers.deadline_ms(("classic-sync", GROUP)) is None
-    bench.advance(5_000)
-    assert [bench.heartbeat(m) for m in ids] == [NONE, NONE, NONE]
 
 
 # Heartbeat ------------------------------------------------------------------------------------------------------------
