@@ -15,7 +15,7 @@ from simulator.carriers.runs import search_runs
 from simulator.carriers.search import search
 from staticgroup.core import guards, plan, releases
 from staticgroup.core.evidence import certificate
-from staticgroup.core.members import memory, suspects
+from staticgroup.core.members import carriers, memory
 from staticgroup.core.members.memory import Members, Sight
 from staticgroup.core.status import durable
 from staticgroup.kube.pods.book import PodBook
@@ -173,11 +173,11 @@ CLAUSES: Final = (
     ),
     Clause(
         name="time ends carriers", says="time takes no suspect out of the carriers", scenario="classic, force",
-        without=_both(_changed(_same, _forgets_dropped), _patched((suspects, "_may_be_of", lambda _attribution, _suspect: False))),
+        without=_both(_changed(_same, _forgets_dropped), _patched((carriers, "_may_be_of", lambda _attribution, _suspect: False))),
     ),
     Clause(
         name="holder is silent", says="a suspect that holds the seat is not silent", scenario="classic, force",
-        without=_patched((suspects, "_may_be_of", lambda _attribution, _suspect: False)),
+        without=_patched((carriers, "_may_be_of", lambda _attribution, _suspect: False)),
     ),
     Clause(name="pauses count", says="a longer pause begins the silence anew", scenario="classic, pauses", without=_patched((memory, "PAUSE_MAX_S", 1e9))),
     Clause(

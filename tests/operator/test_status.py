@@ -43,7 +43,7 @@ def test_a_status_with_every_list_full_is_stored_as_written(kubectl: Kubectl, gr
 def test_what_a_later_status_leaves_out_is_gone(kubectl: Kubectl, group: dict[str, Any]) -> None:
     """Server-side apply removes what its manager no longer names: None in a model means absent."""
     report(kubectl, group, full_status(is_crowded=True))
-    less = api.StaticGroupStatus(observed_generation=2, members=api.Members(expected=1))
+    less = api.StaticGroupStatus(observed_generation=2, members=api.MembersStatus(expected=1))
     stored = report(kubectl, group, less)["status"]
     # Parsed, because an emptied list-map vanishes where an emptied atomic list stays as [].
     assert api.StaticGroupStatus.model_validate(stored) == less

@@ -89,7 +89,7 @@ BROKEN: tuple[Broken, ...] = (
         "ids that outlived their StaticGroup are taken for new",
         "S1",
         "lost before it was applied again",
-        "core/next_pods/injection.py",
+        "core/injection.py",
         ("    return snapshot.watch if is_new else \"\"\n", "    return snapshot.watch\n"),
     ),
     _broken(

@@ -45,7 +45,7 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
         columns=api.Columns(members="3/4", timeout="45s"),
         injected=_injected(so_many(durable.INJECTED_IDS_MAX), so_many(durable.INJECTED_ENV_MAX)),
         issued=durable.Issued(ordinals="0-4,7", templates=["{podName}"] * so_many(durable.TEMPLATES_MAX)),
-        members=api.Members(expected=4, joined=3, away=1, missing=1, departed=1, foreign=1, dynamic=1, conflicting=1),
+        members=api.MembersStatus(expected=4, joined=3, away=1, missing=1, departed=1, foreign=1, dynamic=1, conflicting=1),
         exceptions=[_exception(i) for i in ids[: api.EXCEPTIONS_MAX]],
         settling=[_settling(i) for i in ids[: durable.SETTLING_MAX]],
         last_removal=api.LastRemoval(
@@ -82,8 +82,8 @@ def _conditions() -> list[Condition]:
     return list(with_conditions((), found, observed_generation=1, now=T0))
 
 
-def _injected(ids: int, env: int) -> durable.Injected:
-    return durable.Injected(
+def _injected(ids: int, env: int) -> durable.InjectedStatus:
+    return durable.InjectedStatus(
         scope="3fa9c1d2",
         method=durable.InjectedMethod.POLICY,
         id_template="{podName}.3fa9c1d2",
@@ -111,8 +111,8 @@ def _seat(number: int, instance_id: str) -> internal.SeatMember:
     return internal.SeatMember(id=instance_id, member="0123456789abcdef", first_seen=T0, carriers=carriers)
 
 
-def _suspect(number: int, instance_id: str) -> internal.Suspect:
-    return internal.Suspect(
+def _suspect(number: int, instance_id: str) -> internal.SuspectStatus:
+    return internal.SuspectStatus(
         uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}",
         pod=f"orders-consumer-{number}",
         namespace="elsewhere",

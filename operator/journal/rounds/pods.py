@@ -9,7 +9,7 @@ from staticgroup.core.protocols import PROTOCOLS
 from .. import records as api
 from .recorder import Recorder
 
-_OF_THE_GROUP = frozenset(p.told_as.value for p in PROTOCOLS.values() if p.group_setting and p.told_as is not None)
+_OF_THE_GROUP = frozenset(p.reported_as.value for p in PROTOCOLS.values() if p.group_setting and p.reported_as is not None)
 """Protocols whose members hold a setting of their group, whatever their pods show."""
 
 

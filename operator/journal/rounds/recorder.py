@@ -12,8 +12,7 @@ from staticgroup.core.absences.readings import Reading
 from staticgroup.core.absences.runs import RunChange
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan
-from staticgroup.core.protocols import chosen_by, told_as
-from staticgroup.core.roles import protocol_asked_for
+from staticgroup.core.protocols import chosen_by, protocol_asked_for, reported_as
 from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.workload import WorkloadView
 
@@ -144,12 +143,12 @@ class Recorder:
 
     def _protocol(self, known: str) -> str:
         """Return the protocol in force; an absent group says nothing, so what was known stays."""
-        seen, chosen = told_as(self.snapshot.group), chosen_by(protocol_asked_for(self.spec))
+        seen, chosen = reported_as(self.snapshot.group), chosen_by(protocol_asked_for(self.spec))
         if seen is not None:
             return seen.value
-        if known != GroupProtocol.UNKNOWN.value or chosen is None or chosen.told_as is None:
+        if known != GroupProtocol.UNKNOWN.value or chosen is None or chosen.reported_as is None:
             return known
-        return chosen.told_as.value
+        return chosen.reported_as.value
 
     @property
     def group_key(self) -> str:

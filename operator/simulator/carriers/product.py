@@ -20,7 +20,7 @@ from staticgroup.core.members.carriers import Attribution, digest_of
 from staticgroup.core.members.memory import Members, Sight
 from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.core.plan import members_after, plan
-from staticgroup.core.roles import role_of
+from staticgroup.core.protocols import role_of
 from staticgroup.core.snapshot import Evidence, FreshRead, History, Injected, RemovalRecord, SeatMemory, Snapshot
 from staticgroup.core.status import durable
 from staticgroup.core.workload import WorkloadView

@@ -15,7 +15,14 @@ from typing import Final
 
 from . import names
 from .identifiers import SuffixStyle
-from .resources.durable import INJECTED_VALUE_MAX, Injected, InjectedEnv, InjectedId, InjectedMethod, InjectedWorker
+from .resources.durable import (
+    INJECTED_VALUE_MAX,
+    InjectedEnv,
+    InjectedId,
+    InjectedMethod,
+    InjectedStatus,
+    InjectedWorker,
+)
 from .resources.identity import IMPLIED_SUFFIXES, AgentSource, EnvEntry, Identity, InjectionMethod, Preset
 from .resources.staticgroup import StaticGroupSpec
 from .roles import RoleChoice
@@ -157,7 +164,7 @@ def suffix_follows_preset(identity: Identity, before: bool | None) -> bool:
     Returns
     -------
     False where ids were issued with suffix None and nothing else was asked for since. None was the default once, and an
-    API server applies today's default to whoever leaves the field out: a manifest that is replaced, or taken over by
+    API server applies today's default where the field is left out: a manifest that is replaced, or taken over by
     server-side apply, would otherwise give other ids to members that run.
 
     Notes
@@ -213,7 +220,7 @@ def resolve_injected(
     id_template: str,
     session_timeout_ms: int | None,
     suffix_follows_preset: bool = False,
-) -> Injected:
+) -> InjectedStatus:
     """Resolve the spec into what the admission policy injects.
 
     Parameters
@@ -228,7 +235,7 @@ def resolve_injected(
     -------
     For `status.injected`. Composed ids name their annotation too, which repeats them.
     """
-    return Injected(
+    return InjectedStatus(
         scope=scope,
         method=method,
         id_template=id_template,

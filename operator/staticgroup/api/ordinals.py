@@ -27,7 +27,7 @@ class Ordinals:
     Notes
     -----
     A set whose text would be longer than ORDINALS_TEXT_MAX also holds the ordinals of its narrowest gaps. For the
-    ordinals that were given an id this is the safe direction. Whether an id is ours is told by the schemes that make
+    ordinals that were given an id this is the safe direction. Whether an id is ours follows from the schemes that make
     it and not by this set, and an ordinal in it that was never used has no carrier: its chain is empty, and an empty
     chain proves nothing.
     """

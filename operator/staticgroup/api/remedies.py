@@ -1,4 +1,4 @@
-"""Word what a person may do about a trouble, each remedy once, for whoever tells the trouble.
+"""What a person may do about a problem: each remedy is worded once, for all that report the problem.
 
 The one idea: conditions, exceptions, `explain`, `doctor` and the commands tell one trouble in different sentences, but what
 to do about it in the same words, so that a reader sees that it is the same. A remedy is a clause that ends in the command to

@@ -204,7 +204,7 @@ def _is_text_without_agent(variable: Mapping[str, Any]) -> bool:
 
 
 def _lacks_host(spec: Json, container: Json, worker: Json) -> bool:
-    """Tell whether a container is to be told its pod's name in the headless Service, and may be."""
+    """True when a container shall get its pod's name in the headless Service, and may get it."""
     if not worker["hostVariable"] or not spec.get("subdomain") or container.get("envFrom"):
         return False
     present = {e["name"] for e in container.get("env") or ()}

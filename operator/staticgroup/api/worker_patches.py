@@ -2,10 +2,10 @@
 
 The one idea: all of it or nothing. An init container of the operator's image copies the agent into an empty volume, the
 worker's container mounts that, and `-javaagent` goes behind the text that KAFKA_OPTS has; where one of these cannot be done without
-harm, none is, the pod starts as its template says, and the operator names the field (`core.next_pods.agent`, which asks the
+harm, none is, the pod starts as its template says, and the operator names the field (`core.agent`, which asks the
 same of the pod template). So what was injected is never injected twice.
 
-The image stands in the policy, which its installer writes: whoever may write a status says only that the agent is wanted.
+The image is named in the policy, which the installation writes: a status says only that the agent is wanted.
 Sources: KEP-3962; Pod Security Standards, restricted; java.lang.instrument (a JVM runs an agent as often as it is named).
 """
 
@@ -87,7 +87,7 @@ def _can_take_agent() -> str:
 
 
 def _lacks_host() -> str:
-    """Write the CEL condition that container `i` is to be told its pod's name in the headless Service, and may be."""
+    """Write the CEL condition that container `i` shall get its pod's name in the headless Service, and may get it."""
     return (
         f"{_WORKER}.hostVariable != '' && has(object.spec.subdomain) && !has({_AT}.envFrom) && has({_AT}.env) && "
         f"{_AT}.env.exists(o, o.name == '{names.POD_NAME_VARIABLE}') && !{_AT}.env.exists(o, o.name == {_WORKER}.hostVariable)"
@@ -102,10 +102,10 @@ def _env() -> str:
     is_new = f"i in variables.takingAgent && !(has({_AT}.env) && {_AT}.env.exists(o, {is_options}))"
     options = f"{{'name': dyn('{_OPTIONS}'), 'value': dyn('{AGENT_OPTION}')}}"
     host = f"'$({names.POD_NAME_VARIABLE}).' + object.spec.subdomain + '.' + object.metadata.namespace + '.svc'"
-    told = f"{{'name': dyn({_WORKER}.hostVariable), 'value': dyn({host})}}"
+    host_entry = f"{{'name': dyn({_WORKER}.hostVariable), 'value': dyn({host})}}"
     return (
         f"dyn(has({_AT}.env) ? {_AT}.env.map(o, {extended}) : []) + dyn({is_new} ? [{options}] : []) + "
-        f"dyn(i in variables.takingHost ? [{told}] : [])"
+        f"dyn(i in variables.takingHost ? [{host_entry}] : [])"
     )
 
 

@@ -21,8 +21,7 @@ from .findings import Finding, Subject
 from .group import GroupType, GroupView, MemberView
 from .ids.naming import is_scope_refused, ordinal_of_pod
 from .members.carriers import UNATTRIBUTED, UNSEEN, Attribution
-from .protocols import leaves_by
-from .roles import role_of
+from .protocols import leaves_by, role_of
 from .seats import OVERDUE_AFTER_S, Seat
 from .snapshot import History, Snapshot
 
@@ -66,7 +65,7 @@ TRANSIENT_GUARDS = frozenset(
         Guard.BUDGET,
     }
 )
-"""Guards that pass by themselves in the ordinary course of a scale-down; nobody needs to be told to act."""
+"""Guards that pass by themselves in the ordinary course of a scale-down; nobody needs to act."""
 
 
 _EXPIRES: Final = "the member leaves when its session expires"

@@ -14,8 +14,8 @@ from ..api.resources.durable import InjectedMethod
 from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import StaticGroupSpec
 from .ids.naming import Naming, naming_of, naming_or_none
+from .injection import InjectionPlan, InjectionVerdict, plan_injection
 from .members.memory import Members
-from .next_pods.injection import InjectionPlan, InjectionVerdict, plan_injection
 from .snapshot import History, Snapshot
 from .workload import WorkloadView
 

@@ -11,21 +11,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..api.resources.staticgroup import StaticGroupSpec
-from .connect import ConnectLoad, load_of, work_after
 from .evidence.chain import KnownPod
 from .findings import Finding
-from .group import GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry
+from .group import ConnectLoad, GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry, load_of, work_after
 from .guards import Candidate, Guard, Hit, first_hit, held
-from .ids.naming import Naming, is_scope_refused
-from .ids.retired import without_retired
+from .ids.naming import HeldSeat, Naming, is_scope_refused, without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
+from .injection import InjectionPlan
 from .issuance import Issuance, issue
-from .members.holding import HeldSeat
 from .members.memory import Members, described, settle_s, with_living, without_ended
-from .next_pods.injection import InjectionPlan
-from .protocols import leaves_by
+from .protocols import CONNECT_ROLE, leaves_by, role_of
 from .releases import Crash, Release, ReleaseGuard, find_crashes, may_be_read, plan_releases, with_crashes, with_reads
-from .roles import CONNECT, role_of
 from .seats import Seat, SeatTable, Standing, build_seat_table, holders_of, pods_without_id
 from .snapshot import History, Snapshot
 from .timeouts.group_config import GroupConfigWrite
@@ -61,8 +57,8 @@ class Removal:
     def evidence(self) -> str:
         """What the removal rests on, for people: the newest ends first."""
         newest = sorted(self.ended, key=lambda p: -p.since_s)
-        told = [f"pod {p.pod_name} uid {p.uid} {p.certificate.kind.value}: {p.certificate.statement}" for p in newest if p.certificate]
-        return "; ".join(told[:EVIDENCE_MAX]) or "every pod that was there when it joined has ended, by its certificate or with its node"
+        statements = [f"pod {p.pod_name} uid {p.uid} {p.certificate.kind.value}: {p.certificate.statement}" for p in newest if p.certificate]
+        return "; ".join(statements[:EVIDENCE_MAX]) or "every pod that was there when it joined has ended, by its certificate or with its node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +204,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
 
     # Step 2: what is remembered of the seats.
     table = found.table.with_evidence(snapshot.evidence)
-    load = load_of(group, base.history.connect_work) if table.role is CONNECT else None
+    load = load_of(group, base.history.connect_work) if table.role is CONNECT_ROLE else None
     history = replace(base.history, seats=table.memories(), connect_work=work_after(load, base.history.connect_work))
     history = without_retired(history, naming, snapshot, group, now_s)
 
@@ -229,7 +225,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
         locked_out=locked_out,
         table=table,
         load=load,
-        suffix=suffix_mismatch(spec, history.injected, naming, table, snapshot.told_elsewhere),
+        suffix=suffix_mismatch(spec, history.injected, naming, table, snapshot.carried_elsewhere),
         history=history,
         requeue_after_s=_requeue_after_s(table, (*kept, *locked_out), history, acting, base.timeout),
     )

@@ -1,7 +1,10 @@
-"""The membership protocols, one object each: how their session timeout is set, and by which call a static member is removed.
+"""The membership protocols and the roles of members, one object each.
 
-Whoever adds one says here what it is; how it is described stands in `kafka.describe`. What a group of a protocol looks like
-needs no protocol: a group that has epochs is settled when they are equal, see `GroupView.is_settled`.
+* A protocol: how its session timeout is set, and by which call a static member is removed. How its groups are described
+  stands in `kafka.describe`. Whether a group has settled needs no protocol: a group that has epochs is settled when they
+  are equal, see `GroupView.is_settled`.
+* A role: what the pods of a StaticGroup are to Kafka, by which key a described member shows its seat, and in which groups
+  it may be. Everything else works on seats.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from types import MappingProxyType
 from typing import Final
 
 from ..api.protocols import GroupProtocol, ProtocolChoice
-from .group import GroupType, GroupView, KafkaProblem, LeaveCall
+from ..api.resources.staticgroup import StaticGroupSpec
+from ..api.roles import RoleChoice
+from .group import GroupType, GroupView, KafkaProblem, LeaveCall, MemberView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +31,7 @@ class Protocol:
         and share groups).
     released_by: the call by which a static member leaves for a while. Until it has left its successor is refused
         (UNRELEASED_INSTANCE_ID). None in a classic group, where the successor replaces it.
-    told_as: in statuses and journals; None: it is not told.
+    reported_as: its name in statuses and journals; None: it has none.
     chosen_by: what `spec.protocol` calls it; None: it cannot be asked for.
     prefix: of the brokers' settings `<prefix>min.session.timeout.ms` and `<prefix>max.session.timeout.ms`; "" without such.
     group_setting: the setting of the group that all its members hold; "" where each member brings its own session.timeout.ms.
@@ -37,7 +42,7 @@ class Protocol:
     group_type: GroupType
     leaves_by: LeaveCall | None = None
     released_by: LeaveCall | None = None
-    told_as: GroupProtocol | None = None
+    reported_as: GroupProtocol | None = None
     chosen_by: ProtocolChoice | None = None
     prefix: str = ""
     group_setting: str = ""
@@ -47,7 +52,7 @@ class Protocol:
 CLASSIC: Final = Protocol(
     group_type=GroupType.CLASSIC,
     leaves_by=LeaveCall.LEAVE_GROUP,
-    told_as=GroupProtocol.CLASSIC,
+    reported_as=GroupProtocol.CLASSIC,
     chosen_by=ProtocolChoice.CLASSIC,
     prefix="group.",
     heartbeat_interval_s=3,
@@ -56,7 +61,7 @@ CONSUMER: Final = Protocol(
     group_type=GroupType.CONSUMER,
     leaves_by=LeaveCall.LEAVE_GROUP,
     released_by=LeaveCall.CONSUMER_HEARTBEAT,
-    told_as=GroupProtocol.CONSUMER,
+    reported_as=GroupProtocol.CONSUMER,
     chosen_by=ProtocolChoice.CONSUMER,
     prefix="group.consumer.",
     group_setting="consumer.session.timeout.ms",
@@ -65,7 +70,7 @@ STREAMS: Final = Protocol(
     group_type=GroupType.STREAMS,
     leaves_by=LeaveCall.STREAMS_HEARTBEAT,
     released_by=LeaveCall.STREAMS_HEARTBEAT,
-    told_as=GroupProtocol.STREAMS,
+    reported_as=GroupProtocol.STREAMS,
     chosen_by=ProtocolChoice.STREAMS,
     prefix="group.streams.",
     group_setting="streams.session.timeout.ms",
@@ -108,7 +113,75 @@ def released_by(group: GroupView | KafkaProblem) -> LeaveCall | None:
     return protocol.released_by if protocol is not None else None
 
 
-def told_as(group: GroupView | KafkaProblem) -> GroupProtocol | None:
+def reported_as(group: GroupView | KafkaProblem) -> GroupProtocol | None:
     """Return the protocol that a group as described has; None when it says nothing."""
     protocol = PROTOCOLS.get(group.group_type) if isinstance(group, GroupView) else None
-    return protocol.told_as if protocol is not None else None
+    return protocol.reported_as if protocol is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """One role.
+
+    Parameters
+    ----------
+    plural: what its members are called in sentences.
+    protocol_types: of the groups that its members join (JoinGroupRequest.protocolType).
+    group_types: of the same.
+    singular: what one of them is called.
+    protocol: the only one that its members speak; None: they may speak several.
+    """
+
+    plural: str
+    protocol_types: frozenset[str]
+    group_types: frozenset[GroupType]
+    singular: str = "consumer"
+    protocol: ProtocolChoice | None = None
+
+    def key_of(self, member: MemberView) -> str | None:
+        """Return the key of the seat that a member holds, its group.instance.id (KIP-345); None for a dynamic member."""
+        return member.instance_id
+
+    def may_be_in(self, group: GroupView) -> bool:
+        """True when the members of a group may be of this role.
+
+        Notes
+        -----
+        A group without a protocol type may become one of any, and one without members one of another type.
+        """
+        is_of_type = not group.members or group.group_type in self.group_types
+        return is_of_type and (group.protocol_type == "" or group.protocol_type in self.protocol_types)
+
+
+CONSUMER_ROLE: Final = Role(
+    plural="consumers",
+    protocol_types=frozenset({"consumer"}),
+    group_types=frozenset({GroupType.CLASSIC, GroupType.CONSUMER}),
+)
+STREAMS_ROLE: Final = Role(
+    plural="Kafka Streams instances",
+    singular="Kafka Streams instance",
+    protocol_types=frozenset({"consumer", "streams"}),
+    group_types=frozenset({GroupType.CLASSIC, GroupType.STREAMS}),
+)
+CONNECT_ROLE: Final = Role(
+    plural="Connect workers",
+    singular="Connect worker",
+    protocol_types=frozenset({"connect"}),
+    group_types=frozenset({GroupType.CLASSIC}),
+    protocol=ProtocolChoice.CLASSIC,
+)
+
+ROLES: Final[Mapping[RoleChoice, Role]] = MappingProxyType(
+    {RoleChoice.CONSUMER: CONSUMER_ROLE, RoleChoice.STREAMS: STREAMS_ROLE, RoleChoice.CONNECT: CONNECT_ROLE}
+)
+
+
+def role_of(spec: StaticGroupSpec) -> Role:
+    """Return the role that a spec gives to its pods."""
+    return ROLES[spec.role]
+
+
+def protocol_asked_for(spec: StaticGroupSpec) -> ProtocolChoice:
+    """Return the protocol that a spec asks for: what its role alone allows, or else what it says."""
+    return role_of(spec).protocol or spec.protocol

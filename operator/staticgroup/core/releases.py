@@ -9,7 +9,7 @@ partitions. It may only be sent for a process that is dead:
   that run or an earlier one, and of one container only the last run can live.
 
 `find_crashes` finds whom an end may concern; whatever stands against a release is a guard, and each is a mutant. So a crash that
-is not released is told, with why, for as long as its session may last.
+is not released is reported, with the reason, for as long as its session may last.
 Source: KIP-848 and KIP-1071 (static membership, member epoch -2); GroupMetadataManager.consumerGroupLeave and streamsGroupLeave,
 both a compare-and-set of both ids.
 """
@@ -40,8 +40,7 @@ from .guards import (
     unscoped,
 )
 from .ids.naming import Naming, is_scope_refused
-from .protocols import released_by
-from .roles import role_of
+from .protocols import released_by, role_of
 from .seats import Seat, Standing, holders_of
 from .snapshot import NOTHING_REMEMBERED, CrashRecord, History, SeatMemory, Snapshot
 
@@ -101,7 +100,7 @@ class Crash(Candidate):
     @property
     def ended_at(self) -> str:
         """When the last of the runs ended by the node's clock, as RFC 3339 in UTC."""
-        return _told(max(end.finished_at_s for end in self.ends))
+        return _as_rfc3339(max(end.finished_at_s for end in self.ends))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +206,7 @@ def end_doubted(c: Crash) -> Hit | None:
 
 def other_process(c: Crash) -> Hit | None:
     """Hold unless the pod is the only one left of those that were there when the member joined, with no run of it lost."""
-    # A live pod is a suspect for a lost run, and stays one when an operator began after the object told of it.
+    # A live pod is a suspect for a lost run, and stays one when an operator began after the object showed it.
     has_lost = c.pod.has_lost or any(s.uid == c.pod.uid for s in c.history.members.suspects)
     if c.attribution is not None and c.attribution.carriers == {c.pod.uid} and not has_lost:
         return None
@@ -240,7 +239,7 @@ def not_wanted(c: Crash) -> Hit | None:
 
 
 def report_only(c: Crash) -> Hit | None:
-    """Hold when the user only wants to be told, or the operator may only observe."""
+    """Hold when the user only wants a report, or the operator may only observe."""
     if c.spec.crash_release is CrashRelease.RELEASE and c.spec.mode is Mode.MANAGE:
         return None
     return Hit(ReleaseGuard.REPORT_ONLY, "its successor is refused until the session expires")
@@ -276,7 +275,7 @@ _PASSING: Final = frozenset(
         ReleaseGuard.NOT_WANTED,
     }
 )
-"""Guards that pass by themselves within a round or two; nobody is told."""
+"""Guards that pass by themselves within a round or two; they are not reported."""
 
 
 def may_be_read(crash: Crash) -> bool:
@@ -308,7 +307,7 @@ def _session_s(snapshot: Snapshot, group: GroupView) -> float:
     return known_ms / 1000 if known_ms is not None else SESSION_MAX_S
 
 
-def _told(at_s: float) -> str:
+def _as_rfc3339(at_s: float) -> str:
     """Write a time as RFC 3339 in UTC."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -328,7 +327,7 @@ def _release(c: Crash) -> Release:
 def _finding(c: Crash, hit: Hit) -> Finding:
     """Word that a crashed member locks its successor out, and why it is not released."""
     is_certain = hit.guard is ReleaseGuard.REPORT_ONLY
-    ended_at = _told(c.record.ended_at_s)
+    ended_at = _as_rfc3339(c.record.ended_at_s)
     sentence = f"its process ended at {ended_at} without leaving; {hit.sentence}"
     return Finding(
         kind=ExceptionKind.MISSING,

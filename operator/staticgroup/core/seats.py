@@ -15,7 +15,7 @@ from enum import StrEnum
 from .evidence.chain import KnownPod, PodState
 from .group import GroupType, GroupView, MemberView
 from .ids.naming import Naming
-from .roles import CONSUMER, Role
+from .protocols import CONSUMER_ROLE, Role
 from .snapshot import (
     NOTHING_REMEMBERED,
     Evidence,
@@ -38,7 +38,7 @@ SAME_MEMBER_READY_S = 60.0
 COORDINATOR_CHANGE_SETTLE_S = 2.0
 """Just after a fail-over a describe may show the state before the last write; believe two, this far apart."""
 REPLACED_TOLD_S = 900.0
-"""How long it is told that another member took the place of that of a pod which stayed Ready."""
+"""How long the status says that another member took the place of that of a pod which stayed Ready."""
 SIGHTINGS_MAX = 4
 
 
@@ -113,7 +113,7 @@ class SeatTable:
     seats: tuple[Seat, ...] = ()
     foreign: tuple[MemberView, ...] = ()
     dynamic: tuple[MemberView, ...] = ()
-    role: Role = CONSUMER
+    role: Role = CONSUMER_ROLE
 
     def of(self, *standings: Standing) -> tuple[Seat, ...]:
         """Return the seats that stand in one of these ways."""
@@ -143,8 +143,8 @@ class SeatTable:
         """Return the table in which the holders of these seats are known to have crashed."""
         if not keys:
             return self
-        told = (replace(seat, standing=Standing.LOCKED_OUT) if seat.key in keys else seat for seat in self.seats)
-        return replace(self, seats=tuple(told))
+        seats = (replace(seat, standing=Standing.LOCKED_OUT) if seat.key in keys else seat for seat in self.seats)
+        return replace(self, seats=tuple(seats))
 
     def memories(self) -> Mapping[str, SeatMemory]:
         """Return what is to be remembered of the seats."""

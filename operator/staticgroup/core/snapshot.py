@@ -1,6 +1,6 @@
-"""One frozen picture of one StaticGroup's world, and what is remembered between pictures.
+"""What one round sees of one StaticGroup and its surroundings, and what is remembered between rounds.
 
-`observe` fills a Snapshot in an order that the safety argument depends on (describe, then consistent reads,
+`runtime.gather` fills a Snapshot in an order that the safety argument depends on (describe, then consistent reads,
 then the watch barrier); `plan` reads nothing else. A Snapshot can be written to a file and planned again:
 `staticgroup plan -f snapshot.json`.
 """
@@ -72,7 +72,7 @@ class Snapshot:
     evidence: by the key of each departed seat, and of each whose pod has had a crash.
     described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch; 0.0 when it does not matter.
     watch: name of the pod watch; "" while it is not whole.
-    told_elsewhere: ids of members that a pod carries as they are, which is no seat of the workload.
+    carried_elsewhere: ids of members that a pod carries as they are, which is no seat of the workload.
     copies: pods that live, are no seat of the workload, and carry an id that it calls for and that nobody else can issue.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
@@ -107,7 +107,7 @@ class Snapshot:
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     described_at_s: float = 0.0
     watch: str = ""
-    told_elsewhere: frozenset[str] = frozenset()
+    carried_elsewhere: frozenset[str] = frozenset()
     copies: tuple[KnownPod, ...] = ()
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()

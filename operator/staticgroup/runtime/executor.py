@@ -32,7 +32,7 @@ class Executor:
     Parameters
     ----------
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
-    note_problem: told of a Kafka problem with the KafkaConnection that has it.
+    note_problem: called with a Kafka problem and the KafkaConnection that has it.
     now_s: seconds since the Unix epoch.
     """
 
@@ -143,7 +143,7 @@ class Executor:
             self.note_problem(group.spec.connection_ref.key(group.metadata.namespace), answer)
             return Executed(removals=(), problem=answer), decided
         executed = Executed(removals=action.removals, outcomes=tuple(answer.outcomes))
-        # remembered and told before the next await, where the round may be cut
+        # remembered and reported before the next await, where the round may be cut
         memory.history = with_outcomes(decided.history, action.removals, answer.outcomes, answer.coordinator, now_s)
         self.narrator.outcomes(group, executed, now_s)
         await self.narrator.removals(group, executed)

@@ -17,13 +17,12 @@ from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRe
 from ..api.workloads import STATEFUL_SET
 from ..core.evidence.chain import KnownPod, PodState
 from ..core.group import BrokerBounds, GroupView, KafkaProblem, KafkaProblemKind
-from ..core.ids.naming import Naming, ordinal_of_pod
+from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
 from ..core.issuance import Issuance, issue, wanted_by
-from ..core.members.holding import HeldSeat
 from ..core.members.memory import SETTLE_MIN_S, Sight
 from ..core.members.node_gone import NodeLifecycle
 from ..core.plan import Survey, survey
-from ..core.roles import role_of
+from ..core.protocols import role_of
 from ..core.seats import Seat
 from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.timeouts.desired import Advice
@@ -150,7 +149,7 @@ class Gatherer:
         # Step 4: only now, every pod that may hold a departed or crashed seat. No await from here on.
         evidence = {s.key: Evidence(chain=self._chain(naming, seen.namespace, s), fresh=fresh.get(s.key)) for s in found.judged if naming}
         seen = replace(seen, evidence=evidence, watch=self._watch(group, spec))
-        return replace(seen, told_elsewhere=self._told_elsewhere(spec, seen), copies=self._copies(spec, seen, issuance)), found
+        return replace(seen, carried_elsewhere=self._carried_elsewhere(spec, seen), copies=self._copies(spec, seen, issuance)), found
 
     def _others(self, is_asked: Callable[[str], bool]) -> tuple[KnownPod, ...]:
         """Return every pod, of whatever name and namespace, that lives or may and has carried an id that is asked for."""
@@ -244,9 +243,9 @@ class Gatherer:
     def _ids_since_s(group: StaticGroup, spec: StaticGroupSpec, naming: Naming) -> float:
         """Return since when an id can be known to anybody, seconds since the Unix epoch; 0.0: who knows."""
         created = group.metadata.creation_timestamp
-        return created.timestamp() if created is not None and naming.is_told_by_scope and spec.identity.scope is None else 0.0
+        return created.timestamp() if created is not None and naming.is_recognized_by_scope and spec.identity.scope is None else 0.0
 
-    def _told_elsewhere(self, spec: StaticGroupSpec, seen: Snapshot) -> frozenset[str]:
+    def _carried_elsewhere(self, spec: StaticGroupSpec, seen: Snapshot) -> frozenset[str]:
         """Return the ids of members that a pod of the namespace carries as they are, which is no seat of the workload."""
         members = seen.group.members if isinstance(seen.group, GroupView) else ()
         own = {i for pod in seen.pods for i in pod.instance_ids}

@@ -22,7 +22,7 @@ class Injection:
     Parameters
     ----------
     policy_name, webhook_name: of the cluster's objects.
-    is_outage: whether the API server is known to be away, which is told once and not here.
+    is_outage: whether the API server is known to be away, which is logged once and not here.
     on_change: is called when one came or went.
     """
 
@@ -34,7 +34,7 @@ class Injection:
         self._policy_name, self._webhook_name = policy_name, webhook_name
         self._is_outage, self._on_change = is_outage, on_change
         self._known = asyncio.Event()
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     async def wait_known(self) -> None:
         """Return once the API server has said what is there, or that it may not be asked."""
@@ -62,6 +62,6 @@ class Injection:
 
     def _tell(self, problems: Mapping[str, KubeProblem]) -> None:
         for what, problem in problems.items():
-            if problem.message != self._told.get(what) and not self._is_outage():
+            if problem.message != self._logged.get(what) and not self._is_outage():
                 log.warning("injection %s cannot be read", what, extra={"problem": problem.message})
-                self._told[what] = problem.message
+                self._logged[what] = problem.message

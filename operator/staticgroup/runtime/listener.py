@@ -177,7 +177,7 @@ class Listener:
         self.look_at_all_groups()
 
     def look_at(self, key: Key, *, at_once: bool = False) -> None:
-        """Have a StaticGroup looked at again, if this replica looks at any; at once or with what else is told of it now."""
+        """Queue a StaticGroup if this replica is active; at once, or together with further changes that come now."""
         if self._parts.is_active:
             self._parts.reconciler.mark_changed(key)
             (self._parts.queue.add if at_once else self._parts.queue.add_soon)(key)

@@ -10,14 +10,11 @@ from ..api.resources.members import SUSPECT_IDS_MAX
 from ..core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState
 from ..core.evidence.pod import NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView
-from ..core.ids.naming import Naming, ordinal_of_pod
-from ..core.members.address import pod_of
-from ..core.members.carriers import UNATTRIBUTED, UNSEEN
-from ..core.members.holding import HeldSeat
+from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
+from ..core.members.carriers import UNATTRIBUTED, UNSEEN, Suspect, pod_of
 from ..core.members.memory import Members, Sight, without_ended
 from ..core.members.node_gone import NodeLifecycle, is_node_gone, may_be_gone, was_node_taken_over
-from ..core.members.suspects import Suspect
-from ..core.roles import Role
+from ..core.protocols import Role
 from ..core.seats import holders_of
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.position import began_s

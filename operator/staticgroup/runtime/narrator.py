@@ -22,7 +22,7 @@ from ..core.releases import Release
 from ..core.timeouts.group_config import GroupConfigWrite
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
-from .memory.status_pace import Refusal
+from .memory.status_pace import StatusRefusal
 from .metrics import Metrics
 from .work_queue import Key
 
@@ -187,7 +187,7 @@ class Narrator:
         is_bad = new.status is ConditionStatus.FALSE and new.reason != Reason.SUSPENDED
         await self._post(group, "Warning" if is_bad else "Normal", new.reason, new.message)
 
-    async def status(self, group: StaticGroup, refusal: Refusal | None) -> None:
+    async def status(self, group: StaticGroup, refusal: StatusRefusal | None) -> None:
         """Post an Event when the status cannot be written, once for each cause.
 
         Parameters

@@ -135,7 +135,7 @@ class Operator(Assembly):
 
         Notes
         -----
-        The list shows StaticGroups that a lagging watch has not delivered. Whoever deletes the Lease tells that the watch of before is not
+        The list shows StaticGroups that a lagging watch has not delivered. A deleted Lease says that the watch of before is not
         to be believed: then new ones begin.
         """
         await self.pods.wait_anchored()
@@ -180,11 +180,11 @@ class Operator(Assembly):
 
     async def read_cluster_uid(self) -> str:
         """Read the identity of the cluster, waiting for the API server if need be."""
-        told = ""
+        logged = ""
         while isinstance(uid := await self.kube.cluster_uid(), KubeProblem):
-            if uid.message != told:
+            if uid.message != logged:
                 log.warning("waiting for the API server", extra={"problem": uid.message})
-                told = uid.message
+                logged = uid.message
             await asyncio.sleep(STARTUP_RETRY_S)
         return uid
 

@@ -15,7 +15,7 @@ from ..core.ids.collisions import Collision, claim, collision
 from ..core.ids.naming import Naming
 from ..core.ids.overlap import share_an_id
 from ..core.ids.schemes import resolved_template, schemes_from, schemes_of, scope_of, wanted_scheme
-from ..core.roles import protocol_asked_for
+from ..core.protocols import protocol_asked_for
 from ..kube.pods.store import PodStore
 from .connections.allowed import may_use
 from .stores import Stores, workload_key

@@ -1,4 +1,4 @@
-"""What the watches have told: StaticGroups, KafkaConnections and workloads, parsed once at the edge.
+"""What the watches have shown: StaticGroups, KafkaConnections and workloads, parsed once at the edge.
 
 The informers put objects in, and under one name the end of one before its successor; the reconciler reads them. Nothing
 here decides, and nothing destructive is decided from here: departures are confirmed by consistent reads.
@@ -80,7 +80,7 @@ class Stores:
             self._drop_group(key)
             self.invalid_groups[key] = violations(error)
             self.group_uids[key] = uid_of(body)
-            # Its pods may carry ids all the same, and whoever can read it again goes on from its status.
+            # Its pods may carry ids all the same, and a version that can read it again goes on from its status.
             spec = body.get("spec") or {}
             if isinstance(spec.get("groupId"), str):
                 self.group_id_of_invalid[key] = spec["groupId"]

@@ -1,4 +1,4 @@
-"""Whose turn it is: which waiting key begins its round next, so that nobody waits for a stranger's broker.
+"""Whose turn it is: which waiting key begins its round next, so that nobody waits for the broker of another tenant.
 
 A *lane* is a KafkaConnection, a *tenant* its namespace. Tenants take turns, and so do the lanes of one tenant. A round
 that lasts long, mostly because a broker is silent, gives its place to others and goes on outside; everything has a limit

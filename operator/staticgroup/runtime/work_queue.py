@@ -37,7 +37,7 @@ LOOP_FADES = 0.8
 KEPT_WHILE_BUSY_S = 8.0
 """No longer does a round keep its place for that: in a busy process, too, some wait for somebody silent, and others for their places."""
 SPACING_S = 0.5
-"""News that come so soon after a round began wait for those that follow: a pod that ends, or begins, is told of three or four times
+"""Changes that come so soon after a round began wait for those that follow: a pod that ends, or begins, changes three or four times
 within less, and one round sees it all."""
 Key = turns.Key
 
@@ -82,7 +82,7 @@ class WorkQueue:
     concurrency: most rounds at once that are not late, 1 or more; what follows from it is in `turns.Limits`.
     lane_of: (namespace, name) of the KafkaConnection that a key's round speaks to; the namespace is the tenant.
     deadline_s: a round that lasts longer is cancelled and counts as a failure; > 0, None: it may last.
-    on_given_up: told of each key whose round was cancelled so.
+    on_given_up: called with each key whose round was cancelled so.
     """
 
     work: Work
@@ -155,7 +155,7 @@ class WorkQueue:
 
     def start(self) -> None:
         """Begin to run rounds; what was added before waits until now."""
-        # Whoever adds a key has a context of its own, of a watch or a handler, that a round must not inherit.
+        # The caller that adds a key has a context of its own, of a watch or a handler, that a round must not inherit.
         self._context = copy_context()
         self._dispatch_soon()
 

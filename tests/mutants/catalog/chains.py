@@ -36,7 +36,7 @@ CHAINS = (
     ),
     mutant(
         "lost memory beside carriers of ids that their client appends to taken for a beginning",
-        "core/next_pods/injection.py",
+        "core/injection.py",
         SUFFIXES,
         ('added = {"", *scheme.suffixes}', 'added = {""}'),
     ),
@@ -44,7 +44,7 @@ CHAINS = (
         "suffix corrected for a member whose whole id another pod carries",
         "core/ids/suffixes.py",
         ("tests/unit/runtime/test_suffixes.py",),
-        ("        if member.instance_id in told_elsewhere:\n            continue\n", ""),
+        ("        if member.instance_id in carried_elsewhere:\n            continue\n", ""),
     ),
     mutant(
         "default of today in force where ids were issued with that of before",

@@ -12,13 +12,13 @@ CONNECT = tuple(
     mutant(name, path, tests, *changes)
     for path, tests, name, *changes in (
         (
-            "core/roles.py",
+            "core/protocols.py",
             _WORKERS,
             "a worker without an id holds a seat",
             ("        return member.instance_id\n", "        return member.instance_id or member.member_id\n"),
         ),
         (
-            "core/roles.py",
+            "core/protocols.py",
             _WORKERS,
             "workers in a group of another type",
             (
@@ -27,7 +27,7 @@ CONNECT = tuple(
             ),
         ),
         (
-            "core/roles.py",
+            "core/protocols.py",
             _WORKERS,
             "first workers without their session timeout",
             ("    return role_of(spec).protocol or spec.protocol\n", "    return spec.protocol\n"),
@@ -69,19 +69,19 @@ CONNECT = tuple(
             ("        if not _EAGER <= version <= _SESSIONED:\n", "        if False:\n"),
         ),
         (
-            "core/connect.py",
+            "core/group.py",
             _WORKERS,
             "delay advised against while a worker is dynamic",
             ("m.instance_id is not None and _is_whole(m.worker)", "_is_whole(m.worker)"),
         ),
         (
-            "core/connect.py",
+            "core/group.py",
             _WORKERS,
             "delay advised against while an increment is stored",
             ("m.instance_id is not None and _is_whole(m.worker)", "m.instance_id is not None"),
         ),
         (
-            "core/connect.py",
+            "core/group.py",
             _WORKERS,
             "what is held during a delay counts as all",
             ("    if load is None or load.unknown or load.delay_ms:\n", "    if load is None or load.unknown:\n"),
@@ -93,7 +93,7 @@ CONNECT = tuple(
             ("    missing = [seat for seat in wanted if seat.standing is Standing.MISSING]\n", "    missing = list(wanted)\n"),
         ),
         *(
-            ("core/next_pods/agent.py", _AGENT, name, *changes)
+            ("core/injection.py", _AGENT, name, *changes)
             for name, *changes in (
                 (
                     "options that an image may set are replaced",

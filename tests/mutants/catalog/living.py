@@ -11,7 +11,7 @@ LIVING = (
         "core/ids/naming.py",
         CARRIED,
         ("        if self.scope and self.scope in instance_id:\n            return True\n", ""),
-        ("return not self.is_told_by_scope and bool(", "return bool("),
+        ("return not self.is_recognized_by_scope and bool(", "return bool("),
     ),
     mutant(
         "pod that once carried an id dropped on arrival",

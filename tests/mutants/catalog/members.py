@@ -17,7 +17,7 @@ CARRIERS = tuple(
     )
 )
 SUSPECTS = tuple(
-    mutant(name, "core/members/suspects.py", MEMBERS, change)
+    mutant(name, "core/members/carriers.py", MEMBERS, change)
     for name, change in (
         ("suspect dropped at once", ("if now_s - since_s < settle_s:", "if False:")),
         ("suspect never dropped", ("if now_s - since_s < settle_s:", "if True:")),
@@ -34,7 +34,7 @@ SUSPECTS = tuple(
     )
 )
 HOLDING = tuple(
-    mutant(name, "core/members/holding.py", MEMBERS, change)
+    mutant(name, "core/ids/naming.py", MEMBERS, change)
     for name, change in (
         ("copy of an id under another name cannot hold it", ("            return True\n        if pod.namespace", "            pass\n        if pod.namespace")),
         ("what a client appends to is not carried", ("return self.naming.carried_as(self.instance_id)", "return frozenset((self.instance_id,))")),
@@ -48,7 +48,7 @@ HOLDING = tuple(
     )
 )
 ADDRESS = tuple(
-    mutant(name, "core/members/address.py", MEMBERS, change)
+    mutant(name, "core/members/carriers.py", MEMBERS, change)
     for name, change in (
         ("address of the first member of a classic seat believed", ("if not member.is_host_current or not address or", "if not address or")),
         ("address that a suspect had is a live pod's alone", (" or any(not s.addresses or address in s.addresses for s in suspects)", " or any(not s.addresses for s in suspects)")),
@@ -128,11 +128,11 @@ RETURNED = (
     mutant("carriers not asked", "core/guards.py", PLAN, ("    returned,\n    carriers_left,\n", "    returned,\n")),
     mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        return Hit(", "    if False:\n        return Hit(")),
     mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("members = without_ended(members, sight) if sight is not None else", "members = members if sight is not None else")),
-    mutant("first ids issued under a watch that has not seen all", "core/next_pods/injection.py", PLAN, ('return snapshot.watch if is_new else ""', "return snapshot.watch")),
-    mutant("ids of an old StaticGroup taken for new", "core/next_pods/injection.py", PLAN, ("spec.identity.scope is None and is_young and not", "spec.identity.scope is None and not")),
-    mutant("ids with a written scope taken for new", "core/next_pods/injection.py", PLAN, ("spec.identity.scope is None and is_young", "is_young")),
-    mutant("lost memory beside carriers taken for a beginning", "core/next_pods/injection.py", PLAN, (" and not _is_carried(spec, snapshot, scope, template)", "")),
-    mutant("ids issued before the pod watch is whole", "core/next_pods/injection.py", PLAN, ("if before is None and not (snapshot.watch and snapshot.cluster_uid):", "if False:")),
+    mutant("first ids issued under a watch that has not seen all", "core/injection.py", PLAN, ('return snapshot.watch if is_new else ""', "return snapshot.watch")),
+    mutant("ids of an old StaticGroup taken for new", "core/injection.py", PLAN, ("spec.identity.scope is None and is_young and not", "spec.identity.scope is None and not")),
+    mutant("ids with a written scope taken for new", "core/injection.py", PLAN, ("spec.identity.scope is None and is_young", "is_young")),
+    mutant("lost memory beside carriers taken for a beginning", "core/injection.py", PLAN, (" and not _is_carried(spec, snapshot, scope, template)", "")),
+    mutant("ids issued before the pod watch is whole", "core/injection.py", PLAN, ("if before is None and not (snapshot.watch and snapshot.cluster_uid):", "if False:")),
     mutant("scope that was written over lent credentials counts", "core/ids/naming.py", LENT_WORDS, ("return snapshot.is_word_refused and scope != drawn_scope(snapshot)", "return False")),
     mutant("scope that was drawn refused", "core/ids/naming.py", LENT_WORDS, (" and scope != drawn_scope(snapshot)", "")),
     mutant("word refused where it was not", "core/ids/naming.py", LENT_WORDS, ("return snapshot.is_word_refused and", "return")),

@@ -107,7 +107,7 @@ NAMES = tuple(
             ("return answered if is_answered else answered or", "return answered or"),
         ),
         (
-            "core/next_pods/injection.py",
+            "core/injection.py",
             SAME_IDS,
             "template that was never issued remembered",
             ("        injected=before and replace(before, method=InjectedMethod.NONE.value),", "        injected=before and replace(before, method=InjectedMethod.NONE.value, id_template=\"x\"),"),

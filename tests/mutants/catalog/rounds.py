@@ -98,7 +98,7 @@ SIGHTS = (
     ),
     mutant("junk of a tenant's pod kept in place of an id of ours", GATHERER, FLOODS, ("instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i))", "instance_ids=pod.instance_ids")),
     mutant(
-        "ids of our scope asked of the rivals of another namespace", "runtime/gather.py", EARLIER, ("naming.has_scope(pod) or may_share_group", "naming.is_told_by_scope or may_share_group"),
+        "ids of our scope asked of the rivals of another namespace", "runtime/gather.py", EARLIER, ("naming.has_scope(pod) or may_share_group", "naming.is_recognized_by_scope or may_share_group"),
     ),
     mutant(
         "round counted before its status is written", "runtime/reconciler.py", FORGOTTEN,

@@ -19,12 +19,12 @@ SCOPES = tuple(
             ("return injected.scope if injected is not None else group.spec.identity.scope", "return injected.scope if injected is not None else None"),
         ),
         (
-            "core/next_pods/injection.py",
+            "core/injection.py",
             "id of a living pod from before given to another pod",
             ("            if any(ordinal != own for ordinal in naming.ordinals_of(instance_id)):\n", "            if False:\n"),
         ),
         (
-            "core/next_pods/injection.py",
+            "core/injection.py",
             "written scope taken though ids have another one",
             ("    if before is not None and written not in (None, before.scope):\n", "    if False:\n"),
         ),
@@ -39,7 +39,7 @@ SCOPES = tuple(
         ("core/ids/first_issue.py", "written ids issued while the group is not read", ("    if is_drawn:\n        return None\n", "    if True:\n        return None\n")),
         ("core/ids/first_issue.py", "consumers of one pod given one id", ("    if len(dynamic) <= pods * ids or", "    if True or")),
         ("core/ids/first_issue.py", "consumers of other workloads counted", (" or counted[0][1] <= ids:", ":")),
-        ("core/next_pods/injection.py", "ids issued after mode Observe without a look", ("(before is None or before.method == InjectedMethod.NONE.value):\n        obstacle", "before is None:\n        obstacle")),
+        ("core/injection.py", "ids issued after mode Observe without a look", ("(before is None or before.method == InjectedMethod.NONE.value):\n        obstacle", "before is None:\n        obstacle")),
         ("core/status/durable.py", "status of another StaticGroup gone on from", ("return status.static_group_uid in (None, uid)", "return True")),
         ("api/rendering.py", "status of another StaticGroup injected by", ("is_managed and is_its_own and", "is_managed and")),
         ("core/findings/members.py", "members that fence each other not told", ("seat.memory.replaced[2] > 1", "seat.memory.replaced[2] > 9")),

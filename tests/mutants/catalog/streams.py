@@ -53,7 +53,7 @@ ROLE_OF_STREAMS = (
             ("api/injection.py", "other roles imply what Streams does", ("    if spec.role is not RoleChoice.STREAMS:\n", "    if False:\n")),
             ("core/guards.py", "member removed from a group that its role cannot be in", (" or not role_of(c.spec).may_be_in(c.group):", ":")),
             (
-                "core/roles.py",
+                "core/protocols.py",
                 "type of a group not asked",
                 ("        is_of_type = not group.members or group.group_type in self.group_types\n", "        is_of_type = True\n"),
             ),

@@ -36,7 +36,7 @@ TEMPLATES = (
         ("if len(reads) < len(seat.pod_names):", "if not reads:"),
     ),
     *(
-        mutant(name, "core/next_pods/injection.py", EARLIER_TEMPLATES, change)
+        mutant(name, "core/injection.py", EARLIER_TEMPLATES, change)
         for name, change in (
             ("template that gives a pod the id of another injected", ("_ambiguous(spec, history, template) or _one", "_one")),
             (
@@ -54,7 +54,7 @@ TEMPLATES = (
     ),
     mutant(
         "earlier template forgotten because there is no room",
-        "core/next_pods/injection.py",
+        "core/injection.py",
         EARLIER_TEMPLATES,
         (" or _one_too_many(template, templates)", ""),
         ("        templates=templates,\n        verdict=verdict,", "        templates=templates[:TEMPLATES_MAX],\n        verdict=verdict,"),
@@ -78,7 +78,7 @@ TEMPLATES = (
         ("all(self.scope in s.template for s in made_by)", "any(self.scope in s.template for s in self.schemes)"),
     ),
     *(
-        mutant(name, "core/ids/retired.py", EARLIER_TEMPLATES, change)
+        mutant(name, "core/ids/naming.py", EARLIER_TEMPLATES, change)
         for name, change in (
             ("template forgotten while a member holds its id", ("for i in held | carried)", "for i in carried)")),
             ("template forgotten while a pod of another name has its id", ("(*snapshot.known, *snapshot.others)", "snapshot.known")),

@@ -19,7 +19,7 @@ from staticgroup.api.injection import (
     suffix_in_force,
 )
 from staticgroup.api.names import REBALANCE_DELAY_VARIABLE, instance_id_annotation
-from staticgroup.api.resources.durable import Injected, InjectedEnv, InjectedId, InjectedMethod
+from staticgroup.api.resources.durable import InjectedEnv, InjectedId, InjectedMethod, InjectedStatus
 from staticgroup.api.resources.identity import EnvEntry, Identity, Preset
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 
@@ -33,7 +33,7 @@ POD = "$(STATICGROUP_POD_NAME)"
 
 def resolve(
     identity: Identity, session_timeout_ms: int | None = 45_000, *, template: str = "{podName}.3fa9c1d2"
-) -> Injected:
+) -> InjectedStatus:
     return resolve_injected(
         identity,
         method=InjectedMethod.POLICY,

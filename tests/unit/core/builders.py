@@ -12,9 +12,8 @@ from staticgroup.core.evidence.certificate import Certificate, CertificateKind
 from staticgroup.core.evidence.chain import KnownPod, PodState
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, NodeView, PodVersion
 from staticgroup.core.group import GroupType, GroupView, MemberView
-from staticgroup.core.members.carriers import Attribution, digest_of
+from staticgroup.core.members.carriers import Attribution, Suspect, digest_of
 from staticgroup.core.members.memory import Members, Sight
-from staticgroup.core.members.suspects import Suspect
 from staticgroup.core.snapshot import (
     NOTHING_REMEMBERED,
     Evidence,

@@ -9,7 +9,7 @@ import pytest
 
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.findings.members import findings_of_seats
-from staticgroup.core.next_pods.agent import hindrance
+from staticgroup.core.injection import hindrance
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import Snapshot

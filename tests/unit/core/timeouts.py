@@ -11,7 +11,7 @@ from staticgroup.api.resources.staticgroup import Mode, SessionTimeout
 from staticgroup.core.absences.causes import Cause
 from staticgroup.core.absences.reservoir import Reservoir, Sample
 from staticgroup.core.group import BrokerBounds, GroupType, GroupView
-from staticgroup.core.next_pods.injection import InjectionPlan, InjectionVerdict
+from staticgroup.core.injection import InjectionPlan, InjectionVerdict
 from staticgroup.core.protocols import Protocol
 from staticgroup.core.snapshot import History
 from staticgroup.core.timeouts.desired import Advice, TimeoutHysteresis

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.next_pods.injection import TEMPLATES_MAX
+from staticgroup.core.injection import TEMPLATES_MAX
 from unit.core.builders import ended
 
 from .operator_world import OperatorWorld, static_group

@@ -10,7 +10,7 @@ from staticgroup.core.ids.naming import naming_of
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.members.memory import Members, described
 from staticgroup.core.members.node_gone import NodeLifecycle
-from staticgroup.core.roles import CONSUMER
+from staticgroup.core.protocols import CONSUMER_ROLE
 from staticgroup.runtime.members import SightGatherer
 from unit.core.builders import (
     NOW_S,
@@ -81,7 +81,7 @@ class Group:
             read_node=None, clock_ahead_s=lambda: 0.0,  # type: ignore[arg-type]
         )
         sight = await gatherer.gather(
-            "shop", naming, CONSUMER, view, self.members, described_at_s=self.at_s, dated_at_s=NOW_S + self.at_s, brokers="b",
+            "shop", naming, CONSUMER_ROLE, view, self.members, described_at_s=self.at_s, dated_at_s=NOW_S + self.at_s, brokers="b",
         )
         self.members = described(
             self.members, {id_of(n): f"m{n}" for n in held}, sight, lambda s, i: i in s.instance_ids, settle_s=SETTLE_S

@@ -22,7 +22,7 @@ class CauseOfAbsences(ApiModel):
     # No enum: a status with a word that an older schema does not list would be refused as a whole.
     cause: Annotated[str, StringConstraints(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")] = Field(
         description="Why the members were away: Rollout, Drain (an eviction, or a deletion without another template), Crash, or "
-        "NodeLoss (no kubelet told the end)."
+        "NodeLoss (no kubelet reported the end)."
     )
     seen: Count = Field(0, description="Absences that ended with a return, as far as this operator saw them.")
     unmeasured: Count = Field(

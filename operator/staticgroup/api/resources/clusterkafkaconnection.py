@@ -1,7 +1,7 @@
-"""Describe the ClusterKafkaConnection: a connection that belongs to no namespace and is lent to some.
+"""The ClusterKafkaConnection: a connection that belongs to no namespace and that some namespaces may use.
 
-The one idea: whoever owns it says which namespaces may use it, and nobody else gets to see its Secrets, which lie in one
-namespace of his. Nothing is lent by default.
+The one idea: its owner says which namespaces may use it, and nobody else sees its Secrets, which are in a namespace of the
+owner. By default no namespace may use it.
 """
 
 from enum import StrEnum
@@ -77,7 +77,7 @@ class AllowedNamespaces(ApiModel):
     )
     selector: NamespaceSelector | None = Field(
         None,
-        description="Namespaces by label, beside those by name. Whoever may label a namespace can then let it in. "
+        description="Namespaces by label, beside those by name. Anybody with the right to label a namespace can then let it in. "
         "Default: none.",
     )
     group_prefixes: Annotated[
@@ -106,7 +106,7 @@ class ClusterKafkaConnectionSpec(KafkaConnectionSpec):
     secret_namespace: DnsLabel | None = Field(
         None,
         description="Namespace of the Secrets that are named here, and the one to which a tokenFile or awsMskIam must be "
-        "lent. Default: the operator's own.",
+        "shared. Default: the operator's own.",
     )
     allowed_namespaces: Annotated[list[AllowedNamespaces], Field(max_length=100)] = Field(
         [],

@@ -86,7 +86,7 @@ class InjectedWorker(ApiModel):
     )
 
 
-class Injected(ApiModel):
+class InjectedStatus(ApiModel):
     """Tell the admission policy what the next pod receives; while this is absent nothing is injected."""
 
     scope: Annotated[str, StringConstraints(pattern="^[0-9a-f]{8}$", min_length=8, max_length=8)] = Field(

@@ -39,7 +39,7 @@ class SeatMember(ApiModel):
     )
 
 
-class Suspect(ApiModel):
+class SuspectStatus(ApiModel):
     """Remember one pod whose processes may live although nothing is heard of them any more."""
 
     uid: Uid = Field(description="metadata.uid of the pod.")

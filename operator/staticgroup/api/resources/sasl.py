@@ -109,7 +109,7 @@ class OAuth(ApiModel):
     )
     token_file: DnsLabel | None = Field(
         None,
-        description="Name of a token that whoever installed the operator lends to this namespace (chart value "
+        description="Name of a token that the operator's installation shares with this namespace (chart value "
         "operator.tokens), in place of a client secret. With tokenEndpoint it is the client assertion (RFC 7523).",
     )
     client_id: Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[!-~]([ -~]*[!-~])?$")] | None = (
@@ -143,8 +143,8 @@ class AwsMskIam(ApiModel):
         | None
     ) = Field(
         None,
-        description="IAM role to assume. Default: the operator's own identity. Either must be lent to this namespace by "
-        "whoever installed the operator (chart value operator.awsMskIam).",
+        description="IAM role to assume. Default: the operator's own identity. Either must be shared with this namespace by "
+        "the operator's installation (chart value operator.awsMskIam).",
     )
 
 

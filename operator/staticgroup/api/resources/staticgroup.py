@@ -1,7 +1,7 @@
 """Describe the StaticGroup: one consumer group whose members are the pods of one StatefulSet.
 
 The one idea: the spec says what the user wants of a group and nothing about how it is reached; everything has a
-default that is safe for a stranger's cluster, so the shortest useful object names a workload, a connection and a group.
+default that is safe for an unknown cluster, so the shortest useful object names a workload, a connection and a group.
 Sources: KIP-345 and KIP-848 (static membership), KIP-1071 and Spring Kafka (client suffixes).
 """
 
@@ -191,7 +191,7 @@ class SessionTimeout(ApiModel):
     )
 
 
-class Removal(ApiModel):
+class RemovalSpec(ApiModel):
     """Say when a departed member is removed from the group."""
 
     policy: RemovalPolicy = Field(
@@ -344,7 +344,7 @@ class StaticGroupSpec(ApiModel):
         ProtocolChoice.AUTO,
         description="Group protocol. Auto (default): whatever the brokers report. Classic: the protocol before "
         "KIP-848. Consumer: KIP-848, group.protocol=consumer. Streams: KIP-1071, group.protocol=streams, with static members "
-        "from Kafka 4.4 on; only with role Streams. Set it to be told when the members use another one.",
+        "from Kafka 4.4 on; only with role Streams. Set it to get a warning when the members use another one.",
     )
     identity: Identity = Field(
         Identity(),
@@ -354,8 +354,8 @@ class StaticGroupSpec(ApiModel):
         SessionTimeout(),
         description="How long a member may be silent before the coordinator gives its partitions, or its connectors and tasks, away.",
     )
-    removal: Removal = Field(
-        Removal(),
+    removal: RemovalSpec = Field(
+        RemovalSpec(),
         description="What is done with members whose pod is gone for good, after a scale-down. A member is only "
         "removed once every pod that was there when it joined has ended, whatever is set here.",
     )

@@ -28,7 +28,7 @@ from .absences import Absences
 from .conditions import CONDITIONS_MAX, Condition
 from .durable import (
     SETTLING_MAX,
-    Injected,
+    InjectedStatus,
     Issued,
     PodName,
     Settling,
@@ -84,7 +84,7 @@ class Columns(ApiModel):
     )
 
 
-class Members(ApiModel):
+class MembersStatus(ApiModel):
     """Count the members of the group by what is known of them."""
 
     expected: Count = Field(0, description="Ids that the workload's replicas call for.")
@@ -93,7 +93,7 @@ class Members(ApiModel):
     missing: Count = Field(0, description="Expected ids that are not in the group though their pod is Ready.")
     departed: Count = Field(0, description="Issued ids that are in the group but no longer wanted.")
     foreign: Count = Field(0, description="Static members whose id this StaticGroup never issued; never touched.")
-    dynamic: Count = Field(0, description="Members without a group.instance.id; never touched.")
+    dynamic: Count = Field(0, description="MembersStatus without a group.instance.id; never touched.")
     conflicting: Count = Field(0, description="Ids that more than one pod or StaticGroup lays claim to; never touched.")
 
 
@@ -120,7 +120,7 @@ class LastRemoval(ApiModel):
     member_id: MemberIdText = Field(description="The member id that went with it.")
     evidence: ShortText = Field("", description="What the removal rests on, for people.")
     reason: ShortText = Field(description="The reason given to the coordinator.")
-    count: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(1, description="Members removed in the same batch.")
+    count: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(1, description="MembersStatus removed in the same batch.")
 
 
 class Recommended(ApiModel):
@@ -255,7 +255,7 @@ class StaticGroupStatus(ApiModel):
     )
     conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
         [],
-        description="Ready sums up; WorkloadFound, Connected, Authorized, Injected, MembershipComplete, "
+        description="Ready sums up; WorkloadFound, Connected, Authorized, InjectedStatus, MembershipComplete, "
         "TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say where it fails. "
         "True is always the good answer.",
         json_schema_extra=list_map("type"),
@@ -265,11 +265,11 @@ class StaticGroupStatus(ApiModel):
         None, description="State of the group in Kafka's words, such as Stable or PreparingRebalance."
     )
     columns: Columns | None = Field(None, description="Texts for kubectl get.")
-    injected: Injected | None = Field(
+    injected: InjectedStatus | None = Field(
         None, description="What the next pod receives; the admission policy reads this and injects nothing without it."
     )
     issued: Issued | None = Field(None, description="Every id ever issued, compactly.")
-    members: Members | None = Field(None, description="Members of the group, counted by what is known of them.")
+    members: MembersStatus | None = Field(None, description="MembersStatus of the group, counted by what is known of them.")
     exceptions: Annotated[list[MemberException], Field(max_length=EXCEPTIONS_MAX)] = Field(
         [], description="Ids and pods that are not as they should be, at most 50.", json_schema_extra=ATOMIC
     )
@@ -293,7 +293,7 @@ class StaticGroupStatus(ApiModel):
     seats: Annotated[list[internal.SeatMember], Field(max_length=internal.SEATS_MAX)] = Field(
         [], description="Internal: the members, each with the pods that may hold it.", json_schema_extra=ATOMIC
     )
-    suspects: Annotated[list[internal.Suspect], Field(max_length=internal.SUSPECTS_MAX)] = Field(
+    suspects: Annotated[list[internal.SuspectStatus], Field(max_length=internal.SUSPECTS_MAX)] = Field(
         [], description="Internal: pods whose processes may live unseen.", json_schema_extra=ATOMIC
     )
     seal: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$", max_length=16)] | None = Field(

@@ -15,10 +15,10 @@ from ...api.names import REBALANCE_DELAY_VARIABLE
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.status import ExceptionKind
 from ..group import GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
-from ..next_pods.agent import AgentHindrance
+from ..injection import AgentHindrance
 from ..outcomes import Executed
 from ..plan import Plan
-from ..roles import CONNECT
+from ..protocols import CONNECT_ROLE
 from ..seats import Seat, SeatTable
 from ..snapshot import Snapshot
 from ..timeouts.in_force import seconds
@@ -116,7 +116,7 @@ def without_agent(table: SeatTable, missing: Sequence[Seat], remedy: str) -> Fin
     ----------
     missing: the seats whose pods are Ready and whose members are not in the group.
     """
-    if table.role is not CONNECT or not table.dynamic or not missing:
+    if table.role is not CONNECT_ROLE or not table.dynamic or not missing:
         return None
     return Finding(
         kind=ConditionType.MEMBERSHIP_COMPLETE,
@@ -139,7 +139,7 @@ def agent_left_out(found: AgentHindrance) -> Finding:
 
 def misaddressed(table: SeatTable) -> Iterator[Finding]:
     """Yield each worker whose advertised address is not its pod's name, and is of one life only or shared."""
-    if table.role is not CONNECT:
+    if table.role is not CONNECT_ROLE:
         return
     advertised = [(seat, seat.holders[0].worker.host) for seat in table.wanted if seat.holders and seat.holders[0].worker is not None]
     sharing = Counter(host for _, host in advertised)

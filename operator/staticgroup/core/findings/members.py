@@ -14,11 +14,10 @@ from ...api.resources.status import ExceptionKind
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..guards import Guard
 from ..ids.suffixes import SuffixMismatch
-from ..next_pods.injection import InjectionVerdict
+from ..injection import InjectionVerdict
 from ..outcomes import Executed
 from ..plan import Plan
-from ..protocols import chosen_by
-from ..roles import CONNECT, ROLES, Role, role_of
+from ..protocols import CONNECT_ROLE, ROLES, Role, chosen_by, role_of
 from ..seats import Seat, SeatTable, Standing
 from ..snapshot import Snapshot
 from . import Finding, Subject, counted, ended
@@ -98,7 +97,7 @@ def _right_group(role: Role, group: GroupView) -> str:
     """Say how the spec names the right group."""
     others = sorted(choice.value for choice, other in ROLES.items() if other.may_be_in(group))
     remedy = f"Set spec.role to {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
-    if role is not CONNECT:
+    if role is not CONNECT_ROLE:
         return remedy
     return f"{remedy} That of workers is their group.id, not connect-<connector>, the group of a sink connector's tasks."
 
@@ -167,7 +166,7 @@ def _absent_members(group: GroupView, table: SeatTable, wanted: Sequence[Seat], 
 
 def absent_remedy(table: SeatTable, namespace: str, pod_name: str, agent: str) -> str:
     """Say what brings back a member whose pod is Ready but which is not in the group; `agent`: see `way_to_agent`."""
-    if table.role is CONNECT:
+    if table.role is CONNECT_ROLE:
         return agent if table.dynamic else remedies.restart_worker(namespace, pod_name)
     return remedies.take_ids() if table.dynamic else remedies.restart_pod(namespace, pod_name)
 
@@ -375,7 +374,7 @@ def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         pod_name = near.pod_name if near is not None else None
         subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)
         yield Finding(kind=ExceptionKind.FOREIGN, reason=reason, sentence=sentence, subject=subject)
-    is_connect = plan.table is not None and plan.table.role is CONNECT
+    is_connect = plan.table is not None and plan.table.role is CONNECT_ROLE
     for member in plan.table.dynamic if plan.table is not None else ():
         dropped = ", which Kafka Connect drops unless the agent keeps it" if is_connect else ""
         yield Finding(

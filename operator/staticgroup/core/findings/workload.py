@@ -18,9 +18,9 @@ from ..evidence.chain import PodState
 from ..ids.collisions import Collision
 from ..ids.naming import ordinal_of_pod
 from ..ids.suffixes import unheeded_suffix
-from ..next_pods.injection import InjectionPlan, InjectionVerdict
+from ..injection import InjectionPlan, InjectionVerdict
 from ..plan import Plan
-from ..roles import role_of
+from ..protocols import role_of
 from ..seats import Standing
 from ..snapshot import Snapshot
 from ..timeouts.in_force import TimeoutPlan, seconds

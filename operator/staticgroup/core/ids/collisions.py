@@ -36,7 +36,7 @@ def collision(mine: Identity, theirs: Identity, *, other: str, first_container: 
 
     Notes
     -----
-    Whoever sets the ids himself (method None) is taken to have the annotation too, and his variables are not known.
+    Where users set the ids themselves (method None), their pods are taken to have the annotation too; their variables are not known.
     """
     shared = sorted(set(env_suffixes(mine)) & set(env_suffixes(theirs)))
     are_written = InjectionMethod.NONE not in (mine.method, theirs.method)

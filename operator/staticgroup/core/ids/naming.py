@@ -1,16 +1,32 @@
-"""The ids of one StaticGroup: the present scheme and those of earlier templates, and the way from an id to its pod and back."""
+"""The ids of one StaticGroup, of the present scheme and of earlier templates: from a pod to its ids, and from an id to its pods.
+
+An earlier template still matters while a member holds an id of it, or a process may come to hold one: the id of a template
+that is forgotten counts as foreign, and nobody removes its member. So a template stays while anything of it can be out of
+sight.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Final
 
-from ...api.identifiers import SEPARATORS, IdScheme, InvalidInstanceIdError, Ordinal, client_suffixes, identity_scope
+from ...api.identifiers import (
+    SEPARATORS,
+    IdScheme,
+    InvalidInstanceIdError,
+    Ordinal,
+    client_suffixes,
+    identity_scope,
+    may_become,
+)
 from ...api.injection import env_suffixes, identity_of, suffix_in_force
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX
-from ..evidence.chain import KnownPod
+from ..evidence.chain import KnownPod, PodState
+from ..group import GroupView
+from ..members.carriers import Suspect
 from ..snapshot import History, Snapshot
 
 ORDINAL_DIGITS_MAX = 10
@@ -84,7 +100,7 @@ class Naming:
         return bool(self.scope) and any(self.scope in i for i in pod.instance_ids)
 
     @property
-    def is_told_by_scope(self) -> bool:
+    def is_recognized_by_scope(self) -> bool:
         """True when each template holds the scope: whatever is without it is none of ours."""
         return bool(self.scope) and all(self.scope in s.template for s in self.schemes)
 
@@ -92,7 +108,7 @@ class Naming:
         """True for an id that begins with one that the StaticGroup issues or has issued, and for one that contains its scope."""
         if self.scope and self.scope in instance_id:
             return True
-        return not self.is_told_by_scope and bool(self.ordinals_of(instance_id))
+        return not self.is_recognized_by_scope and bool(self.ordinals_of(instance_id))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
         """Return every id a pod may carry whose process holds `instance_id`: itself, and what a client suffixes, expected or not."""
@@ -201,3 +217,91 @@ def ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
         return None
     ordinal = int(text)
     return Ordinal(ordinal) if text == str(ordinal) and ordinal <= INT32_MAX else None  # no StatefulSet writes 02
+
+
+@dataclass(frozen=True)
+class HeldSeat:
+    """One id of a StaticGroup; its pods may be of any namespace where they carry it.
+
+    Parameters
+    ----------
+    namespace: of the StaticGroup.
+    """
+
+    instance_id: str
+    naming: Naming
+    namespace: str
+
+    @cached_property
+    def carried_as(self) -> frozenset[str]:
+        """Every id that a pod may carry whose process holds this one: clients append to what they are given."""
+        return self.naming.carried_as(self.instance_id)
+
+    @cached_property
+    def pod_names(self) -> tuple[str, ...]:
+        """Names of the pods that the id is made for."""
+        return self.naming.pod_names_of(self.instance_id)
+
+    def may_be_held_by(self, pod: KnownPod | Suspect) -> bool:
+        """True unless it is known that no process of a pod can hold the id.
+
+        Notes
+        -----
+        A pod of the name that was only seen with other ids may have this one all the same, for annotations can be edited and are
+        read again when a container starts; not where it has an id of ours that is fixed. Clients may append more than the spec expects.
+        """
+        if not self.carried_as.isdisjoint(pod.instance_ids):
+            return True
+        if pod.namespace != self.namespace or pod.pod_name not in self.pod_names:
+            return False
+        is_fixed = isinstance(pod, KnownPod) and pod.ids_are_fixed and any(self.naming.is_own(i) for i in pod.instance_ids)
+        return not is_fixed or any(may_become(i, self.instance_id) for i in pod.instance_ids)
+
+
+RETIRED_AFTER_S: Final = 60.0
+"""A coordinator that has only just taken a group over may show it without its members, and an API server may apply the template
+of before for a moment."""
+
+
+def without_retired(history: History, naming: Naming, snapshot: Snapshot, group: GroupView, now_s: float) -> History:
+    """Return a history without the earlier templates of which nothing has been left for `RETIRED_AFTER_S`.
+
+    Parameters
+    ----------
+    naming: of this history. group: read completely. now_s: seconds since the Unix epoch.
+    """
+    idle: dict[str, float] = {}
+    if _is_all_in_sight(history, naming, snapshot, group):
+        held = {m.instance_id for m in group.members if m.instance_id is not None}
+        held |= {r.instance_id for r in history.removals if r.settled_at_s is None}
+        living = [p for p in (*snapshot.known, *snapshot.others) if p.state is not PodState.DEAD]
+        carried = {i for p in living for i in p.instance_ids}
+        # Where it came from an annotation, a copy of the pod keeps it, also where the present template makes the same.
+        copied = {i for p in living if not p.ids_are_fixed for i in p.instance_ids}
+        idle = {
+            s.template: history.templates_idle_since_s.get(s.template, now_s)
+            for s in naming.schemes[1:]
+            if not any(_is_only_of(s, naming.schemes[0], i) for i in held | carried)
+            and all(s.appended_to(i) is None for i in copied)
+        }
+    kept = tuple(t for t in history.templates if now_s - idle.get(t, now_s) < RETIRED_AFTER_S)
+    return replace(history, templates=kept, templates_idle_since_s=idle)
+
+
+def _is_all_in_sight(history: History, naming: Naming, snapshot: Snapshot, group: GroupView) -> bool:
+    """True when nothing came and went unseen, and every process that may live was given the ids of the present template."""
+    return (
+        group.is_settled
+        and bool(snapshot.watch)
+        and history.members.watch == snapshot.watch
+        and not history.members.suspects
+        and all(naming.gives(p) for p in snapshot.known if p.state is not PodState.DEAD)
+    )
+
+
+def _is_only_of(earlier: IdScheme, present: IdScheme, instance_id: str) -> bool:
+    """True for an id that begins with one of an earlier template and that the present one does not explain as of the same pod."""
+    begun, explained = earlier.appended_to(instance_id), present.appended_to(instance_id)
+    if begun is None:
+        return False
+    return explained is None or explained[0] != begun[0] or len(explained[1]) > len(begun[1])

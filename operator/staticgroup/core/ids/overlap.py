@@ -1,9 +1,9 @@
-"""Whether two StaticGroups, or two templates of one, can issue the same id, told by the ids and not by the texts of templates.
+"""Whether two StaticGroups, or two templates of one, can issue the same id, judged by the ids and not by the texts of templates.
 
 The compare-and-set of a removal cannot tell whose member it takes away. So where two StaticGroups of one Kafka group can
 make an id in common, by any template that either has ever issued, neither removes anything. Two templates of one StaticGroup
 may make an id in common of one ordinal, but not of two: the pod of the one would fence the pod of the other. What a client appends
-is told by nobody who issued the ids, and the spec says it of the present alone: so of two templates whatever it may be is reckoned with.
+is known to nobody that issued the ids, and the spec says it of the present alone; so of two templates every possible suffix counts.
 """
 
 from __future__ import annotations

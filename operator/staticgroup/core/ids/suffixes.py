@@ -1,7 +1,7 @@
 """What clients append to the ids they are given, against what the spec expects of them.
 
 A static member whose id begins like one of ours and ends otherwise is almost always ours under a wrong spec: it counts as
-foreign, its seat as missing, and when its pod ends nothing is removed. So it is told by name, with the field to set.
+foreign, its seat as missing, and when its pod ends nothing is removed. So the status names it, with the field to set.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class SuffixMismatch:
 
 
 def suffix_mismatch(
-    spec: StaticGroupSpec, injected: Injected | None, naming: Naming, table: SeatTable, told_elsewhere: Collection[str] = ()
+    spec: StaticGroupSpec, injected: Injected | None, naming: Naming, table: SeatTable, carried_elsewhere: Collection[str] = ()
 ) -> SuffixMismatch | None:
     """Find the foreign members that hold an id of ours but for what their client appends; None when there are none.
 
     Parameters
     ----------
-    told_elsewhere: ids that a pod which is no seat carries as they are, so that nothing was appended to them.
+    carried_elsewhere: ids that a pod which is no seat carries as they are, so that nothing was appended to them.
 
     Notes
     -----
@@ -82,7 +82,7 @@ def suffix_mismatch(
     nearly: list[NearMatch] = []
     missing = {seat.ordinal for seat in table.of(Standing.MISSING)}
     for member in table.foreign:
-        if member.instance_id in told_elsewhere:
+        if member.instance_id in carried_elsewhere:
             continue
         for scheme in naming.schemes:
             found = scheme.appended_to(member.instance_id or "")

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from .carriers import UNATTRIBUTED, Attribution, attribute, digest_of
-from .suspects import Suspect, after_description
+from .carriers import UNATTRIBUTED, Attribution, Suspect, after_description, attribute, digest_of
 
 PAUSE_MAX_S: Final = 120.0
 """Two descriptions that lie further apart say nothing of the time between them: twice the longest usual poll interval and more."""

@@ -1,6 +1,6 @@
 """What the deletion of a Node object says of the pods that ran on it.
 
-A suspect is ended when its node is gone and whoever deletes Node objects here does it only after the machine is off. Where
+A suspect is ended when its node is gone and Node objects are deleted here only after the machine is off. Where
 a Node of the same name was made after the pod had come, the first one is gone, too.
 
 Sources: k8s.io/cloud-provider, CloudNodeLifecycleController.MonitorNodes (a Node goes when InstanceExistsByProviderID says
@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from ..evidence.pod import NodeView
-from .suspects import Suspect
+from .carriers import Suspect
 
 CLOUDS: Final = frozenset({"aws", "gce", "azure"})
 """Schemes of spec.providerID whose cloud controller deletes a Node only after its machine."""

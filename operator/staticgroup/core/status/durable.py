@@ -22,9 +22,8 @@ from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
 from ..absences.causes import Cause
 from ..absences.reservoir import Reservoir, samples_from, text_of
-from ..members.carriers import UNATTRIBUTED, Attribution
+from ..members.carriers import UNATTRIBUTED, Attribution, Suspect
 from ..members.memory import Members
-from ..members.suspects import Suspect
 from ..snapshot import History, Injected, RemovalRecord, SeatMemory
 from ..timeouts.desired import TimeoutHysteresis
 from ..timeouts.group_config import GroupConfigRecord
@@ -85,7 +84,7 @@ def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
     return status.timeout.next_ms if status.timeout.own_ms is None else status.timeout.own_ms
 
 
-def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> durable.Injected | None:
+def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> durable.InjectedStatus | None:
     """Write what the admission policy reads; None while no id may be issued."""
     if injected is None:
         return None
@@ -122,7 +121,7 @@ def wire_settling(history: History) -> list[durable.Settling]:
     ]
 
 
-def _injected_from(injected: durable.Injected | None) -> Injected | None:
+def _injected_from(injected: durable.InjectedStatus | None) -> Injected | None:
     if injected is None:
         return None
     return Injected(
@@ -189,14 +188,14 @@ def remembers_the_same(one: api.StaticGroupStatus, other: api.StaticGroupStatus)
     return all(getattr(one, field) == getattr(other, field) for field in ("watch", "seats", "suspects", "seal"))
 
 
-def seal_of(watch: str | None, seats: Sequence[kept.SeatMember], suspects: Sequence[kept.Suspect]) -> str:
+def seal_of(watch: str | None, seats: Sequence[kept.SeatMember], suspects: Sequence[kept.SuspectStatus]) -> str:
     """Return the digest by which an edit of what is remembered shows, 16 hex digits."""
     lines = (watch or "", *(entry.model_dump_json() for entry in (*seats, *suspects)))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-def _suspect(namespace: str, s: Suspect) -> kept.Suspect:
-    return kept.Suspect(
+def _suspect(namespace: str, s: Suspect) -> kept.SuspectStatus:
+    return kept.SuspectStatus(
         uid=s.uid,
         pod=s.pod_name,
         namespace="" if s.namespace == namespace else s.namespace,
@@ -245,7 +244,7 @@ def _seat(instance_id: str, a: Attribution) -> kept.SeatMember:
     return kept.SeatMember(id=instance_id, member=a.member, first_seen=wire_time(math.ceil(a.first_seen_s)), carriers=carriers)
 
 
-def _suspect_from(namespace: str, s: kept.Suspect) -> Suspect:
+def _suspect_from(namespace: str, s: kept.SuspectStatus) -> Suspect:
     return Suspect(
         uid=s.uid,
         namespace=s.namespace or namespace,

@@ -29,7 +29,7 @@ from ..group import GroupView, KafkaProblem
 from ..guards import Guard
 from ..outcomes import Executed
 from ..plan import Plan
-from ..protocols import told_as
+from ..protocols import reported_as
 from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot
 from ..timeouts.desired import moment
@@ -71,7 +71,7 @@ def project(
         observed_generation=snapshot.metadata_generation,
         static_group_uid=snapshot.uid,
         conditions=_conditions(previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now),
-        protocol=told_as(group) or previous.protocol or GroupProtocol.UNKNOWN,  # an empty or unreadable group keeps the last one
+        protocol=reported_as(group) or previous.protocol or GroupProtocol.UNKNOWN,  # an empty or unreadable group keeps the last one
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,
         columns=_columns(plan.table, members, plan.timeout),
         members=members,
@@ -179,7 +179,7 @@ def _shared_ids(snapshot: Snapshot) -> Finding | None:
 # figures
 
 
-def _columns(table: SeatTable | None, members: api.Members | None, timeout: TimeoutPlan | None) -> api.Columns:
+def _columns(table: SeatTable | None, members: api.MembersStatus | None, timeout: TimeoutPlan | None) -> api.Columns:
     joined = f"{members.joined}/{members.expected}" if table is not None and members is not None else None
     return api.Columns(members=joined, timeout=_in_short(timeout) if timeout is not None else None)
 
@@ -203,13 +203,13 @@ def _in_short(t: TimeoutPlan) -> str | None:
     return f"{others}→{t.next_ms / 1000:g}s"
 
 
-def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.Members | None:
+def _members(plan: Plan, previous: api.StaticGroupStatus) -> api.MembersStatus | None:
     """Count; an unreadable group keeps the last counts, the conditions say that they are old."""
     table = plan.table
     if table is None:
         return previous.members
     standing = Counter(seat.standing for seat in table.seats)
-    return api.Members(
+    return api.MembersStatus(
         expected=len(table.wanted),
         joined=standing[Standing.JOINED],
         away=standing[Standing.AWAY] + standing[Standing.OVERDUE] + standing[Standing.WITHOUT_POD],

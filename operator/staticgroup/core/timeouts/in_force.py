@@ -22,10 +22,8 @@ from ...api.schema import TIMEOUT_MS_MAX
 from ..evidence.chain import PodState
 from ..group import BrokerBounds, SessionBounds
 from ..ids.naming import ordinal_of_pod
-from ..next_pods.agent import with_init_container
-from ..next_pods.injection import InjectionPlan, InjectionVerdict
-from ..protocols import CLASSIC, Protocol, protocol_in_force
-from ..roles import protocol_asked_for, role_of
+from ..injection import InjectionPlan, InjectionVerdict, with_init_container
+from ..protocols import CLASSIC, Protocol, protocol_asked_for, protocol_in_force, role_of
 from ..snapshot import History, Snapshot
 from .bounds import ASSUMED_MAX_MS, ASSUMED_MIN_MS, Bounds, bounds_of, client_of
 from .desired import SESSION_TIMEOUT, Basis, DesiredTimeout, desired_timeout, judge_advice

@@ -29,7 +29,7 @@ from ..metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key
 from .plan_cache import CachedPlan
-from .status_pace import EDITS_PACE_S, Pace, Refusal, can_wait, refused, shows_only_edits
+from .status_pace import EDITS_PACE_S, Pace, StatusRefusal, can_wait, refused, shows_only_edits
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Memory:
     spec: StaticGroupSpec | None = None
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
-    refusal: Refusal | None = None
+    refusal: StatusRefusal | None = None
     sent_at_s: float = float("-inf")
     due_s: float = float("-inf")
     stored: Revision = Revision()

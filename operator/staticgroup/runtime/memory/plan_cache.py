@@ -55,7 +55,7 @@ class PlanInputs:
             snapshot=replace(s, described_at_s=0.0, age_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}, sight=None),
             members=hash(s.group),
             pods=hash((s.pods, s.known, s.others, s.copies, tuple(s.evidence.items()), repr(sight))),
-            shares_group_or_ids=any((*rivals, s.others, s.copies, s.told_elsewhere)),
+            shares_group_or_ids=any((*rivals, s.others, s.copies, s.carried_elsewhere)),
             history=history,
             change_count=change_count,
         )

@@ -130,7 +130,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class StatusRefusal:
     """A status that was refused and is still to be written.
 
     Parameters
@@ -153,7 +153,7 @@ class Refusal:
         )
 
 
-def refused(problem: KubeProblem, before: Refusal | None, now_s: float) -> Refusal | None:
+def refused(problem: KubeProblem, before: StatusRefusal | None, now_s: float) -> StatusRefusal | None:
     """Return the refusal that an answer to the write of a status is.
 
     Parameters
@@ -167,6 +167,6 @@ def refused(problem: KubeProblem, before: Refusal | None, now_s: float) -> Refus
     if problem.kind not in REMEDIES:
         return None
     tries = before.tries + 1 if before is not None else 1
-    return Refusal(
+    return StatusRefusal(
         problem=problem, tries=tries, retry_at_s=now_s + min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(tries - 1, 16))
     )

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from staticgroup.core.evidence.chain import KnownPod
-from staticgroup.core.members.address import pod_of
-from staticgroup.core.members.suspects import Suspect
+from staticgroup.core.members.carriers import Suspect, pod_of
 from unit.core.builders import NOW_S, known_pod, member, suspect
 
 ADDRESS = "10.0.0.7"

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.ids.naming import Naming, naming_of
-from staticgroup.core.members.holding import HeldSeat
+from staticgroup.core.ids.naming import HeldSeat, Naming, naming_of
 from unit.core.builders import SCOPE, history, id_of, injected, known_pod, spec, suspect
 
 

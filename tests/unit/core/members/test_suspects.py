@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN, Attribution
-from staticgroup.core.members.suspects import Suspect, after_description
+from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN, Attribution, Suspect, after_description
 from unit.core.builders import attributed, id_of, suspect
 
 SETTLE_S = 600.0
