@@ -61,13 +61,13 @@ def page(results: Sequence[Json]) -> str:
         "is gone for a process that is dead, and so promises less. Bold: over the budget.",
         "",
         "Of one object an edit waits for the answer to the one before. With few StaticGroups 50 edits a second are 5 or 50 for each object: many",
-        "a status meets a newer edit and is written again, so edits that follow each other within 0.3 s are told of together. *plain* writes over",
+        "a status meets a newer edit and is written again, so one status covers edits that follow each other within 0.3 s. *plain* writes over",
         "whatever there is. The rows of what everybody here used say how much of a wait is the machine's: with all its processors busy, the API server",
         "and etcd, which need more for a write of a status than the operator for the round before it, have as little time as the operator.",
         "",
         "Where the load of the machine was above the number of its processors (two, as a rule), waits tell of the others that worked there;",
         "counts, memory and processor time are the operator's own. A size is measured by itself, and not again after each change: one without the",
-        "rows of what everybody used is older than edits that are told of together.",
+        "rows of what everybody used is older than statuses that cover several edits.",
         "",
     ]
     for size in sorted({(r["groups"], r["pods_per_group"]) for r in results}):
