@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..clients.processes import ProcessTable
+from ..clients.processes import ContainerProcess, ProcessTable
 from ..engine.loop import SimulationLoop
 from ..kubernetes.api_server import ApiServer
 from ..kubernetes.node.container_status import environment
@@ -175,9 +175,9 @@ class GroundTruth:
         own = self.pods.get(creator.pod_uid) if creator is not None else None
         if own is not None and not own.is_certified:
             return [own.uid]
-        if own is None or self._shows_address(member_id):
+        if creator is None or own is None or self._shows_address(member_id):
             return []
-        joined_s = self.assumptions.joined_s(own.uid, self._born_s(member_id), self._loop.time())
+        joined_s = self._joined_s(creator, member_id)
         bases = {instance_id} | {issue.base for life in self.groups.values() for issue in life.issued(instance_id)}
         return [
             p.uid
@@ -193,10 +193,14 @@ class GroundTruth:
         """Return which assumption the pod that created a member has broken; None: it has kept all of them."""
         creator = self._processes.creator(member_id)
         own = self.pods.get(creator.pod_uid) if creator is not None else None
-        if own is None:
+        if creator is None or own is None:
             return None
-        joined_s = self.assumptions.joined_s(own.uid, self._born_s(member_id), self._loop.time())
+        joined_s = self._joined_s(creator, member_id)
         return self.assumptions.broken_by(own.uid, own.gone_s, joined_s)
+
+    def _joined_s(self, creator: ContainerProcess, member_id: str) -> float:
+        until_s = creator.ended_s if creator.ended_s is not None else self._loop.time()
+        return self.assumptions.joined_s(creator.pod_uid, self._born_s(member_id), until_s)
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
         """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: nobody did."""

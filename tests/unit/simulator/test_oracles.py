@@ -182,6 +182,15 @@ def test_a_coordinator_that_is_away_makes_no_silence() -> None:
     assert known.joined_s("uid-7", 0.0, 299.0) == 0.0
 
 
+def test_a_member_that_a_fail_over_brings_back_after_its_process_has_ended_joined_before_it() -> None:
+    """The coordinator had answered its leave and lost the write; no process joins by that."""
+    known = Assumptions(settle_s=60.0)
+    for at_s in (*range(20, 50), *range(80, 90)):
+        known.looked(float(at_s), ["uid-7"])
+    assert known.joined_s("uid-7", 0.0, 89.0) == 80.0, "its process lives, and took the seat back"
+    assert known.joined_s("uid-7", 0.0, 49.0) == 20.0, "its process ended at 49 s"
+
+
 def test_removal_without_a_written_proof_breaks_s2() -> None:
     assert judged(Told(unproven=("uid-7",)), effects=[EFFECT]) == ["S2"]
 

@@ -14,7 +14,7 @@ def life(uid: str, **changes: Any) -> PodLife:
 
 
 def test_user_swears_for_pods_that_are_gone_and_not_for_one_that_is_there() -> None:
-    processes: Any = SimpleNamespace(creator=lambda member_id: SimpleNamespace(pod_uid="late"))
+    processes: Any = SimpleNamespace(creator=lambda member_id: SimpleNamespace(ended_s=None, pod_uid="late"))
     loop: Any = SimpleNamespace(time=lambda: 1000.0)
     truth = GroundTruth(loop, processes, [], "cluster", lambda operator, group: None, lambda operator, group: None, assumptions=Assumptions(settle_s=600))
     truth.pods = {"lost": life("lost", gone_s=500.0), "there": life("there"), "late": life("late", has_proof=True)}
