@@ -19,17 +19,17 @@ from typing import Protocol, TypeVar
 from staticgroup.api.protocols import GroupProtocol
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus, TimeoutSource
-from staticgroup.core.absences.runs import PodProgress, RunChange, ended_with_pod, run_changes
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import GroupView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan
 from staticgroup.core.snapshot import Snapshot
-from staticgroup.kube.container_runs import pod_runs
 from staticgroup.kube.pods.store import PodStore
 
 from . import records as api
+from .container_runs import pod_runs
 from .rounds import Recorder, Remembered, record_round
+from .runs import PodProgress, RunChange, ended_with_pod, run_changes
 from .sinks import Counters, Sink
 
 log = logging.getLogger(__name__)

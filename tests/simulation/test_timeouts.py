@@ -17,7 +17,7 @@ from simulator.engine.loop import run
 from simulator.kubernetes.objects import EPOCH_S, uid_of
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
-from staticgroup.core.absences.reservoir import Sample, samples_from
+from staticgroup.core.absences.samples import Sample, samples_from
 from staticgroup.core.timeouts.desired import quantised
 
 PROTOCOLS = ("classic", "consumer")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from staticgroup.core.absences.member_runs import by_member
-from staticgroup.core.absences.runs import RunChange
+from contextlib import suppress
+
+from staticgroup.api.identifiers import InvalidInstanceIdError, Ordinal
+from staticgroup.api.injection import env_entries, identity_of
+from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.core.ids.naming import Naming
 from staticgroup.core.protocols import PROTOCOLS
 
 from .. import records as api
+from ..runs import RECENT_MS, RunChange
 from .recorder import Recorder
 
 _OF_THE_GROUP = frozenset(p.told_as.value for p in PROTOCOLS.values() if p.group_setting and p.told_as is not None)
@@ -14,11 +19,33 @@ _OF_THE_GROUP = frozenset(p.told_as.value for p in PROTOCOLS.values() if p.group
 
 
 def record_runs(recorder: Recorder) -> None:
-    """Record the ends and starts of processes, once for each id that the process holds."""
+    """Record the recent ends and starts of processes, once for each id that the process holds."""
     naming = recorder.plan.naming
-    if naming is not None:
-        for change, instance_id in by_member(recorder.runs, naming, recorder.spec, recorder.ended_ms):
-            _record_run(recorder, change, instance_id)
+    if naming is None:
+        return
+    for change in recorder.runs:
+        if recorder.ended_ms - change.observed_at_ms <= RECENT_MS:
+            for instance_id in _ids_of(change, naming, recorder.spec):
+                _record_run(recorder, change, instance_id)
+
+
+def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec) -> list[str]:
+    """Return the ids of the `identity.env` entries that name the container, as the pod carries them."""
+    index = change.pod.pod_name.rpartition("-")[2]
+    if not (index.isascii() and index.isdigit()):
+        return []
+    found: set[str] = set()
+    for entry in env_entries(identity_of(spec)):
+        if entry.container != change.container.name and not (entry.container is None and change.container.is_first):
+            continue
+        for scheme in naming.schemes:
+            if entry.suffix not in scheme.env_suffixes:
+                continue
+            with suppress(InvalidInstanceIdError):
+                base = str(scheme.base_id(Ordinal(int(index)), entry.suffix))
+                if base in change.pod.instance_ids:
+                    found.update(base + added for added in scheme.suffixes)
+    return sorted(found)
 
 
 def _record_run(recorder: Recorder, change: RunChange, instance_id: str) -> None:

@@ -143,7 +143,6 @@ class Listener:
             self.look_at_all(self._stores.groups_of_workload(*key))
 
     def _pod_seen(self, raw: object, version: PodVersion) -> None:
-        self._parts.reconciler.returns.runs.pod_seen(raw, version)
         self._parts.journal.pod_seen(raw, version)
 
     def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:

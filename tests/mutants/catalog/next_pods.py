@@ -256,13 +256,13 @@ EXPERIENCE = tuple(
     mutant(name, path, tests, *changes)
     for path, tests, name, *changes in (
         (
-            "core/absences/need.py",
+            "core/absences/samples.py",
             MEASURED,
             "percentile of few absences taken for its bound",
             ("        if reached >= CONFIDENCE - 1e-12:\n", "        if reached >= 0.5:\n"),
         ),
         (
-            "core/absences/need.py",
+            "core/absences/samples.py",
             MEASURED,
             "longest of few absences not stretched",
             ("-(-longest_ms * (number + 1) // number)", "longest_ms"),
@@ -274,46 +274,46 @@ EXPERIENCE = tuple(
             ("        if asked_ms >= self.timeout_ms:\n", "        if True:\n"),
         ),
         (
-            "core/absences/need.py",
+            "core/absences/samples.py",
             MEASURED,
             "frequent short crashes hide slow rollouts",
             ("    return max(found, key=lambda need: need.need_ms, default=None)", "    return found[-1] if found else None"),
         ),
         (
-            "core/absences/reservoir.py",
+            "core/absences/samples.py",
             RESERVOIR,
             "old absences kept as long as new ones",
             (" - self.at_s * math.log(2) / HALF_LIFE_S", ""),
         ),
         (
-            "core/absences/reservoir.py",
+            "core/absences/samples.py",
             RESERVOIR,
             "members of one process counted apart",
             ("        if twin is not None:\n", "        if twin is not None and False:\n"),
         ),
         (
-            "core/absences/following.py",
+            "core/absences/measure.py",
             ABSENCES,
             "session that locks a restart out makes itself longer",
-            ("    is_measured = absence.end is EndKind.RETURNED and is_released\n", "    is_measured = absence.end is EndKind.RETURNED\n"),
+            ("    if not is_seen or not is_released or", "    if not is_seen or"),
         ),
         (
-            "core/absences/following.py",
+            "core/absences/measure.py",
             ABSENCES,
             "absence from before the first round measured",
-            (" and not (event.kind is EventKind.ENDED and event.at_ms < before.since_ms)", ""),
+            ("            later = (end for end in ends.get(seat.key, ()) if end.at_ms > now.since_ms)\n", "            later = ends.get(seat.key, ())\n"),
         ),
         (
-            "core/absences/following.py",
+            "core/absences/measure.py",
             ABSENCES,
             "night without replicas taken for a restart",
-            ("for i, rows in before.events.items() if i in wanted}", "for i, rows in before.events.items()}"),
+            ("    after, reservoirs, fresh = {}, dict(kept),", "    after, reservoirs, fresh = dict(before), dict(kept),"),
         ),
         (
-            "core/absences/following.py",
+            "core/absences/measure.py",
             ABSENCES,
             "pod without a node taken for a slow restart",
-            (" or absence.gap_ms > longest_ms or", " or"),
+            (" or longest_ms > longest_restart_ms(snapshot.workload):", ":"),
         ),
         (
             "core/timeouts/desired.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from staticgroup.core.absences.runs import RECENT_MS, ContainerRuns, PodRuns, Run, RunChange
+from journal.runs import RECENT_MS, ContainerRuns, PodRuns, Run, RunChange
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
 from support.bounds import broker_bounds
 from unit.core.builders import id_of, spec

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kubernetes.aio.client import Configuration
 
+from journal.container_runs import pod_runs
 from simulator.operators.entrance import follow
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
-from staticgroup.kube.container_runs import pod_runs
 from staticgroup.kube.gateway import AioKubeGateway
 from staticgroup.kube.informer import Informer, Tell
 from staticgroup.kube.lease import ActiveLease, LeaseSettings

@@ -75,6 +75,7 @@ class PodVersion:
     ----------
     resource_version: as an integer; comparable within the resource type pods (KEP-5504).
     owner_name: of the controller that owns it (metadata.ownerReferences with controller=true); "" when none does.
+    revision: its controller-revision-hash; "" when it has none.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
     grace_s: spec.terminationGracePeriodSeconds; None when the object does not tell.
@@ -107,6 +108,7 @@ class PodVersion:
     uid: str
     resource_version: int
     owner_name: str = ""
+    revision: str = ""
     node_name: str = ""
     phase: str = ""
     phase_manager: str = ""

@@ -3,7 +3,7 @@
 Sources in order, of which the first that has a value wins:
 1. `spec.sessionTimeout` in mode Fixed;
 2. the fleet learner's recommendation, unless as many absences were measured here as are behind it;
-3. the measured absences (`absences.need`); fewer than `SAMPLES_MIN` only where they ask for more than the estimate;
+3. the measured absences (`absences.samples`); fewer than `SAMPLES_MIN` only where they ask for more than the estimate;
 4. the estimate from the pod template.
 """
 
@@ -18,9 +18,7 @@ from typing import Final
 from ...api.reasons import Reason
 from ...api.resources.staticgroup import SessionTimeout, TimeoutMode
 from ...api.resources.status import TimeoutSource
-from ..absences.causes import Cause
-from ..absences.need import SAMPLES_MIN, MeasuredNeed, measured_need, samples_needed
-from ..absences.reservoir import Reservoir
+from ..absences.samples import SAMPLES_MIN, Cause, MeasuredNeed, Reservoir, measured_need, samples_needed
 from ..protocols import CLASSIC
 from ..workload import WorkloadView
 from .bounds import Bounds

@@ -10,7 +10,7 @@ from datetime import datetime
 from sys import intern
 from typing import Any, Final
 
-from ...api.names import INSTANCE_ID_ANNOTATION, MIRROR_ANNOTATION
+from ...api.names import INSTANCE_ID_ANNOTATION, MIRROR_ANNOTATION, REVISION_LABEL
 from ...core.evidence.certificate import LOST_RUN_REASONS
 from ...core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
 from .carried_ids import carried_ids, names_an_id, session_timeouts_ms
@@ -56,6 +56,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         uid=required_text_of(metadata, "uid", "metadata"),
         resource_version=_resource_version(metadata),
         owner_name=_owner_name(metadata),
+        revision=intern(text_of(object_of(metadata, "labels", "metadata"), REVISION_LABEL, "metadata.labels")),
         node_name=intern(text_of(spec, "nodeName", "spec")),
         phase=intern(text_of(status, "phase", "status")),
         phase_manager=phase_manager,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from staticgroup.core.absences.runs import PodRuns, Run
+from journal.container_runs import pod_runs
+from journal.runs import PodRuns, Run
 from staticgroup.core.evidence.pod import PodVersion
-from staticgroup.kube.container_runs import pod_runs
 from staticgroup.kube.translate import pod_version
 from unit.kube.raw_objects import Json, at, pod
 

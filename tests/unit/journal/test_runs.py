@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from staticgroup.core.absences.runs import (
+from journal.runs import (
     RECENT_MS,
     ContainerRuns,
     PodProgress,

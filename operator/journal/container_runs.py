@@ -1,7 +1,6 @@
 """Read from a raw Pod object which runs of its containers the kubelet reports.
 
-No removal is decided on this: it measures absences, and goes into the journal. So a field of the wrong shape is left out here, where the
-evidence chain refuses the whole object.
+Nothing is decided on this. So a field of the wrong shape is left out here, where the evidence chain refuses the whole object.
 Source: Pod of core/v1; DisruptionTarget (KEP-3329); controller-revision-hash of the StatefulSet controller.
 """
 
@@ -11,9 +10,10 @@ from datetime import datetime
 from sys import intern
 from typing import Any
 
-from ..api.names import REVISION_LABEL
-from ..core.absences.runs import ContainerRuns, PodRuns, Run
-from ..core.evidence.pod import PodVersion
+from staticgroup.api.names import REVISION_LABEL
+from staticgroup.core.evidence.pod import PodVersion
+
+from .runs import ContainerRuns, PodRuns, Run
 
 _DIGEST_MARK = "sha256:"
 
