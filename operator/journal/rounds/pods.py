@@ -31,12 +31,12 @@ def record_runs(recorder: Recorder) -> None:
 
 def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec) -> list[str]:
     """Return the ids of the `identity.env` entries that name the container, as the pod carries them."""
-    index = change.pod.pod_name.rpartition("-")[2]
+    index = change.pod.name.rpartition("-")[2]
     if not (index.isascii() and index.isdigit()):
         return []
     found: set[str] = set()
     for entry in env_entries(identity_of(spec)):
-        if entry.container != change.container.name and not (entry.container is None and change.container.is_first):
+        if entry.container != change.container.name and not (entry.container is None and change.container.name == change.pod.required[0].name):
             continue
         for scheme in naming.schemes:
             if entry.suffix not in scheme.env_suffixes:
@@ -51,7 +51,7 @@ def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec) -> list[st
 def _record_run(recorder: Recorder, change: RunChange, instance_id: str) -> None:
     pod, timeout = change.pod, recorder.plan.timeout
     group_ms = timeout.brokers.group_ms if timeout is not None else None
-    own_ms = pod.session_timeout_ms if recorder.remembered.protocol not in _OF_THE_GROUP else None
+    own_ms = min(pod.session_timeouts_ms, default=None) if recorder.remembered.protocol not in _OF_THE_GROUP else None
     recorder.record(
         f"{pod.uid}/{change.restart_count}/{instance_id}/{'up' if change.is_up else 'down'}",
         api.MemberUp if change.is_up else api.MemberDown,
@@ -60,12 +60,12 @@ def _record_run(recorder: Recorder, change: RunChange, instance_id: str) -> None
         time_lo_ms=change.lo_ms,
         time_hi_ms=change.hi_ms,
         instance_id=instance_id,
-        pod_name=pod.pod_name,
+        pod_name=pod.name,
         pod_uid=pod.uid,
         restart_count=change.restart_count,
         node_name=pod.node_name,
         image_digest=api.short(change.container.image_digest),
-        rollout_id=api.short(pod.rollout_id),
+        rollout_id=api.short(pod.revision),
         reason=api.short(change.reason),
         session_timeout_ms=own_ms if own_ms is not None else group_ms,
     )
