@@ -319,13 +319,13 @@ EXPERIENCE = tuple(
             "core/timeouts/desired.py",
             DESIRED,
             "value rounded up beyond twice the longest absence",
-            ("return lower_ms if is_by_rounding and lower_ms >= found.need_ms else target_ms", "return target_ms"),
+            ("        target_ms = lower_ms\n", "        pass\n"),
         ),
         (
             "core/timeouts/desired.py",
             DESIRED,
             "value rounded down below what is needed",
-            ("if is_by_rounding and lower_ms >= found.need_ms else", "if is_by_rounding else"),
+            (" < quantised(target_ms) and lower_ms >= need_ms:", " < quantised(target_ms):"),
         ),
         (
             "core/timeouts/desired.py",

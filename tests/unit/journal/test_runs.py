@@ -80,7 +80,7 @@ def test_crash_loop_shows_the_run_between_two_versions() -> None:
 
 
 def test_reason_is_the_pods_end_only_when_the_process_ended_after_it_was_asked_for() -> None:
-    """A process that crashed before its pod was deleted has not ended because of that, whoever looks when."""
+    """A process that crashed before its pod was deleted has not ended because of that, whenever its status is seen."""
     asked = NOW_MS - 10_000
     for at_ms, reason in ((asked - 1, "Error"), (asked, "Deleted"), (NOW_MS, "Deleted")):
         assert recorded(pod(up(0)), pod(over(0, at_ms), deletion_asked_at_s=asked / 1000))[-1] == ("down", 0, reason)

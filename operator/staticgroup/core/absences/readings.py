@@ -93,15 +93,19 @@ def read_again(
     before = comparable(last, group)
     rebalances = (last.rebalances if last is not None else 0) + rebalances_since(before, group)
     known = last.holders if last is not None else {}
+    earlier = (before.settled_ms, before.settled) if before is not None else (None, ())
+    settled_ms, settled = (began_ms, held_by_members(group)) if is_settled(group) else earlier
     now = Reading(
-        group_type=group.group_type, state=group.state, epoch=group.group_epoch, began_ms=began_ms, rebalances=rebalances, holders=known
+        group_type=group.group_type,
+        state=group.state,
+        epoch=group.group_epoch,
+        began_ms=began_ms,
+        settled_ms=settled_ms,
+        settled=settled,
+        was_unsettled=not is_settled(group),
+        rebalances=rebalances,
+        holders=known,
     )
-    if is_settled(group):
-        now = replace(now, settled_ms=began_ms, settled=held_by_members(group))
-    elif before is not None:
-        now = replace(now, settled_ms=before.settled_ms, settled=before.settled, was_unsettled=True)
-    else:
-        now = replace(now, was_unsettled=True)
     if naming is None or table is None:
         return now, ()
 

@@ -14,6 +14,7 @@ Source: Hahn & Meeker, Statistical Intervals, 5.2 (order statistics as tolerance
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -28,6 +29,7 @@ CONFIDENCE: Final = 0.95
 SAMPLES_MIN: Final = 5
 """Fewer say little: the chance that the next one is longer than all of five is one in six."""
 _LOTS: Final = 2**32
+_WRITTEN: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})@([0-9]{1,15})\.([0-9a-f]{1,8})")
 
 
 class Cause(StrEnum):
@@ -50,7 +52,7 @@ class Sample:
     ----------
     shortest_ms, longest_ms: for how long the member was away, at least and at most; readings of the group lie apart.
     at_s: when it was back, whole seconds since the Unix epoch.
-    lot: drawn once, 0 to 2^32 - 1; it tells the process that ended from others, so several members of it count once.
+    lot: drawn once, 0 to 2^32 - 1; it differs by the process that ended, so several members of one count once.
     """
 
     at_s: int
@@ -110,19 +112,10 @@ def text_of(samples: Iterable[Sample]) -> str:
 
 
 def samples_from(text: str) -> tuple[Sample, ...]:
-    """Read what `text_of` wrote; what has not its form is left out, because a sample less harms nobody."""
-    found = []
-    for part in text.split(",") if text else ():
-        lengths, _, rest = part.partition("@")
-        shortest, _, longest = lengths.partition("-")
-        at, _, lot = rest.partition(".")
-        try:
-            sample = Sample(at_s=int(at), lot=int(lot, 16), longest_ms=int(longest), shortest_ms=int(shortest))
-        except ValueError:
-            continue
-        if 0 <= sample.shortest_ms <= sample.longest_ms and 0 <= sample.lot < _LOTS and sample.at_s >= 0:
-            found.append(sample)
-    return tuple(sorted(found)[-SAMPLES_MAX:])
+    """Read what `text_of` wrote; what has another form is left out, because a sample less harms nobody."""
+    written = (match for part in text.split(",") if (match := _WRITTEN.fullmatch(part)) is not None)
+    found = (Sample(shortest_ms=int(m[1]), longest_ms=int(m[2]), at_s=int(m[3]), lot=int(m[4], 16)) for m in written)
+    return tuple(sorted(s for s in found if s.shortest_ms <= s.longest_ms)[-SAMPLES_MAX:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
