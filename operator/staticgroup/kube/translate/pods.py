@@ -222,45 +222,24 @@ def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -
     was_lost = text_of(earlier, "reason", f"{path}.lastState.terminated") in LOST_RUN_REASONS
     image = text_of(entry, "imageID", path)
     image_digest, runs = intern(image[max(0, image.find(_DIGEST_MARK)) :]), _runs(state, earlier, restart_count, path)
+    phase, reason, last = ContainerPhase.WAITING, "", earlier  # the API says that an empty state means waiting
     if state.get("running") is not None:
-        return ContainerView(
-            name=name,
-            phase=ContainerPhase.RUNNING,
-            container_id=text_of(entry, "containerID", path),
-            may_hold_id=may_hold_id,
-            only_ids=only_ids,
-            restart_count=restart_count,
-            last_end=_end_view(earlier),
-            was_lost=was_lost,
-            runs=runs,
-            image_digest=image_digest,
-        )
-    if state.get("terminated") is not None:
-        return ContainerView(
-            name=name,
-            phase=ContainerPhase.TERMINATED,
-            container_id=text_of(terminated, "containerID", f"{path}.state.terminated"),
-            finished_at=text_of(terminated, "finishedAt", f"{path}.state.terminated"),
-            reason=text_of(terminated, "reason", f"{path}.state.terminated"),
-            may_hold_id=may_hold_id,
-            only_ids=only_ids,
-            restart_count=restart_count,
-            last_end=_end_view(terminated),
-            was_lost=was_lost,
-            runs=runs,
-            image_digest=image_digest,
-        )
-    # The API says that an empty state means waiting.
-    waiting = object_of(state, "waiting", f"{path}.state")
+        phase, terminated = ContainerPhase.RUNNING, {}
+    elif state.get("terminated") is not None:
+        phase, reason, last = ContainerPhase.TERMINATED, text_of(terminated, "reason", f"{path}.state.terminated"), terminated
+    else:
+        reason = text_of(object_of(state, "waiting", f"{path}.state"), "reason", "waiting")
+    is_over = phase is ContainerPhase.TERMINATED
     return ContainerView(
         name=name,
-        phase=ContainerPhase.WAITING,
-        container_id=text_of(entry, "containerID", path),
-        reason=text_of(waiting, "reason", "waiting"),
+        phase=phase,
+        container_id=text_of(terminated if is_over else entry, "containerID", path),
+        finished_at=text_of(terminated, "finishedAt", f"{path}.state.terminated"),
+        reason=reason,
         may_hold_id=may_hold_id,
         only_ids=only_ids,
         restart_count=restart_count,
-        last_end=_end_view(earlier),
+        last_end=_ended(last) if last else None,
         was_lost=was_lost,
         runs=runs,
         image_digest=image_digest,
@@ -279,10 +258,6 @@ def _runs(state: Json, earlier: Json, restart_count: int, path: str) -> tuple[Ru
     if earlier and number >= 0:
         runs.insert(0, RunView(restart_count=number, started_at_s=_time_s(earlier.get("startedAt")), end=_ended(earlier)))
     return tuple(runs)
-
-
-def _end_view(terminated: Json) -> EndView | None:
-    return _ended(terminated) if terminated else None
 
 
 def _ended(terminated: Json) -> EndView:
