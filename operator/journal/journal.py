@@ -19,17 +19,16 @@ from typing import Protocol, TypeVar
 from staticgroup.api.protocols import GroupProtocol
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus, TimeoutSource
-from staticgroup.core.absences.runs import PodProgress, RunChange, ended_with_pod, run_changes
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import GroupView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan
 from staticgroup.core.snapshot import Snapshot
-from staticgroup.kube.container_runs import pod_runs
 from staticgroup.kube.pods.store import PodStore
 
 from . import records as api
 from .rounds import Recorder, Remembered, record_round
+from .runs import PodProgress, RunChange, ended_with_pod, run_changes
 from .sinks import Counters, Sink
 
 log = logging.getLogger(__name__)
@@ -96,18 +95,18 @@ class Journal:
 
     # pods ------------------------------------------------------------------------------------------------------
 
-    def pod_seen(self, raw: object, version: PodVersion) -> None:
+    def pod_seen(self, version: PodVersion) -> None:
         """Take one version of a pod, in whatever order they come; a fault in here costs the pod watch nothing."""
         with self._contained(f"{version.namespace}/{version.name}"):
-            self._pod_seen(raw, version)
+            self._pod_seen(version)
 
-    def _pod_seen(self, raw: object, version: PodVersion) -> None:
+    def _pod_seen(self, version: PodVersion) -> None:
         workload_name = version.name.rpartition("-")[0]
         groups = self._stores.groups_of_workload(version.namespace, workload_name)
         if not groups:
             return
         by_uid = self._pods.setdefault((version.namespace, version.name), {})
-        by_uid[version.uid], changes = run_changes(by_uid.get(version.uid), pod_runs(raw, version), self._now_ms())
+        by_uid[version.uid], changes = run_changes(by_uid.get(version.uid), version, self._now_ms())
         self._await_round(groups, changes)
 
     def pod_changed(self, namespace: str, pod_name: str, pods: PodStore) -> None:

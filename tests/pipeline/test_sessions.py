@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from fleet_learner import schemas
 from fleet_learner.intake import sessions
 from journal import records as journal
-from staticgroup.api.absences import absences
 from support import absences as told
+from support.absence_definition import absences
 
 AS_OF_MS = 200
 SECOND = 1_000

@@ -17,15 +17,15 @@ from simulator.engine.loop import run
 from simulator.kubernetes.objects import EPOCH_S, uid_of
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
-from staticgroup.core.absences.reservoir import Sample, samples_from
+from staticgroup.core.absences.samples import Sample, samples_from
 from staticgroup.core.timeouts.desired import quantised
 
 PROTOCOLS = ("classic", "consumer")
 SETTING = "consumer.session.timeout.ms"
 PODS = 5
-LOOK_S = 0.5
+READ_S = 0.5
 SLACK_S = 1.5
-"""Kubelets tell whole seconds, and the truth here is looked at twice a second."""
+"""Kubelets write whole seconds, and the truth here is read twice a second."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ async def _watch(world: World, found: Rolls) -> None:
     """Note for how long each member is away, by the truth."""
     before = world.members()
     while True:
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(READ_S)
         now = world.members()
         for instance_id, member_id in now.items():
             if before.get(instance_id) not in (None, member_id):
@@ -106,7 +106,7 @@ def rolled(settings: WorldSettings, *, seed: int = 3, rolls: int = 3, between: C
 
 
 def assert_samples_are_true(found: Rolls) -> None:
-    """Every sample holds a real absence between its bounds, and no more are told than there were."""
+    """Every sample holds a real absence between its bounds, and there are no more samples than absences."""
     assert len(found.samples) <= len(found.away)
     for sample in found.samples:
         near = [away_s for at_s, away_s in found.away if abs(at_s - sample.at_s) <= 6]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from journal import records as journal
-from staticgroup.api import absences
-from staticgroup.api.absences import Absence, EventKind, MemberEvent
+
+from . import absence_definition
+from .absence_definition import Absence, EventKind, MemberEvent
 
 FILE: Final = Path(__file__).resolve().parents[2] / "docs/reference/journal/absences.json"
 GROUP: Final = {
@@ -93,7 +94,7 @@ def event_of(fact: journal.GroupData) -> MemberEvent | None:
 def event_ms(fact: journal.GroupData) -> int:
     """Return the best single time of a fact of any kind."""
     bound_ms = fact.time_lo_ms if isinstance(fact, journal.MemberDown) else fact.time_hi_ms
-    return absences.event_ms(fact.observed_at_ms, fact.source_time_ms, bound_ms)
+    return absence_definition.event_ms(fact.observed_at_ms, fact.source_time_ms, bound_ms)
 
 
 def as_row(absence: Absence) -> dict[str, Any]:

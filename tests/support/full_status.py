@@ -14,8 +14,7 @@ from staticgroup.api.resources import members as internal
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.absences import Absences, CauseOfAbsences
 from staticgroup.api.resources.conditions import Condition, with_conditions
-from staticgroup.core.absences.causes import Cause
-from staticgroup.core.absences.reservoir import SAMPLES_MAX, Sample, text_of
+from staticgroup.core.absences.samples import SAMPLES_MAX, Cause, Sample, text_of
 from staticgroup.core.members.carriers import UNSEEN
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)

@@ -18,7 +18,6 @@ from staticgroup.core.absences.readings import (
     read_again,
     rebalances_since,
     shares_of,
-    with_holders,
 )
 from staticgroup.core.group import GroupView
 
@@ -34,29 +33,28 @@ UNSETTLED_MAX_MS: Final = 60_000
 def record_group(recorder: Recorder, group: GroupView) -> None:
     """Record the rebalances and the new holders that this reading shows, and remember the reading."""
     last, naming, table = recorder.remembered.reading, recorder.plan.naming, recorder.plan.table
-    before, now = comparable(last, group), read_again(last, group, recorder.began_ms)
+    before = comparable(last, group)
+    now, returns = read_again(last, group, naming, table, began_ms=recorder.began_ms, ended_ms=recorder.ended_ms)
     epochs = _epochs(recorder.remembered.epochs, before, group, recorder.began_ms, recorder.ended_ms)
     if before is not None and before.epoch is not None:
         epochs = _record_epochs(recorder, group, before, epochs)
     elif rebalances_since(before, group) and before is not None:
         _record_classic(recorder, group, before)
-    if naming is not None and table is not None:
-        now, returns = with_holders(last, now, group, naming, table, recorder.ended_ms)
-        for event in returns:
-            member_id = api.short(event.member_id)
-            recorder.record(
-                f"{recorder.group_key}/{event.instance_id}/{member_id}/rejoined",
-                api.MemberRejoined,
-                time_lo_ms=event.time_lo_ms,
-                time_hi_ms=event.time_hi_ms,
-                instance_id=event.instance_id,
-                member_id=member_id,
-                previous_member_id=api.short(event.previous_member_id) or None,
-                group_epoch=group.group_epoch,
-                absorbed=event.absorbed,
-                members=len(group.members),
-                partitions_total=_total(shares_of(group)) if is_settled(group) and _holds_partitions(group) else None,
-            )
+    for each in returns:
+        member_id = api.short(each.member_id)
+        recorder.record(
+            f"{recorder.group_key}/{each.instance_id}/{member_id}/rejoined",
+            api.MemberRejoined,
+            time_lo_ms=each.lo_ms,
+            time_hi_ms=each.hi_ms,
+            instance_id=each.instance_id,
+            member_id=member_id,
+            previous_member_id=api.short(each.previous_member_id) or None,
+            group_epoch=group.group_epoch,
+            absorbed=each.is_absorbed,
+            members=len(group.members),
+            partitions_total=_total(shares_of(group)) if is_settled(group) and _holds_partitions(group) else None,
+        )
     recorder.remembered = replace(recorder.remembered, reading=now, epochs=epochs)
 
 

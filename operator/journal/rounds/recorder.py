@@ -9,7 +9,6 @@ from typing import Any
 from staticgroup.api.protocols import GroupProtocol
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.absences.readings import Reading
-from staticgroup.core.absences.runs import RunChange
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan
 from staticgroup.core.protocols import chosen_by, protocol_asked_for, reported_as
@@ -17,6 +16,7 @@ from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.workload import WorkloadView
 
 from .. import records as api
+from ..runs import RunChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

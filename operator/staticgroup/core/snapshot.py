@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..api.ordinals import Ordinals
-from .absences.causes import Cause
-from .absences.reservoir import Reservoir
+from .absences.samples import Cause, Reservoir
 from .evidence.chain import KnownPod
 from .group import BrokerBounds, GroupView, KafkaProblem
 from .ids.collisions import Collision

@@ -32,7 +32,7 @@ Sinks: TypeAlias = "tuple[Sink, ...]"
 class JournalPort(Protocol):
     """Record what this operator sees and does, for programs that read many clusters."""
 
-    def pod_seen(self, raw: object, version: PodVersion) -> None:
+    def pod_seen(self, version: PodVersion) -> None:
         """Take one version of a pod."""
         return
 

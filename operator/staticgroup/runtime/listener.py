@@ -64,7 +64,7 @@ class Listener:
             on_gap=self._gap_opened,
             on_anchor=self._anchored,
             on_uncertified=self._uncertified,
-            on_object=self._pod_seen,
+            on_version=self._pod_seen,
         )
 
     def static_group_changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
@@ -142,9 +142,8 @@ class Listener:
         if is_news:
             self.look_at_all(self._stores.groups_of_workload(*key))
 
-    def _pod_seen(self, raw: object, version: PodVersion) -> None:
-        self._parts.reconciler.returns.runs.pod_seen(raw, version)
-        self._parts.journal.pod_seen(raw, version)
+    def _pod_seen(self, version: PodVersion) -> None:
+        self._parts.journal.pod_seen(version)
 
     def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
         self._parts.journal.pod_changed(namespace, pod_name, self._parts.pods)

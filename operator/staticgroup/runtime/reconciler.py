@@ -32,7 +32,7 @@ from .memory.memory import RACE_REQUEUE_S, Memories, Memory, Revision
 from .memory.plan_cache import CachedPlan, PlanInputs, cached_plan
 from .metrics import Metrics
 from .narrator import Narrator
-from .returns.returns import Returns
+from .returns import Returns
 from .stores import Stores
 from .work_queue import Key, Result
 
@@ -65,7 +65,7 @@ class Reconciler:
     returns: Returns = field(init=False)
 
     def __post_init__(self) -> None:
-        self.returns = Returns(stores=self.stores, metrics=self.metrics, may_write=self.may_write, now_s=self.now_s)
+        self.returns = Returns(stores=self.stores, metrics=self.metrics, now_s=self.now_s)
 
     async def reconcile(self, key: Key) -> Result:
         """Run one round of one StaticGroup.

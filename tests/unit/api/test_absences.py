@@ -1,4 +1,4 @@
-"""Absences: the published stories, and what holds of any events whatever."""
+"""The definition of an absence: the published stories, and what holds of any events whatever."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.api.absences import SKEW_MS, UNSEEN_MS, EndKind, EventKind, MemberEvent, absences
-from support import absences as told
+from staticgroup.api.absences import SKEW_MS, UNSEEN_MS, EndKind
+from support import absences as published
+from support.absence_definition import EventKind, MemberEvent, absences
 
 KINDS = ("down", "up", "back", "removed", "resurrected", "departed")
 
 
-@pytest.mark.parametrize("story", told.stories(), ids=lambda story: story.name)
-def test_the_published_stories(story: told.Story) -> None:
+@pytest.mark.parametrize("story", published.stories(), ids=lambda story: story.name)
+def test_the_published_stories(story: published.Story) -> None:
     found = absences(story.events, as_of_ms=story.as_of_ms, blind=story.blind)
-    assert [told.as_row(each) for each in found] == list(story.absences)
+    assert [published.as_row(each) for each in found] == list(story.absences)
 
 
-@pytest.mark.parametrize("story", told.stories(), ids=lambda story: story.name)
-def test_the_order_in_which_facts_are_read_does_not_matter(story: told.Story) -> None:
+@pytest.mark.parametrize("story", published.stories(), ids=lambda story: story.name)
+def test_the_order_in_which_facts_are_read_does_not_matter(story: published.Story) -> None:
     shuffled = random.Random(1).sample(story.events, len(story.events))
     assert absences(shuffled, as_of_ms=story.as_of_ms, blind=story.blind) == absences(
         story.events, as_of_ms=story.as_of_ms, blind=story.blind
@@ -39,8 +40,8 @@ def events(draw: st.DrawFn) -> list[MemberEvent]:
     for number, (kind, seen, off, run, flag) in enumerate(rows):
         row: dict[str, Any] = {"seen": seen, kind: flag if kind == "back" else f"p{run // 2}/{run % 2}"}
         row |= {"at": max(0, seen + off)} if flag else {"lo": max(0, seen - abs(off)), "hi": seen}
-        made.append(told.fact(number, row))
-    return told.events(made)
+        made.append(published.fact(number, row))
+    return published.events(made)
 
 
 @given(events(), st.integers(0, 2_500_000))
@@ -61,5 +62,5 @@ def test_whatever_is_seen_an_absence_has_a_length_and_a_place(events: list[Membe
 
 def test_an_event_of_another_year_is_brought_near_to_when_it_was_seen() -> None:
     row = {"up": "a/0", "at": 10, "seen": 10_000_000}
-    (early, late) = told.events([told.fact(0, row), told.fact(0, row | {"at": 99_000_000})])
+    (early, late) = published.events([published.fact(0, row), published.fact(0, row | {"at": 99_000_000})])
     assert (early.at_ms, late.at_ms) == (10_000_000 - SKEW_MS, 10_000_000)

@@ -19,7 +19,6 @@ def runs(name: str = "app", run: str = "a", restarts: int = 0, **changes: Any) -
         "phase": ContainerPhase.RUNNING,
         "container_id": f"containerd://{name}-{run}",
         "restart_count": restarts,
-        "started_at_s": NOW_S - 300 if after is None else NOW_S,
         "last_end": over(name, after) if isinstance(after, str) else after,
         "may_hold_id": True,
     }

@@ -1,151 +1,199 @@
-"""Absences as they are followed from round to round: the published stories, and what must never make a session longer."""
+"""Absences as they are measured from round to round: the published stories, and what must never make a session longer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
-from staticgroup.api.absences import SKEW_MS, EndKind, EventKind, MemberEvent, absences
-from staticgroup.core.absences.causes import Cause, cause_of
-from staticgroup.core.absences.following import Ended, Following, follow, with_ended
-from staticgroup.core.absences.reservoir import Reservoir
-from staticgroup.core.group import STATIC_MEMBER_AWAY_EPOCH, GroupType, GroupView, MemberView
-from support import absences as told
+from staticgroup.api.absences import EndKind
+from staticgroup.core.absences.measure import Following, measure
+from staticgroup.core.absences.readings import Return
+from staticgroup.core.absences.samples import Cause, Reservoir
+from staticgroup.core.evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd
+from staticgroup.core.group import STATIC_MEMBER_AWAY_EPOCH, GroupType, GroupView
+from staticgroup.core.ids.naming import naming_of
+from staticgroup.core.seats import Seat, Standing
+from staticgroup.core.timeouts.desired import RESTART_MAX_MS
+from support import absences as published
+from support.absence_definition import EventKind, MemberEvent, absences
 
-ID = "orders-0"
-FIRST = Following(since_ms=0)
-WANTED = frozenset({ID})
+from .builders import departure, group, history, id_of, known_pod, member, spec, workload
 
-
-def followed(
-    rounds: Iterable[list[MemberEvent]], state: Following = FIRST, *, wanted: frozenset[str] = WANTED, step_ms: int = 1
-) -> tuple[Following, list[Ended]]:
-    """Tell facts in rounds; a round is when its last fact was seen."""
-    found: list[Ended] = []
-    for events in rounds:
-        now_ms = max((event.observed_at_ms for event in events), default=0) + step_ms
-        state, ended = follow(state, events, None, wanted=wanted, began_ms=now_ms - step_ms, now_ms=now_ms)
-        found += ended
-    return state, found
+ID = id_of(0)
+SEAT = Seat(key=ID, ordinal=0, pod_name="web-0", standing=Standing.JOINED)
+NAMING = naming_of(spec(), history())
 
 
-def row(number: int, **fields: object) -> MemberEvent:
-    (event,) = told.events([told.fact(number, fields)])
-    return event
+def pod(uid: str, *, end_ms: int | None = None, seen_ms: int | None = None, run: str = "r0", **changes: Any) -> KnownPod:
+    """Return the pod of the id, of which a run ended then."""
+    end = None
+    if end_ms is not None:
+        end = RunEnd(container_id=f"{uid}/{run}", finished_at_s=end_ms / 1000, received_at_s=(seen_ms or end_ms + 500) / 1000)
+    return known_pod(0, uid, ends=(ContainerEnd(container="app", end=end),), **({"revision": "r1"} | changes))
 
 
-@pytest.mark.parametrize("story", [s for s in told.stories() if not s.blind], ids=lambda story: story.name)
-def test_published_stories_told_fact_by_fact_give_the_lengths_of_the_definition(story: told.Story) -> None:
-    """As the facts are seen one after the other, the returns with a length are those of all facts at once."""
-    events = sorted(story.events, key=lambda event: event.observed_at_ms)
-    rounds = [[event] for event in events if event.kind is not EventKind.REMOVED]
-    _, found = followed(rounds)
-    expected = absences([f for r in rounds for f in r], as_of_ms=story.as_of_ms)
-    returned = [a for a in expected if a.end is EndKind.RETURNED]
-    assert [(e.absence.down_ms, e.absence.gap_ms) for e in found if e.is_measured] == [(a.down_ms, a.gap_ms) for a in returned]
+def gone(uid: str, **changes: Any) -> KnownPod:
+    return pod(uid, **({"state": PodState.DEAD} | changes))
 
 
-def test_nothing_is_remembered_twice_and_nothing_grows() -> None:
-    """A hundred restarts in place: each is told once, and what is kept stays small."""
-    state, found = FIRST, []
-    for n in range(100):
-        begin = 100_000 * (n + 1)
-        facts = [
-            [row(n, down=f"a/{n}", at=begin, seen=begin + 500)],
-            [row(n, up=f"a/{n + 1}", at=begin + 3_000, seen=begin + 3_500)],
-            [row(n, back=True, lo=begin + 4_000, hi=begin + 6_000, seen=begin + 6_000)],
-        ]
-        state, ended = followed(facts, state)
-        found += ended
-        assert len(state.events[ID]) <= 3
-        assert state.away == {}
-    assert [e.absence.gap_ms for e in found] == [6_000] * 100
+def back(lo_ms: int, hi_ms: int) -> Return:
+    return Return(instance_id=ID, member_id=f"m{hi_ms}", previous_member_id="m", lo_ms=lo_ms, hi_ms=hi_ms, is_absorbed=True)
 
 
-def test_member_that_has_been_back_for_long_costs_nothing() -> None:
-    facts = [row(1, down="a/0", at=1_000, seen=1_500), row(2, back=True, lo=5_000, hi=6_000, seen=6_000)]
-    state, _ = followed([facts])
-    assert state.events.keys() == WANTED
-    state, _ = follow(state, [], None, wanted=WANTED, began_ms=0, now_ms=6_000 + SKEW_MS)
-    assert state.events == {}
+@dataclass
+class Rounds:
+    """Rounds that see the pods and returns that they are given; the first one began at 0."""
+
+    group: GroupView = field(default_factory=group)
+    following: Mapping[str, Following] = field(default_factory=lambda: {ID: Following(since_ms=0)})
+    kept: Mapping[Cause, Reservoir] = field(default_factory=dict)
+
+    def see(self, *pods: KnownPod, returned: Return | None = None, began_ms: int = 0, is_wanted: bool = True) -> None:
+        snapshot = departure(known=pods, group=self.group, workload=workload(2))
+        returns = (returned,) if returned is not None else ()
+        self.following, self.kept = measure(
+            self.following, self.kept, snapshot, NAMING, (SEAT,) if is_wanted else (), returns, began_ms=began_ms
+        )
+
+    @property
+    def lengths_ms(self) -> list[tuple[int, int]]:
+        return [(s.shortest_ms, s.longest_ms) for kept in self.kept.values() for s in kept.samples]
+
+    @property
+    def is_away(self) -> bool:
+        return self.following[ID].end is not None
 
 
-def test_absence_from_before_the_first_look_is_none() -> None:
-    begun = Following(since_ms=50_000)
-    rounds = [[row(1, down="a/0", at=40_000, seen=51_000)], [row(2, back=True, lo=900_000, hi=905_000, seen=905_000)]]
-    state, found = followed(rounds, begun)
-    assert (found, state.away) == ([], {})
+def rounds_of(events: Sequence[MemberEvent]) -> Rounds:
+    """Show a story's events in the order in which they were seen, each as the state of the world after it."""
+    rounds, pods = Rounds(), dict[str, KnownPod]()
+    for event in sorted(events, key=lambda each: each.observed_at_ms):
+        returned, uid = None, event.pod_uid
+        match event.kind:
+            case EventKind.STARTED:
+                pods = {u: p if u == uid else replace(p, object_present=False) for u, p in pods.items()}
+                pods.setdefault(uid, pod(uid))
+            case EventKind.ENDED:
+                pods[uid] = pod(uid, end_ms=event.source_time_ms, seen_ms=event.observed_at_ms, run=str(event.restart_count))
+            case EventKind.RETURNED:
+                returned = back(event.time_lo_ms or 0, event.at_ms)
+        is_wanted = event.kind is not EventKind.DEPARTED
+        rounds.see(*pods.values(), returned=returned, began_ms=event.observed_at_ms, is_wanted=is_wanted)
+    return rounds
+
+
+STORIES = [s for s in published.stories() if not s.blind and "two looks" not in s.name]
+"""Where somebody looked, and with the ends that a pod's status shows."""
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_published_stories_seen_round_by_round_give_the_lengths_of_the_definition(story: published.Story) -> None:
+    events = [event for event in story.events if event.kind is not EventKind.REMOVED]
+    wanted = [a.gap_ms for a in absences(events, as_of_ms=story.as_of_ms) if a.end is EndKind.RETURNED]
+    assert sorted(longest for _, longest in rounds_of(events).lengths_ms) == sorted(wanted)
+
+
+def test_an_absence_is_at_least_and_at_most_as_long_as_the_readings_around_it_allow() -> None:
+    rounds = Rounds()
+    rounds.see(gone("a", end_ms=1_000, seen_ms=2_000))
+    assert rounds.is_away
+    rounds.see(gone("a", end_ms=1_000, seen_ms=2_000), pod("b"), returned=back(30_000, 34_000))
+    assert (rounds.lengths_ms, rounds.is_away) == ([(28_000, 33_000)], False)
+
+
+def test_every_restart_counts_once_and_nothing_grows() -> None:
+    rounds = Rounds()
+    for n in range(1, 101):
+        at_ms = 100_000 * n
+        rounds.see(pod("a", end_ms=at_ms, run=str(n)))
+        for returned in (back(at_ms + 4_000, at_ms + 6_000), None, None):
+            rounds.see(pod("a", end_ms=at_ms, run=str(n)), returned=returned)
+        assert rounds.following == {ID: Following(since_ms=at_ms + 6_000)}
+    assert (rounds.kept[Cause.CRASH].seen, rounds.kept[Cause.CRASH].unmeasured) == (100, 0)
+    assert {longest for _, longest in rounds.lengths_ms} == {6_000}
+
+
+def test_end_may_be_seen_after_the_return() -> None:
+    """A process is back after two seconds, and its kubelet writes the status of its pod after ten."""
+    rounds = Rounds()
+    rounds.see(pod("a"), returned=back(3_000, 4_000))
+    rounds.see(pod("a", end_ms=1_000, seen_ms=11_000))
+    assert (rounds.lengths_ms, rounds.is_away) == ([(0, 3_000)], False)
+
+
+def test_end_after_a_return_without_one_begins_the_next_absence() -> None:
+    rounds = Rounds()
+    rounds.see(pod("a"), returned=back(3_000, 4_000))
+    rounds.see(pod("a", end_ms=60_000))
+    assert rounds.is_away
+    rounds.see(pod("a", end_ms=60_000), returned=back(69_000, 70_000))
+    assert rounds.lengths_ms == [(8_500, 10_000)]
+
+
+def test_absence_that_began_before_the_first_round_is_none() -> None:
+    rounds = Rounds(following={})
+    rounds.see(pod("a", end_ms=40_000, seen_ms=51_000), began_ms=50_000)
+    rounds.see(pod("a", end_ms=40_000, seen_ms=51_000), returned=back(60_000, 65_000), began_ms=60_000)
+    assert (rounds.kept, rounds.is_away) == ({}, False)
 
 
 def test_member_that_nobody_wants_is_not_away_for_a_restart() -> None:
     """Scaled down in the evening and up in the morning: that night is no restart."""
-    state, _ = followed([[row(1, down="a/0", at=1_000, seen=1_500)]])
-    assert state.away == {ID: 1_000}
-    state, _ = follow(state, [], None, wanted=frozenset(), began_ms=2_000, now_ms=2_500)
-    state, found = followed([[row(2, back=True, lo=30_000_000, hi=30_005_000, seen=30_005_000)]], state)
-    assert (found, state.away) == ([], {})
-
-
-def test_return_that_nobody_saw_in_time_has_no_length() -> None:
-    _, found = followed(
-        [[row(1, down="a/0", at=1_000, seen=1_500)], [row(2, back=True, lo=5_000, hi=500_000, seen=500_000)]]
-    )
-    assert [e.is_measured for e in found] == [False]
-    kept = with_ended({}, found, longest_ms=10**6, seed="s")
-    assert kept == {Cause.CRASH: Reservoir(seen=1, unmeasured=1)}
-
-
-def kip848(*, is_away: bool) -> GroupView:
-    epoch = STATIC_MEMBER_AWAY_EPOCH if is_away else 4
-    member = MemberView(member_id="m0", instance_id=ID, member_epoch=epoch)
-    return GroupView(
-        group_id="orders", group_type=GroupType.CONSUMER, state="Stable", coordinator="1@b:9092", members=(member,),
-        group_epoch=4, assignment_epoch=4,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(("is_away", "is_measured"), [(True, True), (False, False)])
-def test_successor_that_is_refused_until_the_session_ends_measures_the_session(is_away: bool, is_measured: bool) -> None:
-    """KIP-848: UNRELEASED_INSTANCE_ID until the session of a process that did not leave expires (lab: 48 s at 45 s)."""
-    state, _ = followed([[row(1, down="a/0", at=1_000, seen=1_500)]])
-    state, _ = follow(state, [], kip848(is_away=is_away), wanted=WANTED, began_ms=2_000, now_ms=2_500)
-    _, found = followed([[row(2, back=False, lo=47_000, hi=49_000, seen=49_000)]], state)
-    assert [e.is_measured for e in found] == [is_measured]
-
-
-def test_longest_bound_is_kept_and_what_is_too_long_for_a_restart_is_not() -> None:
-    facts = [row(1, down="a/0", at=1_000, seen=2_000), row(2, back=True, lo=30_000, hi=34_000, seen=34_000)]
-    _, (ended,) = followed([facts])
-    (sample,) = with_ended({}, [ended], longest_ms=60_000, seed="s")[ended.cause].samples
-    assert (sample.shortest_ms, sample.longest_ms, sample.at_s) == (28_000, 33_000, 34)
-    assert with_ended({}, [ended], longest_ms=32_999, seed="s")[ended.cause] == Reservoir(seen=1, unmeasured=1)
-
-
-def down(reason: str, source_time_ms: int | None = 1) -> MemberEvent:
-    return MemberEvent(
-        kind=EventKind.ENDED, instance_id=ID, observed_at_ms=2, source_time_ms=source_time_ms, pod_uid="a",
-        restart_count=0, rollout_id="r1", reason=reason,
-    )  # fmt: skip
-
-
-def up(rollout_id: str) -> MemberEvent:
-    return replace(down(""), kind=EventKind.STARTED, pod_uid="b", rollout_id=rollout_id)
+    rounds = Rounds()
+    rounds.see(gone("a", end_ms=1_000))
+    rounds.see(gone("a", end_ms=1_000), is_wanted=False)
+    assert rounds.following == {}
+    rounds.see(gone("a", end_ms=1_000), pod("b"), began_ms=200_000)
+    rounds.see(gone("a", end_ms=1_000), pod("b"), returned=back(205_000, 210_000), began_ms=210_000)
+    assert (rounds.kept, rounds.is_away) == ({}, False)
 
 
 @pytest.mark.parametrize(
-    ("end", "start", "cause"),
+    ("seen_ms", "returned"),
+    [(1_500, back(5_000, 500_000)), (62_000, back(64_000, 65_000)), (1_500, back(1_001 + RESTART_MAX_MS - 5_000, 1_001 + RESTART_MAX_MS))],
+    ids=["return seen late", "end seen late", "longer than any restart"],
+)
+def test_absence_without_a_length_is_counted_and_not_measured(seen_ms: int, returned: Return) -> None:
+    rounds = Rounds()
+    rounds.see(pod("a", end_ms=1_000, seen_ms=seen_ms), returned=returned)
+    assert rounds.kept == {Cause.CRASH: Reservoir(seen=1, unmeasured=1)}
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+def test_successor_that_is_refused_until_the_session_ends_measures_the_session(is_away: bool) -> None:
+    """KIP-848: UNRELEASED_INSTANCE_ID until the session of a process that did not leave expires (lab: 48 s at 45 s)."""
+    held = member(0, member_epoch=STATIC_MEMBER_AWAY_EPOCH if is_away else 4)
+    rounds = Rounds(group=group(held, group_type=GroupType.CONSUMER, group_epoch=4, assignment_epoch=4))
+    rounds.see(pod("a", end_ms=1_000, seen_ms=1_500), began_ms=2_000)
+    rounds.see(pod("a", end_ms=1_000, seen_ms=1_500), returned=back(47_000, 49_000), began_ms=48_000)
+    assert (rounds.kept[Cause.CRASH].unmeasured, len(rounds.lengths_ms)) == ((0, 1) if is_away else (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "cause"),
     [
-        (down("Deleted"), up("r2"), Cause.ROLLOUT),
-        (down("Deleted"), None, Cause.ROLLOUT),
-        (down("Deleted"), up("r1"), Cause.DRAIN),
-        (down("Evicted"), up("r1"), Cause.DRAIN),
-        (down("OOMKilled"), up("r1"), Cause.CRASH),
-        (down("Completed"), None, Cause.CRASH),
-        (down("ContainerStatusUnknown"), None, Cause.NODE_LOSS),
-        (down("Deleted", source_time_ms=None), up("r2"), Cause.NODE_LOSS),
+        (gone("a", end_ms=1_000), pod("b", revision="r2"), Cause.ROLLOUT),
+        (gone("a", end_ms=1_000), None, Cause.ROLLOUT),
+        (gone("a", end_ms=1_000), pod("b"), Cause.DRAIN),
+        (pod("a", end_ms=1_000), None, Cause.CRASH),
+        (known_pod(0, "a", PodState.SUSPECT, since_s=1.0), pod("b"), Cause.NODE_LOSS),
     ],
 )
-def test_cause_follows_from_who_ended_the_process(end: MemberEvent, start: MemberEvent | None, cause: Cause) -> None:
-    assert cause_of(end, start) is cause
+def test_cause_follows_from_what_became_of_the_pod(before: KnownPod, now: KnownPod | None, cause: Cause) -> None:
+    rounds = Rounds()
+    rounds.see(before, *([now] if now is not None else []), returned=back(5_000, 6_000))
+    assert rounds.kept.keys() == {cause}
+    assert (cause is Cause.NODE_LOSS) == (rounds.lengths_ms == [])
+
+
+@pytest.mark.parametrize(("of", "number"), [(gone, 1), (pod, 2)])
+def test_containers_of_a_pod_that_is_replaced_draw_one_lot_and_count_once(of: Callable[..., KnownPod], number: int) -> None:
+    lots = set()
+    for run in ("r0", "r1"):
+        rounds = Rounds()
+        rounds.see(of("a", end_ms=1_000, run=run), returned=back(5_000, 6_000))
+        lots |= {s.lot for kept in rounds.kept.values() for s in kept.samples}
+    assert len(lots) == number

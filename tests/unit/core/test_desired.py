@@ -118,7 +118,7 @@ def test_fleet_wins_where_more_restarts_are_behind_it() -> None:
     assert t.desired.why == "the fleet learner's: 312 restarts are behind it, 10 were measured here"
 
 
-def test_more_measured_here_than_behind_the_fleets_word_wins_and_says_so() -> None:
+def test_more_measured_here_than_behind_the_recommendation_wins_and_says_so() -> None:
     few = rests_on(10)
     t = chosen(*[40_000] * 10, advice=few)
     assert (t.desired.source, t.desired.basis, t.inject_ms) == (TimeoutSource.STRUCTURAL, Basis.LONGEST_ABSENCE, 75_000)
@@ -183,7 +183,7 @@ def test_slower_heartbeats_of_the_group_make_the_need_longer() -> None:
     assert of_group(*[40_000] * 10, bounds=slow).desired.need_ms == need_ms + 10_000
 
 
-def test_fleets_word_is_taken_for_a_group_that_may_be_set_and_kept() -> None:
+def test_recommendation_is_taken_for_a_group_that_may_be_set_and_kept() -> None:
     advised = advice(setting=Setting.CONSUMER_SESSION_TIMEOUT)
     t = of_group(advice=advised)
     assert (t.desired.source, t.group_config.target_ms, fleet_ms(t)) == (TimeoutSource.FLEET, 60_000, 60_000)

@@ -9,9 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from staticgroup.core.absences.causes import Cause
-from staticgroup.core.absences.need import CONFIDENCE, SAMPLES_MIN, measured_need, rank_of_bound, samples_needed
-from staticgroup.core.absences.reservoir import SAMPLES_MAX, Reservoir, Sample
+from staticgroup.core.absences.samples import (
+    CONFIDENCE,
+    SAMPLES_MAX,
+    SAMPLES_MIN,
+    Cause,
+    Reservoir,
+    Sample,
+    measured_need,
+    rank_of_bound,
+    samples_needed,
+)
 from staticgroup.core.timeouts.desired import LOWER_AFTER_S, TimeoutHysteresis
 
 HEARTBEAT_MS = 3_000

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from staticgroup.core.absences.reservoir import (
+from staticgroup.core.absences.samples import (
     HALF_LIFE_S,
     SAMPLES_MAX,
     Reservoir,

@@ -8,8 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 
 from staticgroup.api.reasons import Reason
-from staticgroup.core.absences.causes import Cause
-from staticgroup.core.absences.reservoir import Reservoir, Sample
+from staticgroup.core.absences.samples import Cause, Reservoir, Sample
 from staticgroup.core.group import GroupType
 from staticgroup.core.plan import plan
 from staticgroup.core.timeouts.in_force import TimeoutPlan

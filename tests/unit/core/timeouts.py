@@ -8,8 +8,7 @@ from typing import Any
 
 from staticgroup.api.protocols import ProtocolChoice
 from staticgroup.api.resources.staticgroup import Mode, SessionTimeout
-from staticgroup.core.absences.causes import Cause
-from staticgroup.core.absences.reservoir import Reservoir, Sample
+from staticgroup.core.absences.samples import Cause, Reservoir, Sample
 from staticgroup.core.group import BrokerBounds, GroupType, GroupView
 from staticgroup.core.injection import InjectionPlan, InjectionVerdict
 from staticgroup.core.protocols import Protocol

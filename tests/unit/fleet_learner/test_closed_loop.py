@@ -18,8 +18,8 @@ from fleet_learner.recommendations.histories import Terms
 from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_values
 from fleet_learner.recommendations.waves import Trial, account_of, shares, trial_begin_ms
 from journal.recommendations import RecommendationReason as Reason
-from staticgroup.api.absences import absences
 from support import absences as told
+from support.absence_definition import absences
 
 GROUPS: Final = 60
 MEMBERS: Final = 4

@@ -24,8 +24,9 @@ from fleet_learner.simulated.truth import (
     draw_stops,
 )
 from journal import records as journal
-from staticgroup.api.absences import EndKind, absences
+from staticgroup.api.absences import EndKind
 from support import absences as stories
+from support.absence_definition import absences
 
 SMALL = FleetSettings(seed=3, groups=30, days=8, k8s_clusters=2, outages_per_operator=6)
 

@@ -224,7 +224,7 @@ def seen(told: Told, count: int, *, uid: str = "u0", name: str = "web-0") -> Non
     raw = at(pod(name, uid=uid, statuses=[entry], instance_id=told.world.id_of(0)), count + 1)
     version = pod_version(raw)
     assert isinstance(version, PodVersion)
-    told.journal.pod_seen(raw, version)
+    told.journal.pod_seen(version)
 
 
 async def test_pods_are_told_in_the_next_round() -> None:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from staticgroup.core.absences.runs import RECENT_MS, ContainerRuns, PodRuns, Run, RunChange
+from journal.runs import RECENT_MS, RunChange
+from staticgroup.core.evidence.pod import ContainerPhase, ContainerView
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
 from support.bounds import broker_bounds
-from unit.core.builders import id_of, spec
+from unit.core.builders import id_of, pod_version, spec
 from unit.journal.observer import NOW_MS, STEP_MS, UNREACHABLE, Observer, kinds, kip848, running
 
 
 def change(*instance_ids: str, container: str = "app", is_first: bool = True, **changes: Any) -> RunChange:
-    runs = ContainerRuns(name=container, is_first=is_first, image_digest="sha256:a", runs=(Run(restart_count=0),))
-    pod = PodRuns(
-        namespace="shop", pod_name="web-1", uid="u1", node_name="n1", rollout_id="r1",
-        instance_ids=instance_ids or (id_of(1),), session_timeout_ms=45_000, deletion_asked_ms=None, is_evicted=False,
-        containers=(runs,),
+    of = ContainerView(name=container, phase=ContainerPhase.RUNNING, image_digest="sha256:a")
+    pod = pod_version(
+        1, "u1", revision="r1", instance_ids=frozenset(instance_ids or {id_of(1)}), session_timeouts_ms=(45_000,),
+        required=(of,) if is_first else (replace(of, name="first"), of),
     )  # fmt: skip
     values: dict[str, Any] = {
         "is_up": False, "restart_count": 3, "reason": "OOMKilled", "source_time_ms": NOW_MS, "lo_ms": None,
         "hi_ms": None, "observed_at_ms": NOW_MS + 500,
     }  # fmt: skip
-    return RunChange(pod=pod, container=runs, **(values | changes))
+    return RunChange(pod=pod, container=of, **(values | changes))
 
 
 def test_end_of_a_process_with_everything_the_pipeline_needs() -> None:
@@ -86,7 +86,7 @@ def test_thread_of_a_streams_group_has_the_timeout_of_its_group_and_its_protocol
 
 def test_timeout_of_a_classic_member_that_shows_none_is_not_known() -> None:
     """What the next pods get is not what this process was started with."""
-    silent = replace(change(), pod=replace(change().pod, session_timeout_ms=None))
+    silent = replace(change(), pod=replace(change().pod, session_timeouts_ms=()))
     (fact,) = Observer().look(running(), runs=[silent])
     assert fact.data.model_dump()["session_timeout_ms"] is None
 

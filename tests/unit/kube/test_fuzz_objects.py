@@ -20,7 +20,6 @@ from simulator.operators.entrance import follow
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
-from staticgroup.kube.container_runs import pod_runs
 from staticgroup.kube.gateway import AioKubeGateway
 from staticgroup.kube.informer import Informer, Tell
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
@@ -85,8 +84,6 @@ def test_any_pod_is_a_version_or_refused(raw: Any) -> None:
     assert isinstance(uid_of(raw), str)
     version = pod_version(raw, env_names=frozenset({"MEMBER"}))
     assert isinstance(version, PodVersion | MalformedObject)
-    if isinstance(version, PodVersion):
-        pod_runs(raw, version)
 
 
 @FUZZED
@@ -184,7 +181,7 @@ async def test_no_stream_ends_by_what_it_is_told() -> None:
         told: list[Any] = []
         hooks = PodStoreHooks(
             node_of=lambda name: None, is_managed=lambda namespace, name: True, on_change=lambda *key: None,
-            on_gap=lambda reason: None, on_uncertified=lambda reason: None, on_object=pod_runs,  # type: ignore[arg-type]
+            on_gap=lambda reason: None, on_uncertified=lambda reason: None,
         )  # fmt: skip
         pods = PodStore(
             transport, hooks, rng=rng, now_s=lambda: 50.0, clock_s=clock_s, scopes=("",), sleep=no_pause,

@@ -27,13 +27,13 @@ async def with_boots(**spec: object) -> OperatorWorld:
 def run_is_lost(world: OperatorWorld, ordinal: int = 2) -> None:
     """Let the kubelet lose the first run, whose process holds the seat, and start another one."""
     lost = over(run="a", finished_at_s=world.now_s - 1, reason="ContainerStatusUnknown")
-    second = runs(run="b", restarts=1, after=lost, started_at_s=world.now_s, was_lost=True)
+    second = runs(run="b", restarts=1, after=lost, was_lost=True)
     world.start(ordinal, joins=False, required=(second,), restart_count=1, phase_written_at_s=world.now_s, ready_since_s=None)
 
 
 def next_run(world: OperatorWorld) -> None:
     """Let the second run crash; the status that shows the third one says nothing of the loss any more."""
-    third = runs(run="c", restarts=2, after=over(run="b", finished_at_s=world.now_s - 1), started_at_s=world.now_s)
+    third = runs(run="c", restarts=2, after=over(run="b", finished_at_s=world.now_s - 1))
     world.start(2, joins=False, required=(third,), restart_count=2, phase_written_at_s=world.now_s, ready_since_s=None)
 
 

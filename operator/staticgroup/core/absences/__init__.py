@@ -1,6 +1,5 @@
 """For how long members were away when their process ended: which of it is kept, and what it says of the next time.
 
-`runs` says when processes ended and started, `member_runs` whose they were, `readings` which members came back,
-`causes` why a process ended. `following` makes measured absences of them by the definition in `api.absences`,
-`reservoir` keeps a bounded sample, which is durable, and `need` says how long a member may be away by them.
+`readings` says which members returned between two readings of the group, `measure` makes absences of returns and of the ends of
+processes, `samples` keeps a bounded sample of them and says how long a member may be away by it.
 """

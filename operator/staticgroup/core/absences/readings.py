@@ -1,4 +1,4 @@
-"""What two readings of a group show: how often it rebalanced in between, and which ids another member holds now.
+"""What two readings of a group show: how often it rebalanced in between, and which members returned.
 
 A KIP-848 group numbers its rebalances by its epoch. A classic group does not show its generation (DescribeGroups), so
 a rebalance of one is known by the members before and after it, and two between two readings are one.
@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ...api.absences import EventKind, MemberEvent
 from ..group import GroupType, GroupView, MemberView
 from ..ids.naming import Naming
 from ..seats import SeatTable
@@ -55,22 +54,83 @@ class Reading:
         return replace(self, began_ms=began_ms, settled_ms=settled_ms)
 
 
-def read_again(last: Reading | None, group: GroupView, began_ms: int) -> Reading:
-    """Return the reading of a group as described, with the rebalances since the last one; None: it is the first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """Another member holds an id of ours than at the reading before.
+
+    Parameters
+    ----------
+    previous_member_id: the holder before; "" when none is known.
+    lo_ms, hi_ms: between which times the group had the new one first, Unix milliseconds.
+    is_absorbed: the group did not rebalance for it.
+    """
+
+    instance_id: str
+    member_id: str
+    previous_member_id: str
+    lo_ms: int
+    hi_ms: int
+    is_absorbed: bool
+
+
+def read_again(
+    last: Reading | None, group: GroupView, naming: Naming | None, table: SeatTable | None, *, began_ms: int, ended_ms: int
+) -> tuple[Reading, tuple[Return, ...]]:
+    """Compare a reading with the last one.
+
+    Parameters
+    ----------
+    last: None: there was none, so nothing is known to have changed.
+    naming, table: which ids are ours and wanted; None while that is not known.
+    began_ms, ended_ms: before the group was described and after, Unix milliseconds.
+
+    Returns
+    -------
+    What is remembered of this reading, and a return for each id of ours that another member holds than before; ids of two members are
+    a wrong reading.
+    """
+    # Step 1: the rebalances since then, and what the group was when it was last settled.
     before = comparable(last, group)
+    rebalances = (last.rebalances if last is not None else 0) + rebalances_since(before, group)
+    known = last.holders if last is not None else {}
+    earlier = (before.settled_ms, before.settled) if before is not None else (None, ())
+    settled_ms, settled = (began_ms, held_by_members(group)) if is_settled(group) else earlier
     now = Reading(
         group_type=group.group_type,
         state=group.state,
         epoch=group.group_epoch,
         began_ms=began_ms,
-        rebalances=(last.rebalances if last is not None else 0) + rebalances_since(before, group),
-        holders=last.holders if last is not None else {},
+        settled_ms=settled_ms,
+        settled=settled,
+        was_unsettled=not is_settled(group),
+        rebalances=rebalances,
+        holders=known,
     )
-    if is_settled(group):
-        return replace(now, settled_ms=began_ms, settled=held_by_members(group))
-    if before is None:
-        return replace(now, was_unsettled=True)
-    return replace(now, settled_ms=before.settled_ms, settled=before.settled, was_unsettled=True)
+    if naming is None or table is None:
+        return now, ()
+
+    # Step 2: who holds our ids. A holder that was replaced twice between two readings returned once.
+    holders = {seat.key: known[seat.key] for seat in table.wanted if seat.key in known}
+    is_quiet = group.group_epoch is not None or is_settled(group)  # an epoch shows a rebalance at once
+    returns = []
+    for member in group.members:
+        instance_id = member.instance_id
+        if instance_id is None or instance_id in table.duplicates or naming.ordinal_of(instance_id) is None:
+            continue
+        previous_id, seen_rebalances = known.get(instance_id, ("", -1))
+        if last is not None and previous_id != member.member_id:
+            returns.append(
+                Return(
+                    instance_id=instance_id,
+                    member_id=member.member_id,
+                    previous_member_id=previous_id,
+                    lo_ms=last.began_ms,
+                    hi_ms=ended_ms,
+                    is_absorbed=is_quiet and seen_rebalances == rebalances,
+                )
+            )
+        holders[instance_id] = (member.member_id, rebalances)
+    return replace(now, holders=holders), tuple(returns)
 
 
 def comparable(last: Reading | None, group: GroupView) -> Reading | None:
@@ -93,46 +153,6 @@ def rebalances_since(before: Reading | None, group: GroupView) -> int:
         return max(0, (group.group_epoch or 0) - before.epoch)
     is_other = before.settled_ms is not None and before.shares != shares_of(group)
     return int(is_settled(group) and (before.was_unsettled or is_other))
-
-
-def with_holders(
-    last: Reading | None, now: Reading, group: GroupView, naming: Naming, table: SeatTable, ended_ms: int
-) -> tuple[Reading, tuple[MemberEvent, ...]]:
-    """Note who holds which of our ids; those of two members are a wrong reading.
-
-    Parameters
-    ----------
-    last: the reading before; None: there was none, so nothing is known to have changed.
-    now: the reading of `group`, made of `last`.
-    ended_ms: when the reading had ended, Unix milliseconds.
-
-    Returns
-    -------
-    The reading with its holders, and a return for each id that another member holds than before.
-    """
-    holders = {seat.key: now.holders[seat.key] for seat in table.wanted if seat.key in now.holders}
-    returns = []
-    for member in group.members:
-        instance_id = member.instance_id
-        if instance_id is None or instance_id in table.duplicates or naming.ordinal_of(instance_id) is None:
-            continue
-        before = now.holders.get(instance_id)
-        if last is not None and (before is None or before[0] != member.member_id):
-            is_quiet = group.group_epoch is not None or is_settled(group)  # an epoch shows a rebalance at once
-            returns.append(
-                MemberEvent(
-                    kind=EventKind.RETURNED,
-                    instance_id=instance_id,
-                    observed_at_ms=ended_ms,
-                    time_lo_ms=last.began_ms,
-                    time_hi_ms=ended_ms,
-                    member_id=member.member_id,
-                    previous_member_id=before[0] if before is not None else "",
-                    absorbed=is_quiet and before is not None and before[1] == now.rebalances,
-                )
-            )
-        holders[instance_id] = (member.member_id, now.rebalances)
-    return replace(now, holders=holders), tuple(returns)
 
 
 def is_settled(group: GroupView) -> bool:

@@ -106,6 +106,7 @@ class KnownPod:
     addresses: its own, as it showed them last; shown_at_s: since when, operator's clock, seconds since the Unix epoch.
     ended_no: which certificate of this process it got, counted from 1; 0 for one that no watch brought.
     owner_name: of the last controller that owned it; "" when none did.
+    revision: its controller-revision-hash; "" when it has none.
     """
 
     namespace: str
@@ -142,6 +143,7 @@ class KnownPod:
     shown_at_s: float = 0.0
     ended_no: int = 0
     owner_name: str = ""
+    revision: str = ""
 
     @property
     def has_lost(self) -> bool:
@@ -196,6 +198,7 @@ def fold(
         addresses=version.addresses or base.addresses,
         shown_at_s=now_s if version.addresses and version.addresses != base.addresses else base.shown_at_s,
         owner_name=version.owner_name or base.owner_name,
+        revision=version.revision,
     )
     if seen.certificate is not None:
         return seen

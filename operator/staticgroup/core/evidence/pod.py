@@ -36,6 +36,21 @@ class EndView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """One run of a container.
+
+    Parameters
+    ----------
+    restart_count: how many runs came before. started_at_s: by the node's clock, seconds since the Unix epoch; None when not shown.
+    end: None while it runs.
+    """
+
+    restart_count: int
+    started_at_s: float | None = None
+    end: EndView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerView:
     """One container named in the pod's spec, with the status entry of the same name.
 
@@ -49,9 +64,9 @@ class ContainerView:
     may_hold_id: something in it shows an instance id, or may: a variable, an argument, `envFrom`, a file of an annotation.
     only_ids: the only instance ids that it may hold, or begin the one that its client holds with; empty: any of its pod.
     restart_count: as its entry says.
-    started_at_s: when the running one started by the node's clock, seconds since the Unix epoch; None unless it runs.
     last_end: None when the entry shows no end of any run.
     was_lost: its kubelet could not find the run before this one any more, and need not have ended it.
+    runs: those that the entry shows, the older first. image_digest: of the newest, or what names its image.
     """
 
     name: str
@@ -62,9 +77,10 @@ class ContainerView:
     may_hold_id: bool = False
     only_ids: frozenset[str] = frozenset()
     restart_count: int = 0
-    started_at_s: float | None = None
     last_end: EndView | None = None
     was_lost: bool = False
+    runs: tuple[RunView, ...] = ()
+    image_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +91,10 @@ class PodVersion:
     ----------
     resource_version: as an integer; comparable within the resource type pods (KEP-5504).
     owner_name: of the controller that owns it (metadata.ownerReferences with controller=true); "" when none does.
+    revision: its controller-revision-hash; "" when it has none.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
+    deletion_asked_at_s: when its deletion was asked for, seconds since the Unix epoch; None while it was not.
     grace_s: spec.terminationGracePeriodSeconds; None when the object does not tell.
     scheduled_at_s: lastTransitionTime of PodScheduled=True, seconds since the Unix epoch; None when the object does not tell.
     is_mirror: a kubelet made the object itself, of a static pod, which runs whatever becomes of the object.
@@ -92,6 +110,7 @@ class PodVersion:
         object does not tell.
     shares_processes: its containers see each other's processes, which may outlive their own container.
     disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
+    reason: status.reason, such as Evicted; "" when there is none.
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
     ids_are_fixed: nobody can change which ids it has while the pod lives. Each in its environment comes from literals,
@@ -107,6 +126,7 @@ class PodVersion:
     uid: str
     resource_version: int
     owner_name: str = ""
+    revision: str = ""
     node_name: str = ""
     phase: str = ""
     phase_manager: str = ""
@@ -115,6 +135,7 @@ class PodVersion:
     created_at_s: float = 0.0
     is_deleting: bool = False
     deletion_grace_s: int | None = None
+    deletion_asked_at_s: float | None = None
     grace_s: int | None = None
     scheduled_at_s: float | None = None
     is_mirror: bool = False
@@ -122,6 +143,7 @@ class PodVersion:
     is_peer_pod: bool = False
     shares_processes: bool = False
     disruption_reason: str = ""
+    reason: str = ""
     required: tuple[ContainerView, ...] = ()
     inits: tuple[ContainerView, ...] = ()
     started_containers: frozenset[str] = frozenset()

@@ -20,8 +20,7 @@ from ...api.resources import members as kept
 from ...api.resources import status as api
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
-from ..absences.causes import Cause
-from ..absences.reservoir import Reservoir, samples_from, text_of
+from ..absences.samples import Cause, Reservoir, samples_from, text_of
 from ..members.carriers import UNATTRIBUTED, Attribution, Suspect
 from ..members.memory import Members
 from ..snapshot import History, Injected, RemovalRecord, SeatMemory

@@ -3,7 +3,7 @@
 Sources in order, of which the first that has a value wins:
 1. `spec.sessionTimeout` in mode Fixed;
 2. the fleet learner's recommendation, unless as many absences were measured here as are behind it;
-3. the measured absences (`absences.need`); fewer than `SAMPLES_MIN` only where they ask for more than the estimate;
+3. the measured absences (`absences.samples`); fewer than `SAMPLES_MIN` only where they ask for more than the estimate;
 4. the estimate from the pod template.
 """
 
@@ -18,9 +18,7 @@ from typing import Final
 from ...api.reasons import Reason
 from ...api.resources.staticgroup import SessionTimeout, TimeoutMode
 from ...api.resources.status import TimeoutSource
-from ..absences.causes import Cause
-from ..absences.need import SAMPLES_MIN, MeasuredNeed, measured_need, samples_needed
-from ..absences.reservoir import Reservoir
+from ..absences.samples import SAMPLES_MIN, Cause, Reservoir, measured_need, samples_needed
 from ..protocols import CLASSIC
 from ..workload import WorkloadView
 from .bounds import Bounds
@@ -220,13 +218,8 @@ def desired_timeout(
     advice: None while no recommendations are read.
     in_use: what measured absences have put in use; None: they have not.
     """
-    # Step 1: the need is measured, or estimated while too little was measured.
-    structural_ms = structural_need_ms(workload, heartbeat_ms=heartbeat_ms)
-    found = measured_need(absences, percent=spec.percentile, heartbeat_ms=heartbeat_ms)
-    if found is None or not (found.is_enough or found.need_ms > structural_ms):
-        own = _estimated(spec, structural_ms, found)
-    else:
-        own = _measured(spec, structural_ms, found, in_use, now_s)
+    # Step 1: what is chosen here, by measured absences or the pod template.
+    own = _own_choice(spec, workload, heartbeat_ms, absences, in_use, now_s)
 
     # Step 2: what comes before it in the order of sources.
     if spec.mode is TimeoutMode.FIXED and spec.seconds is not None:
@@ -291,62 +284,58 @@ def longest_restart_ms(workload: WorkloadView | None) -> int:
     return max(RESTART_MAX_MS, 2 * structural_need_ms(workload))
 
 
-def _estimated(spec: SessionTimeout, structural_ms: int, found: MeasuredNeed | None) -> DesiredTimeout:
+def _own_choice(
+    spec: SessionTimeout,
+    workload: WorkloadView | None,
+    heartbeat_ms: int,
+    absences: Mapping[Cause, Reservoir],
+    in_use: TimeoutHysteresis | None,
+    now_s: float,
+) -> DesiredTimeout:
+    """Return what the operator chooses where neither the user nor the fleet learner does; parameters as for `desired_timeout`."""
+    # Step 1: the estimate holds until enough was measured, unless the few that were ask for more.
+    structural_ms = structural_need_ms(workload, heartbeat_ms=heartbeat_ms)
+    found = measured_need(absences, percent=spec.percentile, heartbeat_ms=heartbeat_ms)
+    is_estimated = found is None or not (found.is_enough or found.need_ms > structural_ms)
+    need_ms = structural_ms if found is None or is_estimated else found.need_ms
+    target_ms = need_ms * (100 + spec.headroom_percent) // 100
     why = "no absence was measured yet"
     if found is not None:
         why = f"{found.samples} measured absences are fewer than {SAMPLES_MIN} and stretch to {found.need_ms} ms only"
-    return DesiredTimeout(
-        need_ms=structural_ms,
-        target_ms=_with_headroom(structural_ms, spec),
+    own = DesiredTimeout(
+        need_ms=need_ms,
+        target_ms=target_ms,
         structural_ms=structural_ms,
         source=TimeoutSource.STRUCTURAL,
         basis=Basis.STRUCTURAL,
         samples=found.samples if found is not None else 0,
         why=f"{structural_ms} ms is the estimate from the pod template; {why}",
     )
+    if found is None or is_estimated:
+        return own
 
-
-def _measured(
-    spec: SessionTimeout, structural_ms: int, found: MeasuredNeed, in_use: TimeoutHysteresis | None, now_s: float
-) -> DesiredTimeout:
-    target_ms = _at_most_twice(_with_headroom(found.need_ms, spec), found)
-    of = f"{found.samples} measured absences ({found.cause.value})"
-    why = f"{found.need_ms} ms bounds the {spec.percentile}th percentile of {of}"
-    basis = Basis.ORDER_STATISTIC
-    if not found.is_bound:
-        basis = Basis.LONGEST_ABSENCE
-        needs = f"a bound of the {spec.percentile}th percentile needs {samples_needed(spec.percentile)}"
-        why = f"the longest of {of}, {found.longest_ms} ms, stretched to {found.need_ms} ms, because {needs}"
-    hysteresis = None
-    if not found.is_enough:
-        basis = Basis.FEW_ABSENCES
-    else:
-        hysteresis = in_use.after(target_ms, now_s) if in_use is not None else TimeoutHysteresis(timeout_ms=target_ms)
-    if hysteresis is not None and hysteresis.timeout_ms > target_ms:
-        target_ms = hysteresis.timeout_ms
-        why += f"; {target_ms} ms are kept until less was asked for during a whole day"
-    return DesiredTimeout(
-        need_ms=found.need_ms,
-        target_ms=target_ms,
-        structural_ms=structural_ms,
-        source=TimeoutSource.STRUCTURAL,
-        basis=basis,
-        samples=found.samples,
-        why=why,
-        hysteresis=hysteresis,
-    )
-
-
-def _with_headroom(need_ms: int, spec: SessionTimeout) -> int:
-    return need_ms * (100 + spec.headroom_percent) // 100
-
-
-def _at_most_twice(target_ms: int, found: MeasuredNeed) -> int:
-    """Return a target that rounding up does not carry beyond twice the longest absence, where the need allows it."""
+    # Step 2: rounding up carries no target beyond twice the longest absence, where the need allows the step below.
     twice_ms = 2 * found.longest_ms
     lower_ms = twice_ms // STEP_MS * STEP_MS
-    is_by_rounding = target_ms <= twice_ms < quantised(target_ms)
-    return lower_ms if is_by_rounding and lower_ms >= found.need_ms else target_ms
+    if target_ms <= twice_ms < quantised(target_ms) and lower_ms >= need_ms:
+        target_ms = lower_ms
+
+    # Step 3: say what it rests on.
+    of = f"{found.samples} measured absences ({found.cause.value})"
+    why = f"{need_ms} ms bounds the {spec.percentile}th percentile of {of}"
+    basis = Basis.ORDER_STATISTIC if found.is_bound else Basis.LONGEST_ABSENCE
+    if not found.is_bound:
+        needs = f"a bound of the {spec.percentile}th percentile needs {samples_needed(spec.percentile)}"
+        why = f"the longest of {of}, {found.longest_ms} ms, stretched to {need_ms} ms, because {needs}"
+
+    # Step 4: up at once, down after a day; what few absences ask for is not kept.
+    if not found.is_enough:
+        return replace(own, target_ms=target_ms, basis=Basis.FEW_ABSENCES, why=why)
+    hysteresis = in_use.after(target_ms, now_s) if in_use is not None else TimeoutHysteresis(timeout_ms=target_ms)
+    if hysteresis.timeout_ms > target_ms:
+        target_ms = hysteresis.timeout_ms
+        why += f"; {target_ms} ms are kept until less was asked for during a whole day"
+    return replace(own, target_ms=target_ms, basis=basis, why=why, hysteresis=hysteresis)
 
 
 def judge_advice(

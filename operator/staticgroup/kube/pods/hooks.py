@@ -46,7 +46,7 @@ class PodStoreHooks:
     on_gap: a watch is not whole any more, with the reason in words.
     on_anchor: the watch of a scope is whole, with its name.
     on_uncertified: a pod that a StaticGroup manages vanished without a certificate, with the kind of what stood against it.
-    on_object: a raw pod as a watch or a LIST showed it, and its translation, before it is folded.
+    on_version: one version of a pod as a watch or a LIST showed it, before it is folded.
     """
 
     node_of: NodeOf
@@ -56,4 +56,4 @@ class PodStoreHooks:
     on_end: Callable[[str, str, str], None] = field(default=lambda namespace, owner_name, pod_name: None)
     on_anchor: Callable[[str], None] = field(default=lambda watch: None)
     on_uncertified: Callable[[str], None] = field(default=lambda reason: None)
-    on_object: Callable[[object, PodVersion], None] = field(default=lambda raw, version: None)
+    on_version: Callable[[PodVersion], None] = field(default=lambda version: None)

@@ -109,7 +109,7 @@ class PodStore:
         if isinstance(version, MalformedObject):
             _log.error("pod object cannot be read", extra={"field": version.field, "found": version.found})
         else:
-            self._hooks.on_object(raw, version)
+            self._hooks.on_version(version)
         return version
 
     def knows(self, uid: str) -> bool:

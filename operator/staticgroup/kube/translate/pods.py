@@ -10,9 +10,9 @@ from datetime import datetime
 from sys import intern
 from typing import Any, Final
 
-from ...api.names import INSTANCE_ID_ANNOTATION, MIRROR_ANNOTATION
+from ...api.names import INSTANCE_ID_ANNOTATION, MIRROR_ANNOTATION, REVISION_LABEL
 from ...core.evidence.certificate import LOST_RUN_REASONS
-from ...core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
+from ...core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion, RunView
 from .carried_ids import carried_ids, names_an_id, session_timeouts_ms
 from .shape import (
     Json,
@@ -28,6 +28,7 @@ from .shape import (
 )
 
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_DIGEST_MARK = "sha256:"
 _PEER_POD_CLASS = "kata-remote"
 _PEER_POD_RESOURCE = "kata.peerpods.io/vm"
 _SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
@@ -49,13 +50,16 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
     statuses = {kind: objects_of(status, kind, "status") for kind in _STATUS_LISTS}
     phase_manager, phase_has_statuses, phase_written_at_s = _phase_writer(metadata, statuses)
     carried = carried_ids(metadata, spec, env_names)
+    deleted_at_s = _time_s(metadata.get("deletionTimestamp"))
     grace_s = metadata.get("deletionGracePeriodSeconds")
+    grace_s = None if grace_s is None else whole_of(metadata, "deletionGracePeriodSeconds", "metadata")
     return PodVersion(
         namespace=intern(required_text_of(metadata, "namespace", "metadata")),
         name=required_text_of(metadata, "name", "metadata"),
         uid=required_text_of(metadata, "uid", "metadata"),
         resource_version=_resource_version(metadata),
         owner_name=_owner_name(metadata),
+        revision=intern(text_of(object_of(metadata, "labels", "metadata"), REVISION_LABEL, "metadata.labels")),
         node_name=intern(text_of(spec, "nodeName", "spec")),
         phase=intern(text_of(status, "phase", "status")),
         phase_manager=phase_manager,
@@ -63,7 +67,8 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         phase_written_at_s=phase_written_at_s,
         created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
         is_deleting=bool(text_of(metadata, "deletionTimestamp", "metadata")),
-        deletion_grace_s=None if grace_s is None else whole_of(metadata, "deletionGracePeriodSeconds", "metadata"),
+        deletion_grace_s=grace_s,
+        deletion_asked_at_s=None if deleted_at_s is None else deleted_at_s - (grace_s or 0),
         grace_s=_grace_s(spec),
         scheduled_at_s=_true_since_s(conditions, "PodScheduled"),
         is_mirror=MIRROR_ANNOTATION in object_of(metadata, "annotations", "metadata"),
@@ -71,6 +76,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         is_peer_pod=_is_peer_pod(spec),
         shares_processes=bool(spec.get("shareProcessNamespace")),
         disruption_reason=_disruption_reason(conditions),
+        reason=intern(text_of(status, "reason", "status")),
         required=_required_containers(spec, statuses, carried.holders),
         inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"], carried.holders),
         started_containers=_started_containers(statuses),
@@ -214,50 +220,47 @@ def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -
     terminated = object_of(state, "terminated", f"{path}.state")
     earlier = object_of(object_of(entry, "lastState", path), "terminated", f"{path}.lastState")
     was_lost = text_of(earlier, "reason", f"{path}.lastState.terminated") in LOST_RUN_REASONS
+    image = text_of(entry, "imageID", path)
+    image_digest, runs = intern(image[max(0, image.find(_DIGEST_MARK)) :]), _runs(state, earlier, restart_count, path)
+    phase, reason, last = ContainerPhase.WAITING, "", earlier  # the API says that an empty state means waiting
     if state.get("running") is not None:
-        running = object_of(state, "running", f"{path}.state")
-        return ContainerView(
-            name=name,
-            phase=ContainerPhase.RUNNING,
-            container_id=text_of(entry, "containerID", path),
-            may_hold_id=may_hold_id,
-            only_ids=only_ids,
-            restart_count=restart_count,
-            started_at_s=_time_s(running.get("startedAt")),
-            last_end=_end_view(earlier),
-            was_lost=was_lost,
-        )
-    if state.get("terminated") is not None:
-        return ContainerView(
-            name=name,
-            phase=ContainerPhase.TERMINATED,
-            container_id=text_of(terminated, "containerID", f"{path}.state.terminated"),
-            finished_at=text_of(terminated, "finishedAt", f"{path}.state.terminated"),
-            reason=text_of(terminated, "reason", f"{path}.state.terminated"),
-            may_hold_id=may_hold_id,
-            only_ids=only_ids,
-            restart_count=restart_count,
-            last_end=_end_view(terminated),
-            was_lost=was_lost,
-        )
-    # The API says that an empty state means waiting.
-    waiting = object_of(state, "waiting", f"{path}.state")
+        phase, terminated = ContainerPhase.RUNNING, {}
+    elif state.get("terminated") is not None:
+        phase, reason, last = ContainerPhase.TERMINATED, text_of(terminated, "reason", f"{path}.state.terminated"), terminated
+    else:
+        reason = text_of(object_of(state, "waiting", f"{path}.state"), "reason", "waiting")
+    is_over = phase is ContainerPhase.TERMINATED
     return ContainerView(
         name=name,
-        phase=ContainerPhase.WAITING,
-        container_id=text_of(entry, "containerID", path),
-        reason=text_of(waiting, "reason", "waiting"),
+        phase=phase,
+        container_id=text_of(terminated if is_over else entry, "containerID", path),
+        finished_at=text_of(terminated, "finishedAt", f"{path}.state.terminated"),
+        reason=reason,
         may_hold_id=may_hold_id,
         only_ids=only_ids,
         restart_count=restart_count,
-        last_end=_end_view(earlier),
+        last_end=_ended(last) if last else None,
         was_lost=was_lost,
+        runs=runs,
+        image_digest=image_digest,
     )
 
 
-def _end_view(terminated: Json) -> EndView | None:
-    if not terminated:
-        return None
+def _runs(state: Json, earlier: Json, restart_count: int, path: str) -> tuple[RunView, ...]:
+    """Return the runs that an entry shows: `lastState` is the run before a running one, and the newest of a waiting one."""
+    running, terminated = object_of(state, "running", f"{path}.state"), object_of(state, "terminated", f"{path}.state")
+    runs = []
+    if state.get("running") is not None:
+        runs.append(RunView(restart_count=restart_count, started_at_s=_time_s(running.get("startedAt"))))
+    elif state.get("terminated") is not None:
+        runs.append(RunView(restart_count=restart_count, started_at_s=_time_s(terminated.get("startedAt")), end=_ended(terminated)))
+    number = restart_count - len(runs)
+    if earlier and number >= 0:
+        runs.insert(0, RunView(restart_count=number, started_at_s=_time_s(earlier.get("startedAt")), end=_ended(earlier)))
+    return tuple(runs)
+
+
+def _ended(terminated: Json) -> EndView:
     return EndView(
         container_id=text_of(terminated, "containerID", "status.terminated"),
         finished_at_s=_time_s(terminated.get("finishedAt")),

@@ -82,7 +82,7 @@ def cached_plan(inputs: PlanInputs, snapshot: Snapshot, decided: Plan, *, began_
     ----------
     began_s: before the round observed anything; monotonic seconds.
     before: of the round before, if that too changed nothing. Only the second round with the same inputs allows skipping: it is the
-        first that may have begun after all that they show (`core.absences.following`).
+        first that may have begun after all that they show (`core.absences.measure`).
     """
     is_same = before is not None and before.inputs == inputs
     holds_for_s = min(_holds_for_s(inputs.spec, snapshot, decided), _ready_long_enough_after_s(snapshot)) if is_same else 0.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion
+from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion, RunView
 from staticgroup.kube.translate import MalformedObject, pod_version
 from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, SEARCHED_IDS_MAX
 from unit.kube.raw_objects import STATUS_FIELDS, at, composed, pod, running, wrote
@@ -42,14 +42,12 @@ def app(status: Json) -> ContainerView:
 def test_running_container_tells_its_start_and_the_end_of_the_run_before() -> None:
     found = app(entry({"running": {"startedAt": STARTED}}, restarts=1, last=end(), run="b"))
     assert (found.phase, found.container_id, found.restart_count) == (ContainerPhase.RUNNING, "containerd://b", 1)
-    assert found.started_at_s == STARTED_S
     assert found.last_end == EndView(container_id="containerd://a", finished_at_s=ENDED_S, reason="OOMKilled")
 
 
 def test_container_that_has_ended_tells_its_own_end_and_not_an_earlier_one() -> None:
     found = app(entry(end("b"), restarts=1, last=end("a"), run="b"))
     assert found.last_end == EndView(container_id="containerd://b", finished_at_s=ENDED_S, reason="OOMKilled")
-    assert found.started_at_s is None
 
 
 def test_container_in_back_off_tells_the_end_of_its_last_run() -> None:
@@ -61,6 +59,41 @@ def test_container_in_back_off_tells_the_end_of_its_last_run() -> None:
 
 def test_first_run_has_no_end() -> None:
     assert app(running()).last_end is None
+
+
+RUN_0 = RunView(
+    restart_count=0, started_at_s=STARTED_S, end=EndView(container_id="containerd://a", finished_at_s=ENDED_S, reason="OOMKilled")
+)
+NOTHING = EndView(container_id="", finished_at_s=None)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (entry({"running": {"startedAt": STARTED}}), (RunView(restart_count=0, started_at_s=STARTED_S),)),
+        (entry(end()), (RUN_0,)),
+        (entry({"running": {"startedAt": ENDED}}, restarts=1, last=end()), (RUN_0, RunView(restart_count=1, started_at_s=ENDED_S))),
+        (entry({"waiting": {"reason": "CrashLoopBackOff"}}, last=end()), (RUN_0,)),
+        (entry({"waiting": {"reason": "ContainerCreating"}}), ()),
+        (entry({"running": {"startedAt": STARTED}}, last=end()), (RunView(restart_count=0, started_at_s=STARTED_S),)),
+        (entry({"terminated": {"startedAt": "0001-01-01T00:00:00Z", "finishedAt": None}}), (RunView(restart_count=0, end=NOTHING),)),
+    ],
+    ids=["running", "ended", "restarted in place", "waits to restart", "starting", "lastState without a restart", "no times"],
+)  # fmt: skip
+def test_runs_of_one_status_entry(status: Json, expected: tuple[RunView, ...]) -> None:
+    assert app(status).runs == expected
+
+
+@pytest.mark.parametrize(("image", "digest"), [("docker.io/app:1", "docker.io/app:1"), ("registry.example/app@sha256:feed", "sha256:feed")])
+def test_image_of_a_container_is_its_digest(image: str, digest: str) -> None:
+    assert app(entry({}) | {"imageID": image}).image_digest == digest
+
+
+def test_pod_tells_its_revision_why_it_failed_and_when_its_deletion_was_asked_for() -> None:
+    raw = pod(labels={"controller-revision-hash": "web-abc"}, deletionTimestamp="2026-01-01T00:01:00Z", deletionGracePeriodSeconds=60)
+    raw["status"]["reason"] = "Evicted"
+    found = version(raw)
+    assert (found.revision, found.reason, found.deletion_asked_at_s) == ("web-abc", "Evicted", STARTED_S)
 
 
 @pytest.mark.parametrize("text", [None, "", "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "soon"])
