@@ -192,6 +192,8 @@ class Stage:
                 "--create-namespace",
                 # Tests scale the Deployment by hand too, after which its replicas are not Helm's own any more.
                 "--force-conflicts",
+                # Other tests on this cluster have applied crds/ without Helm.
+                "--take-ownership",
                 "--wait",
                 "--timeout",
                 "120s",
