@@ -39,7 +39,7 @@ from staticgroup.core.status.projection import project
 from staticgroup.kube.pods.book import PodBook
 from staticgroup.kube.pods.store import REPLAYED_S
 from staticgroup.kube.translate import pod_version
-from staticgroup.runtime.memory.status_pace import WAIT_MAX_S
+from staticgroup.runtime.memory.pace import WAIT_MAX_S
 from support import roll
 from support.tar_pits import SCENES, p99, play
 from unit.core import builders as make

@@ -16,7 +16,7 @@ from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.status.projection import project
 from staticgroup.runtime.memory.memory import Memory
-from staticgroup.runtime.memory.plan_cache import REPLAN_AWAY_S
+from staticgroup.runtime.memory.pace import REPLAN_AWAY_S
 from staticgroup.runtime.reconciler import Reconciler
 from staticgroup.runtime.work_queue import Key, Result
 

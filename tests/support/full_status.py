@@ -13,7 +13,7 @@ from staticgroup.api.resources import durable
 from staticgroup.api.resources import members as internal
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.absences import Absences, CauseOfAbsences
-from staticgroup.api.resources.conditions import Condition, with_conditions
+from staticgroup.api.schema import Condition, with_conditions
 from staticgroup.core.absences.samples import SAMPLES_MAX, Cause, Sample, text_of
 from staticgroup.core.members.carriers import UNSEEN
 

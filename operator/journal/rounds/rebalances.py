@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
-from staticgroup.core.absences.readings import (
+from staticgroup.core.absences.measure import (
     Reading,
     comparable,
     held_by_members,

@@ -8,7 +8,7 @@ from typing import Any
 
 from staticgroup.api.protocols import GroupProtocol
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.core.absences.readings import Reading
+from staticgroup.core.absences.measure import Reading
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan
 from staticgroup.core.protocols import chosen_by, protocol_asked_for, reported_as

@@ -242,7 +242,7 @@ def resolve_injected(
         session_timeout_ms=session_timeout_ms,
         suffix_follows_preset=suffix_follows_preset or None,
         ids=[
-            InjectedId(annotation=names.instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(identity)
+            InjectedId(annotation=instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(identity)
         ],
         env=_variables(identity, id_template, has_timeout=session_timeout_ms is not None),
         worker=_worker(identity),
@@ -278,7 +278,7 @@ def _variables(identity: Identity, id_template: str, *, has_timeout: bool) -> li
     variables: list[InjectedEnv] = []
     for entry in env_entries(identity):
         container = entry.container or ""
-        key = names.instance_id_annotation(entry.suffix)
+        key = instance_id_annotation(entry.suffix)
         value = _composed(id_template, entry.suffix) if composes else None
         variables.append(InjectedEnv(container=container, name=entry.instance_id_name, annotation=key, value=value))
         if entry.session_timeout_name and has_timeout:
@@ -287,3 +287,19 @@ def _variables(identity: Identity, id_template: str, *, has_timeout: bool) -> li
             if timeout not in variables:  # two consumers of a container may share the one timeout variable
                 variables.append(timeout)
     return variables
+
+
+def instance_id_annotation(suffix: str) -> str:
+    """Name the pod annotation that carries the id issued with this env suffix.
+
+    Parameters
+    ----------
+    suffix: The suffix of one `identity.env` entry: empty, or a separator (`.`, `_` or `-`) followed by a name that
+        begins and ends with a letter or digit, at most 40 characters in all.
+
+    Returns
+    -------
+    `staticgroup.io/instance-id`, or `staticgroup.io/instance-id.<name>` without the separator: an annotation name has
+    at most 63 characters and may not end in a separator.
+    """
+    return f"{names.INSTANCE_ID_ANNOTATION}.{suffix[1:]}" if suffix else names.INSTANCE_ID_ANNOTATION

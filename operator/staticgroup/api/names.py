@@ -46,19 +46,3 @@ OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 POLICY_NAME: Final = "staticgroup-inject"
-
-
-def instance_id_annotation(suffix: str) -> str:
-    """Name the pod annotation that carries the id issued with this env suffix.
-
-    Parameters
-    ----------
-    suffix: The suffix of one `identity.env` entry: empty, or a separator (`.`, `_` or `-`) followed by a name that
-        begins and ends with a letter or digit, at most 40 characters in all.
-
-    Returns
-    -------
-    `staticgroup.io/instance-id`, or `staticgroup.io/instance-id.<name>` without the separator: an annotation name has
-    at most 63 characters and may not end in a separator.
-    """
-    return f"{INSTANCE_ID_ANNOTATION}.{suffix[1:]}" if suffix else INSTANCE_ID_ANNOTATION

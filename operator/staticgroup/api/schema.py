@@ -4,6 +4,7 @@ The one idea: a field is described once, in the model; bounds, description, defa
 to each other, and `crd.py` only translates. Sources: apiextensions structural schemas; KEP-2876 (CEL in CRDs).
 """
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
@@ -12,6 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerialize
 from pydantic.alias_generators import to_camel
 
 from . import ordinals
+from .reasons import ConditionStatus, ConditionType, Reason
 
 VALIDATIONS: Final = "x-kubernetes-validations"
 LIST_TYPE: Final = "x-kubernetes-list-type"
@@ -166,3 +168,62 @@ def immutable(path: str, remedy: str) -> dict[str, str]:
     remedy: What to do instead.
     """
     return rule("self == oldSelf", f"{path} is immutable: {remedy}", reason="FieldValueForbidden")
+
+
+MESSAGE_LENGTH_MAX: Final = 1024
+CONDITIONS_MAX: Final = 16
+
+
+class Condition(ApiModel):
+    """One aspect of the observed state, in the form that every Kubernetes tool understands."""
+
+    type: Annotated[str, Field(min_length=1, max_length=63, pattern="^[A-Z][A-Za-z]*$")] = Field(
+        description="Which aspect this is about, such as Ready or MembershipComplete. True is always the good answer."
+    )
+    status: ConditionStatus = Field(description="True, False, or Unknown while it has not been observed.")
+    reason: Annotated[str, Field(min_length=1, max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")] = Field(
+        description="One CamelCase word for the cause; stable, so that alerts can match on it."
+    )
+    message: Annotated[str, Field(max_length=MESSAGE_LENGTH_MAX)] = Field(
+        description="What is so, why, and what to do about it, for people."
+    )
+    last_transition_time: Timestamp = Field(description="When status last changed; not when the message did.")
+    observed_generation: Generation = Field(description="metadata.generation of the spec that this condition is about.")
+
+
+def with_conditions(
+    before: Sequence[Condition],
+    found: Iterable[tuple[ConditionType, ConditionStatus, Reason, str]],
+    *,
+    observed_generation: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """Return the conditions with what was found now, moving lastTransitionTime only where a status flips.
+
+    Parameters
+    ----------
+    before: The conditions as they are, at most one of each type.
+    found: Status, reason and message of each type; messages are cut to 1024 characters.
+    observed_generation: metadata.generation of the spec in force, from 0.
+    now: Aware time of this round; kept to the second, as metav1.Time does.
+
+    Returns
+    -------
+    The conditions in their old order, new types at the end. Equal to the old ones when nothing but time has passed.
+
+    Notes
+    -----
+    Same rule as `meta.SetStatusCondition` of apimachinery (KEP-1623).
+    """
+    conditions = {condition.type: condition for condition in before}
+    for kind, status, reason, message in found:
+        old = conditions.get(kind)
+        conditions[kind] = Condition(
+            type=kind,
+            status=status,
+            reason=reason,
+            message=message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 1] + "…",
+            last_transition_time=old.last_transition_time if old is not None and old.status is status else now.replace(microsecond=0),
+            observed_generation=observed_generation,
+        )
+    return tuple(conditions.values())

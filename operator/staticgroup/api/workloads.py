@@ -47,13 +47,5 @@ STRIMZI_POD_SET: Final = WorkloadKind(
     provider="Strimzi's cluster operator with its CustomResourceDefinitions", chart_value="workloads.strimzi",
 )  # fmt: skip
 WORKLOAD_KINDS: Final = (STATEFUL_SET, STRIMZI_POD_SET)
-
-
-def kind_named(kind: str) -> WorkloadKind:
-    """Return the kind of a name.
-
-    Raises
-    ------
-    KeyError: When no workload of that kind can be referred to, which the API server refuses before.
-    """
-    return {known.kind: known for known in WORKLOAD_KINDS}[kind]
+KIND_OF: Final = {known.kind: known for known in WORKLOAD_KINDS}
+"""By the name of the kind; the API server refuses a workloadRef of any other."""

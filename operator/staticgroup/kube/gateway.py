@@ -25,7 +25,7 @@ from ..api.names import (
     VERSION,
 )
 from ..api.resources.staticgroup import WorkloadRef
-from ..api.workloads import STATEFUL_SET, WorkloadKind, kind_named
+from ..api.workloads import KIND_OF, STATEFUL_SET, WorkloadKind
 from ..core.evidence.pod import NodeView, PodVersion
 from ..core.workload import WorkloadView
 from .event_poster import EventPoster, Involved
@@ -145,7 +145,7 @@ class AioKubeGateway:
         A kind of somebody else is answered with 404 both where the object is missing and where its CustomResourceDefinition is: only
         the second says nothing about pods. So it is asked, of the document that everybody may read, whether the kind is served.
         """
-        kind = kind_named(ref.kind)
+        kind = KIND_OF[ref.kind]
         resource = Resource(group=kind.group, version=ref.api_version.rpartition("/")[2], plural=kind.plural)
         raw = await self._transport.call("get", resource, namespace=namespace, name=ref.name)
         if isinstance(raw, KubeProblem):

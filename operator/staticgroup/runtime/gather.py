@@ -38,7 +38,7 @@ from .connections.connections import Connections
 from .fleet import AdvicePort, NoAdvice
 from .members import SightGatherer
 from .memory.memory import Memory
-from .memory.plan_cache import PlanInputs
+from .memory.pace import PlanInputs
 from .metrics import Metrics
 from .rivals import has_rivals, may_share_group, rivals_of
 from .stores import Stores

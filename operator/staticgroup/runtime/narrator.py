@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from ..api import names
 from ..api.reasons import ConditionStatus, Reason
-from ..api.resources.conditions import Condition
 from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus
+from ..api.schema import Condition
 from ..core.group import KafkaProblem, LeaveOutcome, ReleaseOutcome
 from ..core.outcomes import Executed
 from ..core.plan import Plan
@@ -22,7 +22,7 @@ from ..core.releases import Release
 from ..core.timeouts.group_config import GroupConfigWrite
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
-from .memory.status_pace import StatusRefusal
+from .memory.pace import StatusRefusal
 from .metrics import Metrics
 from .work_queue import Key
 

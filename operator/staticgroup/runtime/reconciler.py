@@ -29,7 +29,7 @@ from .executor import Executor
 from .fleet import JournalPort, NoJournal
 from .gather import Described, Gatherer
 from .memory.memory import RACE_REQUEUE_S, Memories, Memory, Revision
-from .memory.plan_cache import CachedPlan, PlanInputs, cached_plan
+from .memory.pace import CachedPlan, PlanInputs, cached_plan
 from .metrics import Metrics
 from .narrator import Narrator
 from .returns import Returns

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..api.resources.staticgroup import StaticGroupSpec
-from ..core.absences.measure import Following, measure
-from ..core.absences.readings import Reading, read_again
+from ..core.absences.measure import Following, Reading, measure, read_again
 from ..core.absences.samples import Cause, Reservoir
 from ..core.group import GroupView
 from ..core.plan import ACTIVE_REQUEUE_S, Survey

@@ -90,7 +90,7 @@ EDGES = (
     ),
     mutant(
         "edit that is acted upon told of later",
-        "runtime/memory/status_pace.py",
+        "runtime/memory/pace.py",
         ("tests/unit/runtime/test_edit_storm.py",),
         ('    return can_wait(before.model_copy(update={"observed_generation": after.observed_generation}), after)\n', "    return True\n"),
     ),

@@ -241,7 +241,7 @@ IN_FORCE = tuple(
             ("    return int(text) if 0 < int(text) <= TIMEOUT_MS_MAX else None\n", "    return int(text)\n"),
         ),
         (
-            "runtime/memory/status_pace.py",
+            "runtime/memory/pace.py",
             ("tests/unit/runtime/test_status_pace.py",),
             "every pod's session timeout written at once",
             (

@@ -121,5 +121,5 @@ SIGHTS = (
         "suspended StaticGroup not looked at again", "runtime/reconciler.py", RESTING,
         ("return Result(requeue_after_s=self.group_poll_s) if is_written else", "return Result() if is_written else"),
     ),
-    mutant("suspects that came into sight at rest are no news", "runtime/memory/plan_cache.py", RESTING, (", repr(sight)))", "))")),
+    mutant("suspects that came into sight at rest are no news", "runtime/memory/pace.py", RESTING, (", repr(sight)))", "))")),
 )

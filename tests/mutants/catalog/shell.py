@@ -114,13 +114,13 @@ SHELL = (
     ),
     mutant(
         "round rests on the first look",
-        "runtime/memory/plan_cache.py",
+        "runtime/memory/pace.py",
         REST,
         (" if is_same else 0.0", ""),
     ),
     mutant(
         "round rests while a pod grows old enough to be seen beside its member",
-        "runtime/memory/plan_cache.py",
+        "runtime/memory/pace.py",
         REST,
         (", _ready_long_enough_after_s(snapshot))", ", REPLAN_S)"),
     ),
@@ -132,7 +132,7 @@ SHELL = (
     ),
     mutant(
         "round rests while it is told that a member may be locked out",
-        "runtime/memory/plan_cache.py",
+        "runtime/memory/pace.py",
         ("tests/unit/runtime/test_crash_release.py",),
         (" and not decided.locked_out", ""),
     ),

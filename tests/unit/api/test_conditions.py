@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from staticgroup.api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
-from staticgroup.api.resources.conditions import MESSAGE_LENGTH_MAX, Condition, with_conditions
+from staticgroup.api.schema import MESSAGE_LENGTH_MAX, Condition, with_conditions
 
 T0 = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 T0_SECONDS = T0.replace(microsecond=0)

@@ -14,11 +14,12 @@ from staticgroup.api.injection import (
     env_names,
     env_suffixes,
     follows_annotation,
+    instance_id_annotation,
     resolve_injected,
     suffix_follows_preset,
     suffix_in_force,
 )
-from staticgroup.api.names import REBALANCE_DELAY_VARIABLE, instance_id_annotation
+from staticgroup.api.names import REBALANCE_DELAY_VARIABLE
 from staticgroup.api.resources.durable import InjectedEnv, InjectedId, InjectedMethod, InjectedStatus
 from staticgroup.api.resources.identity import EnvEntry, Identity, Preset
 from staticgroup.api.resources.staticgroup import StaticGroupSpec

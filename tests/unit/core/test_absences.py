@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.absences import EndKind
-from staticgroup.core.absences.measure import Following, measure
-from staticgroup.core.absences.readings import Return
+from staticgroup.core.absences.measure import Following, Return, measure
 from staticgroup.core.absences.samples import Cause, Reservoir
 from staticgroup.core.evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd
 from staticgroup.core.group import STATIC_MEMBER_AWAY_EPOCH, GroupType, GroupView

@@ -10,8 +10,8 @@ import pytest
 
 from staticgroup.api.names import REBALANCE_DELAY_VARIABLE
 from staticgroup.api.resources import status as api
-from staticgroup.api.resources.conditions import Condition
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.api.schema import Condition
 from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.findings import Finding, exceptions_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from staticgroup.api.reasons import MEANINGS, ConditionStatus, Reason
-from staticgroup.api.resources.conditions import Condition
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.api.schema import Condition
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.findings.kafka import CONNECTION_REASONS
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome

@@ -8,7 +8,7 @@ import pytest
 
 from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.memory.memory import RACE_PAUSES_S, RACE_REQUEUE_S
-from staticgroup.runtime.memory.status_pace import EDITS_PACE_S
+from staticgroup.runtime.memory.pace import EDITS_PACE_S
 from staticgroup.runtime.work_queue import WorkQueue
 
 from .operator_world import KEY, OperatorWorld, static_group

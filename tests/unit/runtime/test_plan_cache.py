@@ -12,13 +12,13 @@ import pytest
 
 from journal.rounds import Remembered
 from staticgroup.api import names
-from staticgroup.core.absences.readings import Reading
+from staticgroup.core.absences.measure import Reading
 from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.group import GroupType, GroupView
 from staticgroup.core.members.memory import SETTLE_MIN_S
 from staticgroup.core.snapshot import Evidence
 from staticgroup.runtime.gather import BOUNDS_MAX_AGE_S
-from staticgroup.runtime.memory.plan_cache import REPLAN_AWAY_S, REPLAN_S
+from staticgroup.runtime.memory.pace import REPLAN_AWAY_S, REPLAN_S
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
 from .stories import LIVING, force_delete, start_as

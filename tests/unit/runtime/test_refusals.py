@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind, problem_of
-from staticgroup.runtime.memory.status_pace import BURST
+from staticgroup.runtime.memory.pace import BURST
 
 from .operator_world import UNREACHABLE, OperatorWorld, static_group
 

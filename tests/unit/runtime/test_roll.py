@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from staticgroup.kube.pods.store import REPLAYED_S
-from staticgroup.runtime.memory.status_pace import WAIT_MAX_S
+from staticgroup.runtime.memory.pace import WAIT_MAX_S
 from support.roll import Scene, play
 
 WRITTEN_S = 5.0

@@ -6,7 +6,7 @@ import pytest
 
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import LeaveOutcome
-from staticgroup.runtime.memory.status_pace import BURST, WAIT_MAX_S, WRITES_PER_S, Pace, can_wait
+from staticgroup.runtime.memory.pace import BURST, WAIT_MAX_S, WRITES_PER_S, Pace, can_wait
 from staticgroup.runtime.work_queue import Key
 
 from .operator_world import UNREACHABLE, OperatorWorld, static_group

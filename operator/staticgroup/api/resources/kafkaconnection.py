@@ -9,9 +9,11 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from ..schema import (
+    CONDITIONS_MAX,
     NULLABLE,
     SET,
     ApiModel,
+    Condition,
     Count,
     DnsSubdomain,
     Generation,
@@ -21,7 +23,6 @@ from ..schema import (
     ruled,
     rules,
 )
-from .conditions import CONDITIONS_MAX, Condition
 from .sasl import IN_OUR_NAMESPACE, Sasl
 from .staticgroup import ObjectMeta
 

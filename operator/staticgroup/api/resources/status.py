@@ -12,9 +12,11 @@ from pydantic import Field, StringConstraints, ValidationError, ValidatorFunctio
 from ..protocols import GroupProtocol
 from ..schema import (
     ATOMIC,
+    CONDITIONS_MAX,
     INT32_MAX,
     NULLABLE,
     ApiModel,
+    Condition,
     Count,
     Generation,
     InstanceIdText,
@@ -25,7 +27,6 @@ from ..schema import (
 )
 from . import members as internal
 from .absences import Absences
-from .conditions import CONDITIONS_MAX, Condition
 from .durable import (
     SETTLING_MAX,
     InjectedStatus,

@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Final
 
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.resources.conditions import Condition, with_conditions
 from ...api.resources.status import EXCEPTIONS_MAX, ExceptionKind, MemberException
+from ...api.schema import Condition, with_conditions
 
 MESSAGE_MAX: Final = 300
 WORD_MAX: Final = 40

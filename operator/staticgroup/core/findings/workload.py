@@ -13,7 +13,7 @@ from ...api.injection import follows_annotation, identity_of
 from ...api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
-from ...api.workloads import NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind, kind_named
+from ...api.workloads import KIND_OF, NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind
 from ..evidence.chain import PodState
 from ..ids.collisions import Collision
 from ..ids.naming import ordinal_of_pod
@@ -76,7 +76,7 @@ def why_unknown(snapshot: Snapshot, plan: Plan) -> str:
 
 def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the workload is there and can be served."""
-    what = kind_named(spec.workload_ref.kind)
+    what = KIND_OF[spec.workload_ref.kind]
     kind, name = ConditionType.WORKLOAD_FOUND, f"{what.kind} {snapshot.namespace}/{spec.workload_ref.name}"
     if snapshot.workload_problem:
         return Finding(

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...api import names
-from ...api.injection import env_entries, env_suffixes
+from ...api.injection import env_entries, env_suffixes, instance_id_annotation
 from ...api.resources.identity import Identity, InjectionMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 
@@ -44,7 +43,7 @@ def collision(mine: Identity, theirs: Identity, *, other: str, first_container: 
     if not shared and not both:
         return None
     if shared:
-        annotation = names.instance_id_annotation(shared[0])
+        annotation = instance_id_annotation(shared[0])
         sentence = f"StaticGroup {other} uses the same pod annotation {annotation} of these pods, which show the ids of only one"
     else:
         container, variable = both[0]

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from ...api import names
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.resources.conditions import with_conditions
 from ...api.resources.kafkaconnection import Connection, KafkaConnectionStatus, is_cluster_id
+from ...api.schema import with_conditions
 from ...core.findings.kafka import CONNECTION_REASONS
 from ...core.group import KafkaProblem
 from ...kafka.gateway import ClusterFacts, KafkaGateway

@@ -28,8 +28,7 @@ from ...kube.problem import KubeProblem, KubeProblemKind
 from ..metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key
-from .plan_cache import CachedPlan
-from .status_pace import EDITS_PACE_S, Pace, StatusRefusal, can_wait, refused, shows_only_edits
+from .pace import EDITS_PACE_S, CachedPlan, Pace, StatusRefusal, can_wait, refused, shows_only_edits
 
 log = logging.getLogger(__name__)
 
@@ -308,7 +307,7 @@ class Memories:
         return False
 
     def _is_held_up(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
-        """Return True when it is not time yet to write a status; see `status_pace`."""
+        """Return True when it is not time yet to write a status; see `pace`."""
         now_s = memory.due_s = self.monotonic_s()
         if memory.refusal is not None:
             memory.due_s = memory.refusal.retry_at_s

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
-from staticgroup.api.workloads import STATEFUL_SET, STRIMZI_POD_SET, kind_named
+from staticgroup.api.workloads import KIND_OF, STATEFUL_SET, STRIMZI_POD_SET
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.gateway import AioKubeGateway
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
@@ -100,7 +100,7 @@ def test_a_deleted_set_ends_with_its_pods_unless_they_are_orphaned() -> None:
 
 
 def test_a_kind_is_known_by_its_name() -> None:
-    assert (kind_named("StatefulSet"), kind_named("StrimziPodSet")) == (STATEFUL_SET, STRIMZI_POD_SET)
+    assert (KIND_OF["StatefulSet"], KIND_OF["StrimziPodSet"]) == (STATEFUL_SET, STRIMZI_POD_SET)
     assert STRIMZI_POD_SET.api_versions == ("core.strimzi.io/v1", "core.strimzi.io/v1beta2")
 
 
