@@ -2,8 +2,8 @@
 
 The draft numbers its keys 3 to 8. In `__consumer_offsets` these numbers became Kafka's consumer-group records, so they
 are a namespace of their own here and never mix with RecordType. Slips of the draft, decided: the target's key says
-field version 5 under key version 6 (it is 6); the member value has leftover topic fields (left out); a task number is an
-int8 (an int32, as on today's wire). Fields marked "ours" have no counterpart in the draft.
+field version 5 under key version 6 (it is 6); the member value has leftover topic fields (left out); a task number is
+an int8 (an int32, as on today's wire). Fields marked "ours" have no counterpart in the draft.
 """
 
 from __future__ import annotations

@@ -234,12 +234,12 @@ def _assignment(
     work: ConnectorsAndTasks = current.assigned
     if current.revoking and request.connectors_and_tasks is not None:
         work = work.common(request.connectors_and_tasks)
-    told = next((m for m in group.target.members if m.member_id == request.member_id), None)
+    target = next((m for m in group.target.members if m.member_id == request.member_id), None)
     return HeartbeatAssignment(
         error=group.target.error,
         work=work,
-        version=told.version if told else 0,
-        metadata=told.metadata if told else b"",
+        version=target.version if target else 0,
+        metadata=target.metadata if target else b"",
     )
 
 

@@ -17,7 +17,7 @@ def offered_by(group: ConnectGroup) -> Supported:
 
 
 def able_to_compute(group: ConnectGroup) -> list[str]:
-    """Return the workers that could be told to compute: of the new protocol, and there."""
+    """Return the workers that can compute: those of the new protocol that are present."""
     return [
         member_id
         for member_id, member in group.members.items()

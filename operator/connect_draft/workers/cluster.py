@@ -82,7 +82,7 @@ class DraftCluster:
         return response
 
     def compute(self, member_id: str) -> ConnectGroupInstallAssignmentResponse | None:
-        """Let a worker that was told to compute do so; returns None when it is no longer wanted."""
+        """Let the chosen worker compute; returns None when its assignment is no longer wanted."""
         worker = self.workers[member_id]
         prepared = self.send(worker.prepare())
         assert isinstance(prepared, ConnectGroupPrepareAssignmentResponse)

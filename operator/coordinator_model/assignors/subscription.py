@@ -1,4 +1,4 @@
-"""What an assignor is told about one member, and the bytes in which classic consumers exchange it.
+"""An assignor's input about one member, and the bytes in which classic consumers exchange it.
 
 Source: ConsumerPartitionAssignor.Subscription, ConsumerProtocol and the schemas ConsumerProtocolSubscription.json and
 ConsumerProtocolAssignment.json (v0-3, no flexible versions).

@@ -58,7 +58,7 @@ def may_assign(shard: Shard, step: Step, kind: str, group_id: str, assigned_ms: 
     Parameters
     ----------
     kind: consumer, streams or share.
-    assigned_ms: when the last one was; 0, as before the first and after the last member went: there is none to wait for.
+    assigned_ms: time of the last one; 0 before the first and after the last member left: there is none to wait for.
     """
     interval_ms = effective_ms(shard, group_id, f"{kind}.assignment.interval.ms")
     return 0 in (assigned_ms, interval_ms) or step.now_ms >= assigned_ms + interval_ms

@@ -305,7 +305,7 @@ class TxnOffsetCommitRequest(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetchRequest(Request):
-    """OffsetFetch v0-10 (api 9) of one group; partitions None means all; member fields are checked by KIP-848 groups."""
+    """OffsetFetch v0-10 (api 9) of one group; partitions None: all; KIP-848 groups check the member fields."""
 
     api_version: int = 10
     group_id: str
@@ -355,7 +355,7 @@ class EpochHeartbeatResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDescribeRequest(Request):
-    """What the descriptions of consumer, streams and share groups are asked for by."""
+    """Request for the descriptions of consumer, streams or share groups."""
 
     api_version: int = 1
     group_ids: tuple[str, ...] = ()
@@ -363,7 +363,7 @@ class EpochDescribeRequest(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDescribedMember:
-    """What is told of a member of any of these groups."""
+    """Description of one member of any of these groups."""
 
     member_id: str
     rack_id: str | None
@@ -374,7 +374,7 @@ class EpochDescribedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDescribedGroup:
-    """What is told of any of these groups."""
+    """Description of any of these groups."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -451,7 +451,7 @@ class AlterGroupConfigRequest(Request):
     Parameters
     ----------
     configs: name to value; None deletes the override.
-    validate_only: say whether the change would be taken, and change nothing.
+    validate_only: check whether the change is valid, and change nothing.
     """
 
     api_version: int = 1

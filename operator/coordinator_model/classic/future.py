@@ -118,7 +118,7 @@ def holds_join(shard: Shard, step: Step, request: JoinGroupRequest, group: Class
 
 
 def expire_plan(shard: Shard, step: Step, key: TimerKey) -> None:
-    """Stop waiting for the announced set: rebalance with whoever is there."""
+    """Stop waiting for the announced set: rebalance with the members that are present."""
     plan = shard.plans.get(key[1])
     group = shard.groups.get(key[1])
     if plan is None:

@@ -240,7 +240,7 @@ class ClassicGroup:
         self.pending_sync_members.clear()
 
     def current_members(self) -> tuple[JoinGroupResponseMember, ...]:
-        """Return the members as the leader is told of them."""
+        """Return the members as JoinGroup lists them to the leader."""
         name = self.protocol_name
         return tuple(
             JoinGroupResponseMember(m.member_id, m.group_instance_id, m.metadata(name))

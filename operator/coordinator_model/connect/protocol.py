@@ -56,7 +56,8 @@ class ConnectProtocolCompatibility(enum.Enum):
     def offered(self) -> tuple[ConnectProtocolCompatibility, ...]:
         """The protocols a worker in this mode offers, most preferred first.
 
-        COMPATIBLE also offers eager, SESSIONED offers all three (IncrementalCooperativeConnectProtocol.metadataRequest).
+        COMPATIBLE also offers eager, SESSIONED offers all three
+        (IncrementalCooperativeConnectProtocol.metadataRequest).
         """
         return tuple(mode for mode in reversed(ConnectProtocolCompatibility) if mode.version <= self.version)
 

@@ -252,7 +252,7 @@ class StaticConnectCluster(ConnectCluster):
             self.workers[each].rejoin_requested = True
 
     def _elect(self, joined: Mapping[str, ConnectWorker]) -> None:
-        """A leader who has not joined hands over to any who has (ClassicGroup.maybeElectNewJoinedLeader, in the order of a hash)."""
+        """Elect a joined member as leader if the old one has not joined (ClassicGroup.maybeElectNewJoinedLeader)."""
         if self.leader() not in joined:
             name = self.choose([n for n in self.seats if n in joined])
             self.seats = {name: self.seats[name], **self.seats}

@@ -1,7 +1,8 @@
-"""A classic group becomes a consumer group when the first consumer-protocol member joins, and back when the last leaves.
+"""Conversion of a classic group when the first consumer-protocol member joins, and back when the last leaves.
 
 Source: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup and the validateOnline… rules;
-ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup; KIP-848 "Online migration" (group.consumer.migration.policy).
+ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup; KIP-848 "Online migration"
+(group.consumer.migration.policy).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ DOWNGRADING_POLICIES = ("bidirectional", "downgrade")
 
 
 def require_upgrade(settings: BrokerSettings, group: ClassicGroup) -> None:
-    """Raise GROUP_ID_NOT_FOUND unless a classic group with members may become a consumer group (validateOnlineUpgrade)."""
+    """Raise GROUP_ID_NOT_FOUND unless a classic group may become a consumer group (validateOnlineUpgrade)."""
     refused = f"Cannot upgrade classic group {group.group_id} to consumer group because"
     may = settings.migration_policy in UPGRADING_POLICIES
     require(may, ErrorCode.GROUP_ID_NOT_FOUND, f"{refused} online upgrade is disabled.")

@@ -38,7 +38,7 @@ class GroupMetadataValue:
 
 @dataclass(frozen=True, slots=True)
 class TargetMetadataValue:
-    """Value of CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA; timestamp 0: the assignment interval does not count from it."""
+    """Value of CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA; timestamp 0: no assignment interval starts here."""
 
     assignment_epoch: int
     assignment_timestamp_ms: int
@@ -95,7 +95,7 @@ class ConsumerGroup(EpochGroup[Member, TopicPartitions]):
 
     @property
     def state(self) -> str:
-        """Return Empty, Assigning, Reconciling or Stable; a member at -2 keeps the group Reconciling (ConsumerGroup)."""
+        """Return Empty, Assigning, Reconciling or Stable; a member at epoch -2 keeps the group Reconciling."""
         if not self.members:
             return "Empty"
         if self.group_epoch > self.assignment_epoch:
@@ -159,7 +159,7 @@ class ConsumerGroup(EpochGroup[Member, TopicPartitions]):
         return self.classic_members - classic_going == len(self.members) - len(going)
 
     def waits_for_unreleased(self, member: Member) -> bool:
-        """Return whether some partition of the member's target is still held by another (waitingOnUnreleasedPartition)."""
+        """Return whether another member holds a partition of its target (waitingOnUnreleasedPartition)."""
         return any(
             (topic, p) not in member.current.assigned and self.owner_epoch((topic, p)) != NOT_OWNED
             for topic, partitions in self.targets.get(member.member_id, ())

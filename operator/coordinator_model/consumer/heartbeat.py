@@ -97,8 +97,8 @@ def _validate(settings: BrokerSettings, request: ConsumerGroupHeartbeatRequest) 
     require_text(request.group_instance_id, "InstanceId")
     require_text(request.rack_id, "RackId")
     if epoch == JOIN_EPOCH:
-        told = request.rebalance_timeout_ms != -1
-        require(told, ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
+        is_set = request.rebalance_timeout_ms != -1
+        require(is_set, ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
         empty = request.topic_partitions is not None and not request.topic_partitions
         require(empty, ErrorCode.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
         subscribed = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
@@ -144,7 +144,7 @@ def _join_or_beat(shard: Shard, step: Step, request: ConsumerGroupHeartbeatReque
 def _answer(
     shard: Shard, request: ConsumerGroupHeartbeatRequest, before: Member, after: Member
 ) -> ConsumerGroupHeartbeatResponse:
-    """Return the answer; the assignment is in it if it changed, at a join, and for a request that repeats everything."""
+    """Return the answer; it has the assignment if it changed, at a join, and after a request that repeats all."""
     full = (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)

@@ -167,7 +167,7 @@ def _advance(
 
 
 def _reconciled(member: Member, epoch: int, target: TopicPartitions, bumped: bool) -> CurrentAssignment:
-    """Return the target at once: nothing need be revoked first where partitions are shared (ShareGroupAssignmentBuilder)."""
+    """Return the target at once: shared partitions need no revocation first (ShareGroupAssignmentBuilder)."""
     assigned = tuple((t, p) for t, p in target if t in member.metadata.subscribed_topic_names)
     if epoch != member.current.member_epoch:
         return CurrentAssignment(epoch, member.current.member_epoch, assigned)

@@ -1,4 +1,4 @@
-"""The clients of the shell: what an application sends when it starts, heartbeats, stops or is told something.
+"""The clients of the shell: what an application sends when it starts, heartbeats, stops or gets an answer.
 
 They react as Java clients do, so that a reader types what happens to processes and sees what the protocol makes of it.
 Source: AbstractCoordinator, ConsumerCoordinator (classic); AbstractMembershipManager,

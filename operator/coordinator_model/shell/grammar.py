@@ -58,7 +58,7 @@ def _join_parser() -> Parser:
 def _leave_parser() -> Parser:
     parser = _of_group("leave", "Remove a member by LeaveGroup with both ids.")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--instance-only", action="store_true", help="name only the instance id: removes whoever holds it")
+    how.add_argument("--instance-only", action="store_true", help="name only the instance id: removes its holder")
     how.add_argument("--close", action="store_true", help="let the client close: a static one keeps its seat")
     parser.add_argument("--for-good", action="store_true", help="with --close: leave, static or not")
     return parser

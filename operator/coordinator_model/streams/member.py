@@ -53,12 +53,12 @@ class HeldTasks:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a member said of itself; the value of STREAMS_GROUP_MEMBER_METADATA.
+    """What a member sent about itself; the value of STREAMS_GROUP_MEMBER_METADATA.
 
     Parameters
     ----------
-    rebalance_timeout_ms: -1 until it told one.
-    topology_epoch: of the topology it runs; -1 until it told one.
+    rebalance_timeout_ms: -1 until it sent one.
+    topology_epoch: of the topology it runs; -1 until it sent one.
     """
 
     instance_id: str | None = None
@@ -114,7 +114,7 @@ class Member:
 
 @dataclass(slots=True)
 class Holders:
-    """Which processes run a task now, tasks they were told to give up included.
+    """Which processes run a task now, including tasks that they have to give up.
 
     Source: StreamsGroup.currentActiveTaskProcessId, currentStandbyTaskProcessIds, currentWarmupTaskProcessIds.
     """
@@ -270,4 +270,4 @@ def tasks_of(ids: TaskIds) -> frozenset[Task]:
 
 def described_tasks(tasks: Tasks | HeldTasks) -> DescribedTasks:
     """Return tasks as a describe shows them."""
-    return DescribedTasks(to_topic_partitions(tasks.active), to_topic_partitions(tasks.standby), to_topic_partitions(tasks.warmup))
+    return DescribedTasks(*(to_topic_partitions(each) for each in (tasks.active, tasks.standby, tasks.warmup)))

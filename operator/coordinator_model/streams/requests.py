@@ -146,7 +146,7 @@ def _rebalance_expired(shard: Shard, step: Step, key: TimerKey) -> None:
 
 
 def _initial_delay_over(shard: Shard, step: Step, key: TimerKey) -> None:
-    """Assign the first tasks to whoever has joined by now (computeDelayedTargetAssignment)."""
+    """Assign the first tasks to the members that have joined by now (computeDelayedTargetAssignment)."""
     group = shard.groups.get(key[1])
     if not isinstance(group, StreamsGroup) or group.is_empty or group.topology is None:
         return

@@ -36,7 +36,7 @@ class Broker:
 
     Parameters
     ----------
-    host, port: the address that clients are told.
+    host, port: the address that clients connect to.
     submit: carries out a request of the model and returns its answer; for requests that never wait.
     """
 

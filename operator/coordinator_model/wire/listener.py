@@ -49,8 +49,8 @@ class Listener:
     Parameters
     ----------
     topics: topic name → number of partitions.
-    observe: is told each group request with its answer.
-    complain: is told why a connection was closed.
+    observe: called with each group request and its answer.
+    complain: called with the reason when a connection is closed.
     now_ms: the clock that the model's timers run by.
     new_uuid: returns the random part of member ids.
     """
@@ -82,7 +82,7 @@ class Listener:
 
         Returns
         -------
-        The address, which is also what clients are told.
+        The address, which is also the one in answers to clients.
         """
         self._server = await asyncio.start_server(self._accept, host, port)
         port = self._server.sockets[0].getsockname()[1]
@@ -104,7 +104,7 @@ class Listener:
     def fail_over(self) -> None:
         """Lose everything that is not in the log, as when another broker becomes the coordinator.
 
-        What waits gets no answer, its connection is closed. Group configs are kept: they live in the cluster's metadata.
+        Parked requests get no answer, their connections are closed. Group configs are kept in the cluster's metadata.
         """
         before, self.coordinator = self.coordinator, self._fresh()
         self.coordinator.group_configs = before.group_configs
