@@ -39,7 +39,7 @@ class Assignor:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """ConnectWorkerGroupMetadataValue; `assignor_worker` (ours): who assigned last, "" for nobody (item 70)."""
+    """ConnectWorkerGroupMetadataValue; `assignor_worker` (ours): the last one that assigned, "" for none (item 70)."""
 
     epoch: int
     assignor_worker: str = ""
@@ -90,7 +90,8 @@ class TargetMember:
 class TargetAssignment:
     """ConnectWorkerGroupTargetAssignmentValue: the whole target in one record.
 
-    `error` is in the draft's data model but not in its schema; `held_back` (ours): what nobody has, by former owner.
+    `error` is in the draft's data model but not in its schema; `held_back` (ours): work without an owner, by former
+    owner.
     """
 
     assignment_epoch: int

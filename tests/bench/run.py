@@ -1,10 +1,10 @@
 """Benchmarks with a budget: `make bench`.
 
 Seconds depend on the machine, so the budgets of the operator are ratios to work of the same kind done in the same run
-by the standard library (decoding or encoding the same JSON), or sizes in bytes. The coordinator model and the simulation
-have budgets in microseconds and seconds of one core, because they say what a proof costs. What tar pits cost others is a
-ratio of waits in virtual time, which no machine changes; the writes of a roll and the age of the stored position are of
-virtual time too. The best of several repetitions counts, because noise only ever adds.
+by the standard library (decoding or encoding the same JSON), or sizes in bytes. The coordinator model and the
+simulation have budgets in microseconds and seconds of one core, because they say what a proof costs. What tar pits cost
+others is a ratio of waits in virtual time, which no machine changes; the writes of a roll and the age of the stored
+position are of virtual time too. The best of several repetitions counts, because noise only ever adds.
 """
 
 from __future__ import annotations
@@ -267,7 +267,9 @@ def simulation() -> list[Row]:
 
 
 def tar_pits() -> list[Row]:
-    """Measure what silent brokers cost everybody else, in virtual time: the 99th percentile from event to end of round."""
+    """Measure what silent brokers cost everybody else, in virtual time:
+    the 99th percentile from event to end of round.
+    """
     rows = []
     for name, scene in SCENES.items():
         began = time.perf_counter()

@@ -25,7 +25,7 @@ TOPOLOGY = Topology(0, (Subtopology("subtopology1", ("foo",)),))
 
 
 def coordinator(partitions: int = 4, **settings: object) -> GroupCoordinator:
-    """A coordinator with topic foo and, unless told otherwise, no initial delay and no assignment interval."""
+    """A coordinator with topic foo and, by default, no initial delay and no assignment interval."""
     at_once = {"streams_initial_rebalance_delay_ms": 0, "streams_assignment_interval_ms": 0}
     chosen: dict[str, object] = {**at_once, **settings}
     return GroupCoordinator(BrokerSettings(**chosen), image=TopicImage({"foo": partitions}))  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def describe(coordinator: GroupCoordinator, now_ms: int = 0) -> StreamsGroupDesc
 
 @dataclass
 class Thread:
-    """One stream thread: it joins, acknowledges what it is told, and reacts to errors as StreamThread does."""
+    """One stream thread: it joins, acknowledges its tasks, and reacts to errors as StreamThread does."""
 
     member_id: str
     instance_id: str | None

@@ -156,7 +156,9 @@ def test_C08_replacement_with_another_selected_protocol_rebalances(bench: Classi
         (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NETWORK_EXCEPTION),
     ],
 )
-def test_C09_replacement_that_is_not_stored_is_undone(bench: ClassicBench, refused: ErrorCode, heard: ErrorCode) -> None:
+def test_C09_replacement_that_is_not_stored_is_undone(
+    bench: ClassicBench, refused: ErrorCode, heard: ErrorCode
+) -> None:
     """GMMT.testReplaceStaticMemberInStableStateErrors and testJoinGroupAppendErrorConversion."""
     (old,) = bench.stable("x", session_timeout_ms=8_000, rebalance_timeout_ms=9_000)
     logged = list(bench.log)

@@ -43,7 +43,9 @@ def test_C15_leader_returns_with_unknown_member_id(bench: ClassicBench, api_vers
 
 
 def test_C16_leader_rejoins_with_known_member_id_and_rebalances(bench: ClassicBench) -> None:
-    """GMMT.testStaticMemberRejoinWithLeaderIdAndKnownMemberId: a silent follower goes by its session, which is shorter."""
+    """GMMT.testStaticMemberRejoinWithLeaderIdAndKnownMemberId:
+    a silent follower goes by its session, which is shorter.
+    """
     options = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 10_000}
     m1, m2 = bench.stable("x", "y", **options)
     answer = bench.join("x", m1, **options)

@@ -88,7 +88,7 @@ def test_roll_from_static_to_dynamic_leaves_ghosts_until_they_are_removed(bench:
 
 
 def test_parallel_scale_up_costs_one_generation_serial_one_each() -> None:
-    """KIP-345, scale-up: no special handling; whoever joins within one join phase shares a generation."""
+    """KIP-345, scale-up: no special handling; all that join within one join phase share a generation."""
     parallel, serial = ClassicBench(), ClassicBench()
     for bench in (parallel, serial):
         bench.stable("web-0")

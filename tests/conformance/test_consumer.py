@@ -345,7 +345,7 @@ def test_N16_on_loaded_every_member_has_a_fresh_timer(bench: ConsumerBench) -> N
 
 
 def test_N17_rebalance_timer_lifecycle() -> None:
-    """GMMT.testRebalanceTimeoutLifecycle: from being told to revoke until it is acknowledged."""
+    """GMMT.testRebalanceTimeoutLifecycle: from the order to revoke until its acknowledgement."""
     bench = ConsumerBench(image=TopicImage({"foo": 3}))
     assert bench.join("m1", topics=("foo",), rebalance_timeout_ms=180_000).assignment == (("foo", (0, 1, 2)),)
     bench.join("m2", topics=("foo",), rebalance_timeout_ms=90_000)
@@ -416,7 +416,9 @@ def test_N21_without_valid_member_nothing_is_written(bench: ConsumerBench, ident
 
 @pytest.mark.parametrize("kind", ["streams", "share"])
 def test_N23_leave_group_does_not_reach_other_group_types(kind: str) -> None:
-    """GMMT.testClassicGroupLeaveOnStreamsGroup, testClassicGroupLeaveOnShareGroup: every member is unknown, the group stays as it is."""
+    """GMMT.testClassicGroupLeaveOnStreamsGroup, testClassicGroupLeaveOnShareGroup:
+    every member is unknown, the group stays as it is.
+    """
     bench = ConsumerBench()
     joiner = (
         streams_join("m1", "x", group_id=GROUP)

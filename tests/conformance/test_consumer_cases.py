@@ -58,7 +58,9 @@ def test_I02_unreleased_until_the_session_is_over() -> None:
 
 
 def test_I03_all_return_with_another_assignor() -> None:
-    """ConsumerGroupHeartbeatRequestTest.testStaticMembersRejoinWithDifferentServerAssignor: the last epoch is higher."""
+    """ConsumerGroupHeartbeatRequestTest.testStaticMembersRejoinWithDifferentServerAssignor:
+    the last epoch is higher.
+    """
     bench = ConsumerBench(broker_settings(consumer_assignors=UNIFORM))
     for n in range(3):
         bench.join(f"m{n}", f"x{n}", assignor="uniform")

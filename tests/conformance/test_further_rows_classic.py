@@ -220,7 +220,9 @@ def test_member_of_an_endless_first_round_expires_and_empties_the_group() -> Non
 
 
 def test_changed_follower_of_a_stable_group_rebalances_an_unchanged_one_does_not(bench: ClassicBench) -> None:
-    """GMMT.testJoinGroupAsExistingMemberWithUpdatedMetadataTriggersRebalanceInStableState, …DoesNotTriggerRebalance…."""
+    """GMMT.testJoinGroupAsExistingMemberWithUpdatedMetadataTriggersRebalanceInStableState,
+    …DoesNotTriggerRebalance….
+    """
     leader_id, follower_id = bench.stable("x", "y")
     unchanged = bench.join("y", follower_id)
     assert (unchanged.error, unchanged.joined.generation_id, bench.group.state) == (NONE, 1, "Stable")
@@ -232,7 +234,9 @@ def test_changed_follower_of_a_stable_group_rebalances_an_unchanged_one_does_not
 
 
 def test_unchanged_leader_rebalances(bench: ClassicBench) -> None:
-    """GMMT.testJoinGroupAsExistingLeaderTriggersRebalanceInStableState, testJoinGroupFromUnchangedLeaderShouldRebalance."""
+    """GMMT.testJoinGroupAsExistingLeaderTriggersRebalanceInStableState,
+    testJoinGroupFromUnchangedLeaderShouldRebalance.
+    """
     (leader_id,) = bench.stable("x")
     answer = bench.join("x", leader_id)
     assert (answer.error, answer.joined.generation_id, bench.group.state) == (NONE, 2, "CompletingRebalance")
@@ -259,7 +263,7 @@ def test_static_member_that_waits_is_fenced_by_the_next_one_of_its_name_each_tim
 
 
 def test_round_completes_when_the_given_out_id_expires(bench: ClassicBench) -> None:
-    """GMMT.testJoinGroupCompletionWhenPendingMemberTimesOut: by the session timeout of whoever asked for the id."""
+    """GMMT.testJoinGroupCompletionWhenPendingMemberTimesOut: by the session timeout of the request for the id."""
     leader, follower, _ = with_pending_member(bench)
     bench.advance(5_999)
     assert (leader.waits, follower.waits) == (True, True)

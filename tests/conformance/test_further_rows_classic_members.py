@@ -53,12 +53,12 @@ def test_sync_names_the_protocol_only_when_it_succeeds(
         assert (answer.error, answer.synced.protocol_type, answer.synced.protocol_name) == (error, *named)
 
 
-def test_sync_of_a_stranger_or_of_another_generation(bench: ClassicBench) -> None:
+def test_sync_of_a_unknown_or_of_another_generation(bench: ClassicBench) -> None:
     """GMMT.testSyncGroupFromUnknownMember, testSyncGroupFromIllegalGeneration: without an assignment."""
     (member_id,) = bench.stable("x")
-    stranger, late = bench.sync("made-up"), bench.sync(member_id, generation_id=2)
-    assert errors([stranger, late]) == [UNKNOWN, ErrorCode.ILLEGAL_GENERATION]
-    assert [answer.synced.assignment for answer in (stranger, late)] == [b"", b""]
+    unknown, late = bench.sync("made-up"), bench.sync(member_id, generation_id=2)
+    assert errors([unknown, late]) == [UNKNOWN, ErrorCode.ILLEGAL_GENERATION]
+    assert [answer.synced.assignment for answer in (unknown, late)] == [b"", b""]
 
 
 def test_leader_may_leave_members_without_an_assignment(bench: ClassicBench) -> None:
@@ -151,7 +151,9 @@ def test_duplicate_of_a_syncing_follower_outlives_a_leader_that_is_silent(bench:
 
 
 def test_fenced_joiner_is_told_nothing_of_the_group(bench: ClassicBench) -> None:
-    """GMMT.testStaticMemberFenceDuplicateRejoiningFollowerAfterMemberIdChanged: its own id, generation -1, no leader."""
+    """GMMT.testStaticMemberFenceDuplicateRejoiningFollowerAfterMemberIdChanged:
+    its own id, generation -1, no leader.
+    """
     _, m2 = bench.stable("x", "y")
     bench.bounce("y")
     refused = bench.join("y", m2).joined
@@ -197,7 +199,7 @@ def test_unload_while_members_join(bench: ClassicBench) -> None:
 
 
 def test_unload_while_members_sync(bench: ClassicBench) -> None:
-    """GMMT.testClassicGroupOnUnloadedCompletingRebalance: both followers hear NOT_COORDINATOR, without assignment."""
+    """GMMT.testClassicGroupOnUnloadedCompletingRebalance: both followers get NOT_COORDINATOR, without assignment."""
     _, *followers = three_in_completing_rebalance(bench)
     group = bench.group
     assert all(bench.sync(m).waits for m in followers)
@@ -232,7 +234,9 @@ def test_only_an_empty_group_is_deleted(bench: ClassicBench) -> None:
 
 
 def test_new_generation_waits_for_everybody_s_sync_again(bench: ClassicBench) -> None:
-    """CGT.testNewGenerationClearsPendingSyncMembers: who owed a sync of the former generation owes one of the new."""
+    """CGT.testNewGenerationClearsPendingSyncMembers:
+    pending syncs of the former generation become pending in the new one.
+    """
     ids = three_in_completing_rebalance(bench)
     bench.sync(ids[1])
     assert bench.group.pending_sync_members == {ids[0], ids[2]}

@@ -64,7 +64,9 @@ def deadline(bench: ConsumerBench, kind: str, member_id: str) -> int | None:
 
 
 def test_new_static_classic_member_needs_one_request_only() -> None:
-    """GMMT.testJoiningConsumerGroupWithNewStaticMember: admitted with session and sync timer, waiting for partitions."""
+    """GMMT.testJoiningConsumerGroupWithNewStaticMember:
+    admitted with session and sync timer, waiting for partitions.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", None, (("foo", (0, 1, 2, 3, 4, 5)),), topics=["foo"]))
     joined = admitted(bench.join_classic("", "x"))

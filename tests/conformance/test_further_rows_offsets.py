@@ -199,7 +199,9 @@ def test_consumer_member_commits_in_its_epoch_only() -> None:
 
 
 def test_classic_member_of_a_consumer_group_hears_the_classic_error() -> None:
-    """OMMT.testConsumerGroupOffsetCommitWithIllegalGenerationId, testConsumerGroupOffsetFetchWithIllegalGenerationId."""
+    """OMMT.testConsumerGroupOffsetCommitWithIllegalGenerationId,
+    testConsumerGroupOffsetFetchWithIllegalGenerationId.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", "x", classic=True))
     assert [commit(bench.coordinator, GROUP, "m1", epoch) for epoch in (9, 11)] == [ILLEGAL, ILLEGAL]
@@ -241,7 +243,9 @@ def test_older_epoch_is_good_for_what_was_held_since(revoking: bool, epoch: int,
 
 
 def test_away_member_cannot_commit_in_its_former_epoch() -> None:
-    """GroupMetadataManager.consumerGroupStaticMemberGroupLeave: at -2 every epoch that a process could name is stale."""
+    """GroupMetadataManager.consumerGroupStaticMemberGroupLeave:
+    at -2 every epoch that a process could name is stale.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", "x", (("foo", (0,)),)))
     bench.beat("m1", -2, "x")
@@ -265,7 +269,9 @@ def test_fetch_that_names_a_member(member_id: str, epoch: int, error: ErrorCode)
 
 
 def test_streams_member_commits_in_an_older_epoch_if_it_has_had_the_task_since() -> None:
-    """OMMT.testStreamsGroupOffsetCommitWithAssignmentEpochValid, …Stale, …WithStaleMemberEpoch, …WithUnknownMemberId."""
+    """OMMT.testStreamsGroupOffsetCommitWithAssignmentEpochValid, …Stale, …WithStaleMemberEpoch,
+    …WithUnknownMemberId.
+    """
     broker = coordinator(partitions=2)
     first = accepted(broker.handle(join("m1", "X"), 0))
     accepted(broker.handle(join("m2", "Y", process_id="other"), 1))

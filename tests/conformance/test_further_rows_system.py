@@ -90,7 +90,9 @@ def test_every_partition_has_an_owner_after_each_start_and_each_stop(protocol: s
 @pytest.mark.parametrize("interval_ms", [0, 1_000])
 @pytest.mark.parametrize("assignor", ["range", "uniform"])
 def test_assignment_is_valid_after_each_start(assignor: str, interval_ms: int) -> None:
-    """consumer_test.AssignmentValidationTest.test_valid_assignment: both server assignors, batched or not (KIP-1263)."""
+    """consumer_test.AssignmentValidationTest.test_valid_assignment:
+    both server assignors, batched or not (KIP-1263).
+    """
 
     async def story() -> None:
         brokers = BrokerSettings(consumer_assignors=(assignor,), consumer_assignment_interval_ms=interval_ms)

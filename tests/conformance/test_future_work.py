@@ -24,7 +24,9 @@ from coordinator_model.classic.member import GroupMetadata
 FOUR = ("a", "b", "c", "d")
 
 
-def plan(bench: ClassicBench, *, expected: tuple[str, ...] | None = None, target: int | None = None) -> PlanGroupResponse:
+def plan(
+    bench: ClassicBench, *, expected: tuple[str, ...] | None = None, target: int | None = None
+) -> PlanGroupResponse:
     request = PlanGroupRequest(group_id=GROUP, expected_instance_ids=expected, wait_ms=30_000, target_group_size=target)
     answer = bench.send(request).response
     assert isinstance(answer, PlanGroupResponse)
@@ -334,7 +336,9 @@ def assigned(bench: ClassicBench, by_instance_id: bool) -> dict[str, tuple[int, 
 
 
 def sequential(member_id: str) -> str:
-    """Return the member id without its instance id: in the proposal's example ids are 1, 2, 3, and 4 after the bounce."""
+    """Return the member id without its instance id:
+    in the proposal's example ids are 1, 2, 3, and 4 after the bounce.
+    """
     return member_id.rsplit("-", 1)[1]
 
 

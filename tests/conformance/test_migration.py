@@ -160,7 +160,9 @@ def test_M03_too_many_members_for_a_classic_group_keep_it() -> None:
 
 
 def test_M06_full_group_takes_only_the_returning() -> None:
-    """GMMT.testStaticMemberCanRejoin…WithClassicProtocolWhenGroupIsFull, testNewStaticMember…WhenConsumerGroupIsFull."""
+    """GMMT.testStaticMemberCanRejoin…WithClassicProtocolWhenGroupIsFull,
+    testNewStaticMember…WhenConsumerGroupIsFull.
+    """
     bench = ConsumerBench(broker_settings(consumer_max_size=2))
     bench.given(member("m1", None, FIRST), member("m2", "y", SECOND, classic=True))
     back = bench.join_classic("", "y")
@@ -307,7 +309,7 @@ def test_upgrade_refuses_malformed_metadata() -> None:
 
 
 def test_regular_heartbeat_does_not_convert() -> None:
-    """getOrMaybeCreateConsumerGroup: only a joiner converts; others hear GROUP_ID_NOT_FOUND."""
+    """getOrMaybeCreateConsumerGroup: only a join converts; other requests get GROUP_ID_NOT_FOUND."""
     bench = ConsumerBench()
     assert bench.beat("m2", 1).error_code is NOT_FOUND
     stable_classic(bench, "x")
@@ -357,7 +359,9 @@ def test_downgrade_does_not_hand_out_a_deleted_topic() -> None:
 
 
 def test_deleted_group_is_gone_from_the_log() -> None:
-    """GMMT.testConsumerGroupDelete, testConsumerGroupMaybeDelete: only an empty group; its tombstones undo its records."""
+    """GMMT.testConsumerGroupDelete, testConsumerGroupMaybeDelete: only an empty group;
+    its tombstones undo its records.
+    """
     bench = ConsumerBench()
     given_mixed(bench)
 

@@ -39,7 +39,9 @@ REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_new_dynamic_classic_member_joins() -> None:
-    """GMMT.testJoiningConsumerGroupWithNewDynamicMember: id first, then admitted at once, with sync and session timer."""
+    """GMMT.testJoiningConsumerGroupWithNewDynamicMember:
+    id first, then admitted at once, with sync and session timer.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
     first = bench.join_classic()

@@ -295,12 +295,19 @@ def java() -> Iterator[JavaGateway]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_java_consumer_polls_bounces_and_keeps_its_partitions(server: Server, java: JavaGateway, protocol: str) -> None:
+def test_a_java_consumer_polls_bounces_and_keeps_its_partitions(
+    server: Server, java: JavaGateway, protocol: str
+) -> None:
     """The client that most people run: it fetches from empty partitions for a while, and returns to the same ones."""
     name = f"java-{protocol}-{os.urandom(2).hex()}"
     settings = java.jvm.java.util.HashMap()
     for key, value in {
-        **{"bootstrap.servers": server.address, "group.id": name, "group.instance.id": "x0", "group.protocol": protocol},
+        **{
+            "bootstrap.servers": server.address,
+            "group.id": name,
+            "group.instance.id": "x0",
+            "group.protocol": protocol,
+        },
         **{"enable.auto.commit": "false", "auto.offset.reset": "earliest"},
         **({"session.timeout.ms": "20000", "heartbeat.interval.ms": "300"} if protocol == "classic" else {}),
     }.items():
@@ -314,7 +321,9 @@ def test_a_java_consumer_polls_bounces_and_keeps_its_partitions(server: Server, 
             slice_of_time = java.jvm.java.time.Duration.ofMillis(300)
             wait(lambda: consumer.poll(slice_of_time).isEmpty() and len(consumer.assignment()) == PARTITIONS)
             assert all(consumer.poll(slice_of_time).isEmpty() for _ in range(5))
-            return {each.partition() for each in consumer.assignment()}, [consumer.position(each) for each in consumer.assignment()]
+            return {each.partition() for each in consumer.assignment()}, [
+                consumer.position(each) for each in consumer.assignment()
+            ]
         finally:
             consumer.close()
 
@@ -351,12 +360,12 @@ def test_topics_are_listed(server: Server) -> None:
 
 
 def test_the_log_tells_what_members_do(server: Server, make_group: Callable[[str, str], Group]) -> None:
-    group = make_group("told", "consumer")
+    group = make_group("logged", "consumer")
     member = group.start("x0")
     wait(lambda: settled(member))
     member.terminate()
-    told = wait(lambda: [line for line in server.lines if group.name in line and "leaves for a while" in line])
-    assert "x0" in told[0]
+    logged = wait(lambda: [line for line in server.lines if group.name in line and "leaves for a while" in line])
+    assert "x0" in logged[0]
     assert any("x0 joins: epoch" in line for line in server.lines if group.name in line)
 
 

@@ -211,7 +211,9 @@ def test_S06_join_with_a_used_instance_is_unreleased() -> None:
     ],
 )
 def test_S06_epochs_of_a_dynamic_member(epoch: int, active: object, error: ErrorCode) -> None:
-    """GroupMetadataManagerTest.testStreamsGroupMemberEpochValidation; epoch 0 always rejoins (…CanRejoinWithEpochZero)."""
+    """GroupMetadataManagerTest.testStreamsGroupMemberEpochValidation;
+    epoch 0 always rejoins (…CanRejoinWithEpochZero).
+    """
     broker = coordinator()
     broker.handle(join("m1"), 0)
     request = join("m1") if epoch == 0 else beat("m1", epoch, active=active)  # type: ignore[arg-type]
@@ -239,7 +241,9 @@ def test_S06_previous_epoch_passes_if_what_is_owned_was_assigned(partitions: tup
 
 
 def test_S06_full_group_refuses_a_new_instance_and_takes_a_returning_one() -> None:
-    """static.…NewInstanceAtMaxSizeThrowsGroupMaxSizeReached, …RejoinWithLeaveGroupStaticEpochAtMaxSizeSucceeds; mixed 70, 110."""
+    """static.…NewInstanceAtMaxSizeThrowsGroupMaxSizeReached, …RejoinWithLeaveGroupStaticEpochAtMaxSizeSucceeds;
+    mixed 70, 110.
+    """
     broker = with_static_member(streams_max_size=2)
     broker.handle(join("m2"), 1)
     broker.handle(beat("m1", -2, "X"), 2)
@@ -292,7 +296,9 @@ def test_A7_a_fail_over_during_a_bounce_gives_the_absent_member_a_full_session_a
 
 
 def test_static_rejoin_with_another_process_id_is_reconciled_by_dynamic_neighbours() -> None:
-    """mixed.testStaticRejoinWithUpdatedProcessIdRecomputes…, mixed.testStaticRejoinWithSameProcessIdDoesNotBumpEpoch…."""
+    """mixed.testStaticRejoinWithUpdatedProcessIdRecomputes…,
+    mixed.testStaticRejoinWithSameProcessIdDoesNotBumpEpoch….
+    """
     broker = with_static_member()
     broker.handle(join("m2", process_id="other"), 1)
     broker.handle(beat("m1", 2, "X", ALL_FOUR), 2)
@@ -305,9 +311,9 @@ def test_static_rejoin_with_another_process_id_is_reconciled_by_dynamic_neighbou
     broker.handle(beat("m3", -2, "X"), 8)
     moved = accepted(broker.handle(join("m4", "X", process_id="new"), 9))
     assert (moved.member_epoch, moved.active_tasks) == (4, half)
-    told = broker.handle(beat("m2", 3), 10)
-    assert (accepted(told).member_epoch, accepted(told).active_tasks) == (4, None)
-    assert types(told.records) == [RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT]
+    answer = broker.handle(beat("m2", 3), 10)
+    assert (accepted(answer).member_epoch, accepted(answer).active_tasks) == (4, None)
+    assert types(answer.records) == [RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT]
 
 
 def test_temporary_leave_keeps_the_tasks_from_others() -> None:
@@ -327,8 +333,8 @@ def test_temporary_leave_while_revoking_releases_what_was_pending() -> None:
     """static.…FromUnrevokedStateAllowsUnreleasedMemberToProgress, …FromUnrevokedState: the state stays Unrevoked."""
     broker = with_static_member()
     broker.handle(join("m2"), 1)
-    told = accepted(broker.handle(beat("m1", 2, "X", ALL_FOUR), 2))
-    assert (told.member_epoch, told.active_tasks) == (2, (("subtopology1", (0, 1)),))
+    answer = accepted(broker.handle(beat("m1", 2, "X", ALL_FOUR), 2))
+    assert (answer.member_epoch, answer.active_tasks) == (2, (("subtopology1", (0, 1)),))
     assert accepted(broker.handle(beat("m2", 3, active=()), 3)).active_tasks is None
     left = broker.handle(beat("m1", -2, "X"), 4).records[0].value
     assert isinstance(left, CurrentAssignment)
@@ -461,7 +467,9 @@ def test_S13_removing_a_thread_moves_its_tasks_to_the_others() -> None:
 
 
 def test_S14_close_options() -> None:
-    """CloseOptionsIntegrationTest: LEAVE_GROUP empties the group; the default of a static application leaves all at -2."""
+    """CloseOptionsIntegrationTest: LEAVE_GROUP empties the group;
+    the default of a static application leaves all at -2.
+    """
     broker = coordinator()
     app = App(broker, "a", "X", "process-a")
     app.start(0)

@@ -53,7 +53,7 @@ async def commit_as(fleet: Fleet, number: int, offset: int) -> ErrorCode:
 
 
 async def committed(fleet: Fleet) -> int:
-    """Return the offset that whoever owns partition 0 next would start from."""
+    """Return the offset that the next owner of partition 0 starts from."""
     request = OffsetFetchRequest(group_id=GROUP, partitions=(("orders", 0),))
     response = await fleet.world.cluster.request(KafkaLink(name="fetcher"), request)
     assert isinstance(response, OffsetFetchResponse)
@@ -65,8 +65,8 @@ async def committed(fleet: Fleet) -> int:
 def test_Y01_bounces_of_others_take_nothing_from_the_member_that_stays(mode: str, is_static: bool) -> None:
     """consumer_test.test_static_consumer_bounce_with_eager_assignment: 3 classic consumers, range, 5 bounces of two.
 
-    The topic has 3 partitions instead of 1, so that the member that stays owns one whoever leads. Instead of consumed =
-    position: no partition is worked on twice, and the one that stays can commit throughout.
+    The topic has 3 partitions instead of 1, so that the member that stays owns one, whichever member leads. Instead of
+    consumed = position: no partition is worked on twice, and the one that stays can commit throughout.
     """
 
     async def story() -> None:
@@ -131,7 +131,9 @@ def test_Y03_conflicting_consumers_replace_running_ones(conflicts: int) -> None:
 
 @pytest.mark.parametrize("conflicts", [1, 2])
 def test_Y04_conflicting_consumers_do_not_get_in_while_the_first_are_active(conflicts: int) -> None:
-    """consumer_test.test_fencing_static_consumer, stage stable, KIP-848: no rebalance; they join once the first left."""
+    """consumer_test.test_fencing_static_consumer, stage stable, KIP-848: no rebalance;
+    they join once the first left.
+    """
 
     async def story() -> None:
         fleet = Fleet(3, partitions=6, protocol="consumer")
@@ -240,7 +242,9 @@ def test_Y08_rolling_bounces_of_streams_threads_keep_one_generation() -> None:
 
 
 def test_Y08_rolling_bounces_of_streams_applications_leave_survivors_alone() -> None:
-    """streams_static_membership_test.test_rolling_bounces… and …survivor_reconciliation, streams protocol (KIP-1071)."""
+    """streams_static_membership_test.test_rolling_bounces… and …survivor_reconciliation,
+    streams protocol (KIP-1071).
+    """
     broker = LoggedCoordinator(18)
     apps = streams_apps(broker)
     for app in apps:
@@ -459,7 +463,9 @@ def test_I09_leave_group_close_hands_the_partitions_over_at_once(protocol: str) 
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_I10_who_leaves_on_close(protocol: str, is_static: bool, close: str, sent: int | None) -> None:
-    """AbstractCoordinatorTest 1130 and ConsumerMembershipManagerTest 525, 546; -2 of a classic member: no LeaveGroup."""
+    """AbstractCoordinatorTest 1130 and ConsumerMembershipManagerTest 525, 546;
+    -2 of a classic member: no LeaveGroup.
+    """
 
     async def story() -> None:
         fleet = Fleet(1, partitions=1, is_static=is_static, protocol=protocol, close=close)

@@ -128,7 +128,7 @@ async def test_odd_requests_cost_their_connection_at_most(seed: int) -> None:
 
 
 def test_a_broken_rule_is_complained_about_and_the_listener_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fuzz test can fail: an exception in an answer is told as an internal error and closes the connection."""
+    """The fuzz test can fail: an exception in an answer is logged as an internal error and closes the connection."""
 
     def broken(*_: object) -> Any:
         raise ZeroDivisionError("a rule divides by zero")

@@ -91,7 +91,7 @@ def account_of(capture: Capture, table: str) -> Account:
         return not found[0].wrong
 
     try:
-        until(looked, deadline_s=60, what=f"{table} to be told whole", poll_s=1)
+        until(looked, deadline_s=60, what=f"{table} to be complete", poll_s=1)
     except AssertionError:
         raise AssertionError(f"{table}: {len(found[0].wrong)} wrong: {found[0].wrong[:5]}") from None
     assert replayed(capture.events(table)) == debezium.table_now(capture.database, table)

@@ -38,11 +38,11 @@ def test_rolls_are_quiet(brokers: Brokers, tmp_path: Path, version: str, protoco
     settings = static(f"rolls-{version}-{protocol}", version=version, protocol=protocol)
     with running(brokers.bootstrap, settings, tmp_path) as group:
         for name in NAMES * ROUNDS:
-            told = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
-            tell(f"Connect {version} {protocol}, static", told)
-            if told.led and protocol == "eager" and version < "3.2":
+            measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
+            tell(f"Connect {version} {protocol}, static", measured)
+            if measured.led and protocol == "eager" and version < "3.2":
                 continue  # its leader learns who runs what by a round only, which stops everything
-            assert_quiet(told, generations=1 if told.led and protocol != "eager" else 0)
+            assert_quiet(measured, generations=1 if measured.led and protocol != "eager" else 0)
         assert ticks.twice(group.lines()) == []
 
 
@@ -51,9 +51,9 @@ def test_a_killed_worker_comes_back_as_quietly(brokers: Brokers, tmp_path: Path,
     with running(brokers.bootstrap, static(f"killed-{led}"), tmp_path) as group:
         for _ in range(ROUNDS):
             name = next(name for name in NAMES if (name == group.leader()) is led)
-            told = roll(group, name, brokers.group_log, task_count=TASK_COUNT, end=Worker.kill)
-            tell("Connect 4.3.1 sessioned, static, killed", told)
-            assert_quiet(told, generations=int(led))
+            measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT, end=Worker.kill)
+            tell("Connect 4.3.1 sessioned, static, killed", measured)
+            assert_quiet(measured, generations=int(led))
         assert ticks.twice(group.lines()) == []
 
 
@@ -102,7 +102,10 @@ def test_of_two_processes_with_one_identity_the_newer_stays(brokers: Brokers, tm
     with running(brokers.bootstrap, static("duel"), tmp_path) as group:
         before = group.await_rest(TASK_COUNT)
         name = next(name for name in NAMES if name != group.leader())
-        old, new = group.workers[name], Worker(name=f"{name}-twin", port=group.free_port(), group=group, instance_id=name)
+        old, new = (
+            group.workers[name],
+            Worker(name=f"{name}-twin", port=group.free_port(), group=group, instance_id=name),
+        )
         group.workers[new.name] = new
         new.start()
         until(lambda: old.process.pid() is None, deadline_s=60, what="the older process to end")

@@ -21,10 +21,10 @@ def test_three_rolls_of_static_workers_are_quiet(brokers: Brokers, tmp_path: Pat
     with running(brokers.bootstrap, settings, tmp_path) as group:
         led = 0
         for name in NAMES:
-            told = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
-            tell("Connect, static", told)
-            assert_quiet(told, generations=1 if told.led else 0)
-            led += told.led
+            measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
+            tell("Connect, static", measured)
+            assert_quiet(measured, generations=1 if measured.led else 0)
+            led += measured.led
         assert led == 1
         assert ticks.twice(group.lines()) == []
 
@@ -33,8 +33,8 @@ def test_a_roll_of_workers_as_they_come_idles_their_tasks(brokers: Brokers, tmp_
     settings = GroupSettings(group_id="stock", static=False, rebalance_delay_ms=STOCK_DELAY_MS)
     with running(brokers.bootstrap, settings, tmp_path) as group:
         follower = next(name for name in NAMES if name != group.leader())
-        told = roll(group, follower, brokers.group_log, task_count=TASK_COUNT)
-        tell(f"Connect as it comes, delay {STOCK_DELAY_MS // 1000} s", told)
-        assert not told.led
-        assert told.generations >= 2
-        assert told.own_down_s > STOCK_DELAY_MS / 1000
+        measured = roll(group, follower, brokers.group_log, task_count=TASK_COUNT)
+        tell(f"Connect as it comes, delay {STOCK_DELAY_MS // 1000} s", measured)
+        assert not measured.led
+        assert measured.generations >= 2
+        assert measured.own_down_s > STOCK_DELAY_MS / 1000

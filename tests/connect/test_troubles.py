@@ -76,13 +76,17 @@ def test_the_work_of_a_worker_that_is_removed_runs_elsewhere_at_once(
         began_ms = now_ms()
         remove(brokers.bootstrap, group_id, gone)
         lost = tasks_of(before, gone)
-        until(lambda: lost <= set(ticks.tasks(group.lines(), began_ms)), deadline_s=60, what="its work to run elsewhere")
+        until(
+            lambda: lost <= set(ticks.tasks(group.lines(), began_ms)), deadline_s=60, what="its work to run elsewhere"
+        )
         lines = group.lines()
         back = {line.who: line.at_ms for line in reversed(lines) if line.what == "TICK" and line.at_ms >= began_ms}
         elsewhere_s = max(back[task] - began_ms for task in lost) / 1000
         others = ticks.stopped(lines, began_ms, now_ms(), but=gone)
         kind = "leader" if led else "follower"
-        record(f"Connect, static, {kind} killed for good and removed", elsewhere_s=elsewhere_s, others_stopped=len(others))
+        record(
+            f"Connect, static, {kind} killed for good and removed", elsewhere_s=elsewhere_s, others_stopped=len(others)
+        )
         assert len(lost) == TASKS
         assert elsewhere_s <= 4
         assert others == []
@@ -158,9 +162,9 @@ def test_the_coordinator_is_started_again(brokers: Brokers, tmp_path: Path) -> N
         brokers.restart(brokers.nodes[0])
         assert group.await_rest(TASK_COUNT, deadline_s=120) == before
         assert ticks.twice(group.lines()) == []
-        told = roll(group, follower(group).name, brokers.group_log, task_count=TASK_COUNT)
-        tell("Connect, static, after a restart of the broker", told)
-        assert_quiet(told, generations=0)
+        measured = roll(group, follower(group).name, brokers.group_log, task_count=TASK_COUNT)
+        tell("Connect, static, after a restart of the broker", measured)
+        assert_quiet(measured, generations=0)
 
 
 @pytest.fixture
@@ -184,9 +188,9 @@ def test_the_coordinator_moves_to_another_broker(three_brokers: Brokers, tmp_pat
             longest_gap_s=max(ticks.gaps_ms(group.lines(), began_ms, now_ms()).values()) / 1000,
         )
         for name in (follower(group).name, group.leader()):
-            told = roll(group, name, three_brokers.group_log, task_count=TASK_COUNT)
-            tell("Connect, static, after the coordinator moved", told)
-            assert_quiet(told, generations=int(told.led))
+            measured = roll(group, name, three_brokers.group_log, task_count=TASK_COUNT)
+            tell("Connect, static, after the coordinator moved", measured)
+            assert_quiet(measured, generations=int(measured.led))
         assert ticks.twice(group.lines()) == []
 
 
@@ -247,13 +251,15 @@ def started(group: ConnectGroup, since_ms: int) -> set[tuple[str, str]]:
 def test_exactly_once_source_tasks_come_back_and_are_fenced_by_a_leader_that_came_back(
     brokers: Brokers, tmp_path: Path
 ) -> None:
-    """A transactional task starts by requests to the herder, which answers none while the leader's round waits for heartbeats."""
+    """A transactional task starts by requests to the herder,
+    which answers none while the leader's round waits for heartbeats.
+    """
     settings = static("once", exactly_once_source_support="enabled")
     with running(brokers.bootstrap, settings, tmp_path) as group:
         for name in (follower(group).name, group.leader()) * ROUNDS:
-            told = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
-            tell("Connect 4.3.1 sessioned, static, exactly-once sources", told)
-            assert_quiet(told, generations=int(told.led), start_s=2 + HEARTBEAT_S * told.led)
+            measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
+            tell("Connect 4.3.1 sessioned, static, exactly-once sources", measured)
+            assert_quiet(measured, generations=int(measured.led), start_s=2 + HEARTBEAT_S * measured.led)
         group.configure("a", TASKS + 1)  # another number of tasks: the leader fences those of before
         group.await_rest(TASK_COUNT + 1, deadline_s=120)
         assert ticks.twice(group.lines()) == []
@@ -277,10 +283,12 @@ def test_workers_log_in_over_tls(secured: Brokers, tmp_path: Path) -> None:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(secured.ca_path),
     }
-    properties = {f"{prefix}{name}": value for prefix in ("", "producer.", "consumer.") for name, value in client.items()}
+    properties = {
+        f"{prefix}{name}": value for prefix in ("", "producer.", "consumer.") for name, value in client.items()
+    }
     with running(secured.sasl_bootstrap, static("secured", **properties), tmp_path) as group:
         for name in (follower(group).name, group.leader()):
-            told = roll(group, name, secured.group_log, task_count=TASK_COUNT)
-            tell("Connect, static, TLS and SCRAM", told)
-            assert_quiet(told, generations=int(told.led))
+            measured = roll(group, name, secured.group_log, task_count=TASK_COUNT)
+            tell("Connect, static, TLS and SCRAM", measured)
+            assert_quiet(measured, generations=int(measured.led))
         assert ticks.twice(group.lines()) == []

@@ -1,7 +1,7 @@
 """Kafka Connect workers whose agent the admission policy brings, from a pod template that knows nothing of it.
 
-The one idea: as `test_connect.py` judges workers with an agent that is provided, by their tasks' own lines and the brokers' log; and what
-keeps the agent out is told before a pod is made.
+The one idea: as `test_connect.py` judges workers with an agent that is provided, by their tasks' own lines and the
+brokers' log; and what keeps the agent out is told before a pod is made.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def test_workers_get_the_agent_from_the_policy_and_are_rolled_quietly(
         before, led, began_ms = pods.await_rest(TASK_COUNT, deadline_s=120), pods.leader(), now_ms()
         for pod in game.pods():
             name = pod["metadata"]["name"]
-            assert re.search(rf"active, group\.instance\.id {name}\.[0-9a-f]{{8}}", pods.log(name)), pods.log(name)[:400]
+            assert re.search(rf"active, group\.instance\.id {name}\.[0-9a-f]{{8}}", pods.log(name)), pods.log(name)[
+                :400
+            ]
             (init,) = pod["status"]["initContainerStatuses"]
             assert (init["restartCount"], init["state"]["terminated"]["exitCode"]) == (0, 0)
             options = [e["value"] for e in pod["spec"]["containers"][0]["env"] if e["name"] == "KAFKA_OPTS"]

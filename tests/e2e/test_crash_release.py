@@ -1,7 +1,8 @@
 """A process of a KIP-848 group is killed in its pod: with the release its restart is back at once, without it a session later.
 
-The one idea: what a crash cost is seen by another client that describes the group, and by the kubelet's count of restarts,
-never by the operator. Clients differ in what they do when they are refused, so each is crashed with and without.
+The one idea: what a crash cost is seen by another client that describes the group, and by the kubelet's count of
+restarts, never by the operator. Clients differ in what they do when they are refused, so each is crashed with and
+without.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def crash(game: Play, pod_name: str, *, wait_s: float) -> tuple[float | None, in
 
     Returns
     -------
-    Seconds until another member holds its id, None when that took longer than `wait_s`; and how often it was started for it.
+    Seconds until another member holds its id, None when that took longer than `wait_s`; and how often it was started
+    for it.
     """
     instance_id = next(i for i in game.member_ids() if i.startswith(f"{pod_name}."))
     ghost, before = game.member_ids()[instance_id], restarts(game, pod_name)
@@ -135,7 +137,12 @@ def refusals(told: PodLines, pod_name: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "client",
-    ["jvm", pytest.param("silent", marks=pytest.mark.long), pytest.param("exits", marks=pytest.mark.long), pytest.param("slow", marks=pytest.mark.long)],
+    [
+        "jvm",
+        pytest.param("silent", marks=pytest.mark.long),
+        pytest.param("exits", marks=pytest.mark.long),
+        pytest.param("slow", marks=pytest.mark.long),
+    ],
 )
 def test_a_crashed_process_is_back_at_once(new_play: Callable[..., Play], client: str) -> None:
     game = new_play(protocol="consumer")
@@ -158,7 +165,9 @@ def test_a_crashed_process_is_back_at_once(new_play: Callable[..., Play], client
                 assert game.rebalances(since_ms) == 0
     sent, won, crashes = release_lines(game), len(waited_s), ROUNDS * PODS
     back_s = spread(waited_s) if waited_s else None
-    record("crash release", client=client, crashes=crashes, won=won, released=len(sent), starts=dict(starts), back_s=back_s)
+    record(
+        "crash release", client=client, crashes=crashes, won=won, released=len(sent), starts=dict(starts), back_s=back_s
+    )
     assert len(sent) >= max(1, won)
     assert all('"outcome": "Released"' in line for line in sent)
     if client in ALWAYS_WINS:

@@ -1,7 +1,8 @@
 """Everyday ends of which not every container ever ran: their members go at once all the same.
 
-The one idea: a wrong image, of the client, a sidecar or a debug container, and a pod deleted during init are daily bread, and
-each leaves a container without an id for good. All of them happen to one group at once, each to an ordinal of its own.
+The one idea: a wrong image, of the client, a sidecar or a debug container, and a pod deleted during init are daily
+bread, and each leaves a container without an id for good. All of them happen to one group at once, each to an ordinal
+of its own.
 """
 
 from __future__ import annotations

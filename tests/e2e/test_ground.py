@@ -292,7 +292,9 @@ def test_rebooted_node_kills_its_pods_and_reports_a_new_boot_id(cluster: Cluster
     worker.power_on()
     await_condition("the new boot id", lambda: identity()["bootID"] == worker.boot_id, 30.0)
     assert worker.boot_id != before["bootID"]
-    assert [identity()[key] for key in ("machineID", "systemUUID")] == [before[key] for key in ("machineID", "systemUUID")]
+    assert [identity()[key] for key in ("machineID", "systemUUID")] == [
+        before[key] for key in ("machineID", "systemUUID")
+    ]
     # The same pod object gets a new process, on a network that works.
     await_condition("the pod's new process", lambda: set(cluster.pod_processes(uid)) - pids != set(), 60.0)
     assert read_pod(cluster, "rebooted")["metadata"]["uid"] == uid
@@ -467,7 +469,9 @@ def test_pytest_kinds_unmodified_fixture_runs_on_it(image: str, tmp_path: Path) 
     assert leftovers("ground-pk") == []
 
 
-def test_image_that_is_built_before_the_first_cluster_names_what_the_machine_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_that_is_built_before_the_first_cluster_names_what_the_machine_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a machine that never had a cluster debootstrap is not there, and here nothing can install it."""
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     monkeypatch.setenv("PATH", str(tmp_path))

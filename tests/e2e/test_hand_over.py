@@ -1,8 +1,8 @@
 """The active replica ends, is told to end, freezes or is cut off: the other one goes on within seconds, and nobody is harmed.
 
-The one idea: how long nobody acted is asked of the API server. A StaticGroup is changed at the moment of the fault, and the time
-until a status tells of that generation is the whole hand-over: a Lease, a take-over, a round and a write. What was done to
-members meanwhile is asked of the brokers' log and of the members themselves.
+The one idea: how long nobody acted is asked of the API server. A StaticGroup is changed at the moment of the fault, and
+the time until a status tells of that generation is the whole hand-over: a Lease, a take-over, a round and a write. What
+was done to members meanwhile is asked of the brokers' log and of the members themselves.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def test_killed_replica_is_replaced_and_one_that_is_told_to_end_hands_over(runni
         began_s = time.monotonic()
         kill(pids)
         killed_s.append(await_told(play, change(play), began_s))
-        # The kubelet backs off from a container that was killed often: the next one to be killed shall have a fresh companion.
+        # The kubelet backs off from a container that was killed often: the next one to be killed shall have a fresh
+        # companion.
         stage.kubectl("delete", "pod", holder, "-n", SYSTEM, "--ignore-not-found", "--wait=true", "--timeout=60s")
         await_two(stage)
     for _ in range(by_length(short=1, long=10)):
@@ -101,7 +102,13 @@ def test_killed_replica_is_replaced_and_one_that_is_told_to_end_hands_over(runni
         told_s.append(await_told(play, change(play), began_s))
         await_two(stage)
     unharmed(play, members)
-    record("hand-over", kills=len(killed_s), killed_to_acting_s=spread(killed_s), ends=len(told_s), told_to_acting_s=spread(told_s))
+    record(
+        "hand-over",
+        kills=len(killed_s),
+        killed_to_acting_s=spread(killed_s),
+        ends=len(told_s),
+        told_to_acting_s=spread(told_s),
+    )
     if are_drills_long():
         assert sorted(killed_s)[len(killed_s) // 2] <= KILLED_MEDIAN_S
         assert max(killed_s) <= KILLED_MAX_S
@@ -109,7 +116,9 @@ def test_killed_replica_is_replaced_and_one_that_is_told_to_end_hands_over(runni
 
 
 def test_a_rolling_upgrade_leaves_nobody_unanswered(running: Play, installed: Stage) -> None:
-    """Both replicas are replaced while one StaticGroup is changed again and again; the longest wait is the hand-over."""
+    """Both replicas are replaced while one StaticGroup is changed again and again;
+    the longest wait is the hand-over.
+    """
     play, stage = running, installed
     members = play.member_ids()
     old = {pod["metadata"]["uid"] for pod in stage.operator_pods()}
@@ -171,7 +180,11 @@ def assert_nobody_was_harmed(play: Play) -> None:
 def test_a_frozen_replica_does_no_harm_when_it_goes_on(running: Play, installed: Stage) -> None:
     waits_s = disturb(running, installed, by_length(short=1, long=8), standing_still, "frozen")
     assert_nobody_was_harmed(running)
-    record("frozen while it removes", rounds=by_length(short=1, long=8), frozen_to_removed_s=spread(waits_s) if waits_s else {})
+    record(
+        "frozen while it removes",
+        rounds=by_length(short=1, long=8),
+        frozen_to_removed_s=spread(waits_s) if waits_s else {},
+    )
 
 
 @pytest.mark.long
@@ -194,7 +207,10 @@ def test_a_replica_cut_off_from_kafka_says_so_and_removes_afterwards(running: Pl
     with cut(pids[0], play.brokers.bootstrap.partition(":")[0], way):
         play.scale(2)
         until(
-            lambda: play.condition("Connected").get("status") != "True", deadline_s=90, what="the status says so", poll_s=0.3
+            lambda: play.condition("Connected").get("status") != "True",
+            deadline_s=90,
+            what="the status says so",
+            poll_s=0.3,
         )
     healed_s = time.monotonic()
     until(play.removals, deadline_s=90, what="the member removed", poll_s=0.3)

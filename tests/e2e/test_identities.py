@@ -119,7 +119,9 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
     twin = id_of(play, 2)
     original = play.member_ids()[twin]
     play.stage.apply(copy_of_pod(play, twin))
-    held_by = until(lambda: {play.member_ids().get(twin)} - {None, original}, deadline_s=60, what="the copy takes the id over").pop()
+    held_by = until(
+        lambda: {play.member_ids().get(twin)} - {None, original}, deadline_s=60, what="the copy takes the id over"
+    ).pop()
 
     play.scale(2)
     until(
@@ -142,7 +144,9 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
 
 @pytest.mark.long
 def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[..., Play], outsider: Start) -> None:
-    """The word is about who issues such ids; it is no word about a member that no pod explains, whose process lives elsewhere."""
+    """The word is about who issues such ids; it is no word about a member that no pod explains,
+    whose process lives elsewhere.
+    """
     play = new_play()
     play.start(3, static={"identity": {"template": "{podName}"}})
     ours, taken = f"{play.name}-2", f"{play.name}-1"
@@ -181,7 +185,12 @@ def test_process_of_another_cluster_that_takes_an_id_is_told_within_a_minute_and
     play = new_play()
     play.start(2, env={"EXIT_ON_FATAL": "false"}, static={"identity": {"template": "{podName}", "exclusive": True}})
     taken, settled_s = f"{play.name}-1", SAME_MEMBER_READY_S + 35  # and one round of the operator
-    until(lambda: ready_for_s(play, taken) > settled_s, deadline_s=settled_s + 30, what="the pod to be Ready for long", poll_s=2)
+    until(
+        lambda: ready_for_s(play, taken) > settled_s,
+        deadline_s=settled_s + 30,
+        what="the pod to be Ready for long",
+        poll_s=2,
+    )
     other_cluster, began_s = outsider(play, taken), time.monotonic()
 
     def told() -> list[dict[str, Any]]:

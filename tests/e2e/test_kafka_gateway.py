@@ -409,7 +409,9 @@ async def test_every_mechanism_logs_in_and_refuses_a_bad_password_without_showin
 
 
 async def test_bearer_token_logs_in(secure: Brokers) -> None:
-    """The test broker believes unsecured JWS (RFC 7515 appendix A.5): its subject is the principal. It takes extensions."""
+    """The test broker believes unsecured JWS (RFC 7515 appendix A.5): its subject is the principal.
+    It takes extensions.
+    """
 
     def part(content: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
@@ -424,7 +426,10 @@ async def test_bearer_token_logs_in(secure: Brokers) -> None:
     settings = login(secure, "nobody")
     extensions = (("logicalCluster", "lkc-1abc2d"), ("identityPoolId", "pool-x1"))
     oauth = OAuthSettings(
-        token_endpoint="https://idp.test/token", client_id="op", client_secret=SecretText("canary"), extensions=extensions
+        token_endpoint="https://idp.test/token",
+        client_id="op",
+        client_secret=SecretText("canary"),
+        extensions=extensions,
     )
     settings = replace(settings, sasl=SaslSettings(mechanism=SaslMechanism.OAUTHBEARER, oauth=oauth))
     gateway = KioGateway(make_tokens=lambda _settings: Tokens())

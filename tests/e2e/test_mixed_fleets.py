@@ -1,7 +1,7 @@
 """Fleets that are of two kinds for a while: classic and KIP-848 clients, static and dynamic members, two workloads with one id.
 
-The one idea: the kind changes as users change it, by a rollout of the StatefulSet with the operator in place, and what it costs
-is told by the brokers' log, the clients' own lines and the process table.
+The one idea: the kind changes as users change it, by a rollout of the StatefulSet with the operator in place, and what
+it costs is told by the brokers' log, the clients' own lines and the process table.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def fatal(told: PodLines) -> list[str]:
 @pytest.mark.long
 @pytest.mark.parametrize("first", ["classic", "consumer"])
 def test_a_fleet_changes_its_protocol_and_back_seat_by_seat(new_play: NewPlay, first: str) -> None:
-    """Of a seat that a member of the other protocol holds the coordinator asks no leave (KIP-848, static membership)."""
+    """Of a seat that a member of the other protocol holds the coordinator asks no leave (KIP-848,
+    static membership).
+    """
     other = {"classic": "consumer", "consumer": "classic"}[first]
     game = new_play(protocol=first)
     with heard(game.stage.cluster, game.name) as told:
@@ -74,7 +76,11 @@ def test_a_fleet_changes_its_protocol_and_back_seat_by_seat(new_play: NewPlay, f
             since_ms, began_s, before = now_ms(), time.monotonic(), game.member_ids()
             switch(game, protocol, PODS)
             until(lambda p=protocol: game.admin.group_type(game.name) == p, deadline_s=30, what=f"a {protocol} group")  # type: ignore[misc]
-            until(lambda: partitions(game) == set(range(game.partitions)), deadline_s=60, what="every partition with somebody")
+            until(
+                lambda: partitions(game) == set(range(game.partitions)),
+                deadline_s=60,
+                what="every partition with somebody",
+            )
             replaced = game.events(GroupEventKind.STATIC_MEMBER_REPLACED, since_ms=since_ms)
             kinds = (GroupEventKind.REBALANCE_PREPARED, GroupEventKind.EPOCH_BUMPED)
             rebalances = len(game.events(*kinds, since_ms=since_ms))
@@ -121,7 +127,9 @@ def test_static_members_become_dynamic_ones_and_static_again(new_play: NewPlay, 
 
 @pytest.mark.long
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_nobody_is_removed(new_play: NewPlay, protocol: str) -> None:
+def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_nobody_is_removed(
+    new_play: NewPlay, protocol: str
+) -> None:
     """In a classic group the two fence each other again and again, in a KIP-848 group the later one is refused."""
     game = new_play(protocol=protocol)
     game.start(PODS, podManagementPolicy="Parallel")

@@ -1,8 +1,9 @@
 """Injection where no admission policy is served: a release on an API server of 1.35, and the real one of Kubernetes 1.29.
 
-1.35 is today's API server with the interfaces of 1.35 (`--emulated-version`, KEP-4330), with nodes on which the operator and the
-webhook run in pods. 1.29 is its own code, without nodes: both processes run beside it, and it finds them through Services of type
-ExternalName, which API servers resolve themselves (k8s.io/apiserver, pkg/util/proxy.ResolveCluster).
+1.35 is today's API server with the interfaces of 1.35 (`--emulated-version`, KEP-4330), with nodes on which the
+operator and the webhook run in pods. 1.29 is its own code, without nodes: both processes run beside it, and it finds
+them through Services of type ExternalName, which API servers resolve themselves (k8s.io/apiserver,
+pkg/util/proxy.ResolveCluster).
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ def no_id_is_lost(kube: Kube, kubeconfig: str, kill: Callable[[], object]) -> No
     found = issued(kube)
     assert found["method"] == "Webhook"
     seen = drill(
-        PodCreator(kubeconfig), [stateful_pod(SHOP, "orders", n) for n in range(PODS)], every_s=EVERY_S, troubles={PODS // 2: kill}
+        PodCreator(kubeconfig),
+        [stateful_pod(SHOP, "orders", n) for n in range(PODS)],
+        every_s=EVERY_S,
+        troubles={PODS // 2: kill},
     )
     print(seen.figures())
     assert seen.without_id(found["scope"]) == []
@@ -83,7 +87,9 @@ def test_a_release_on_kubernetes_1_35_chooses_the_webhook_and_no_id_is_lost() ->
     cluster = Cluster("sg-e2e-emulated")
     try:
         cluster.up(apiserver_arguments=("--emulated-version=1.35",))
-        assert "mutatingadmissionpolicies" not in cluster.kubectl("api-resources", "--api-group=admissionregistration.k8s.io")
+        assert "mutatingadmissionpolicies" not in cluster.kubectl(
+            "api-resources", "--api-group=admissionregistration.k8s.io"
+        )
         Stage.ground(cluster)
         repository, _, tag = OPERATOR_IMAGE.rpartition(":")
         values = f"image.repository={repository},image.tag={tag},image.pullPolicy=Never"
@@ -114,9 +120,13 @@ def old(tmp_path: Path) -> Iterator[OldApiServer]:
 @contextmanager
 def running(log: Path, kubeconfig: Path, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process of the product meanwhile."""
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)} | {f"STATICGROUP_{name}": value for name, value in settings.items()}
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)} | {
+        f"STATICGROUP_{name}": value for name, value in settings.items()
+    }
     with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-m", "staticgroup", *arguments], env=environment, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "staticgroup", *arguments], env=environment, stdout=output, stderr=output
+        )
     try:
         yield process
     finally:

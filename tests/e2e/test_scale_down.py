@@ -116,7 +116,9 @@ def all_ready(game: Play, count: int) -> bool:
 
 
 def flap(game: Play, watch: PodWatch) -> list[tuple[str, str]]:
-    """Scale from four pods to two and back, turned round at named moments of a departure and of a return; returns which."""
+    """Scale from four pods to two and back, turned round at named moments of a departure and of a return;
+    returns which.
+    """
 
     def objects() -> list[PodSighting]:
         return [p for p in list(watch.pods.values()) if p.deleted_at_ms is None]

@@ -58,7 +58,9 @@ def is_balanced(game: Play, told: PodLines) -> bool:
 
 
 def roll(game: Play, told: PodLines) -> float:
-    """Roll all pods and return how long it took; every store was opened again, where it was before and with all it held."""
+    """Roll all pods and return how long it took;
+    every store was opened again, where it was before and with all it held.
+    """
     before, began_ms = deployment.hosts(told), now_ms()
     game.roll()
     game.await_joined(PODS * THREADS)
@@ -110,7 +112,9 @@ def leave(game: Play, watch: PodWatch, table: ProcessTable) -> tuple[list[GroupE
 
 
 def uncounted(producer: Program, told: PodLines) -> dict[int, dict[str, Any]]:
-    """Return what was acknowledged and what was told, for each partition whose store does not hold every record once."""
+    """Return what was acknowledged and what was told,
+    for each partition whose store does not hold every record once.
+    """
     acked, counts, lines = ranges_of(producer.lines, "acked"), deployment.counts(told), deployment.store_lines(told)
     return {
         partition: {"acked": acked.get(partition), "told": lines.get(partition, [])[-4:]}
@@ -122,7 +126,11 @@ def uncounted(producer: Program, told: PodLines) -> dict[int, dict[str, Any]]:
 def await_counted(producer: Program, told: PodLines, deadline_s: float) -> None:
     """Wait until the stores hold every acknowledged record once; what differs is said where they do not."""
     try:
-        until(lambda: not uncounted(producer, told), deadline_s=deadline_s, what="every acknowledged record to be counted once")
+        until(
+            lambda: not uncounted(producer, told),
+            deadline_s=deadline_s,
+            what="every acknowledged record to be counted once",
+        )
     except AssertionError as late:
         raise AssertionError(f"{late}; what differs: {uncounted(producer, told)}") from None
 
@@ -160,7 +168,9 @@ def test_streams_with_state_are_rolled_crashed_and_scaled(
             removals, terminal_at_ms = leave(game, watch, process_table)
             game.await_joined((PODS - 1) * THREADS)
             survivors = {f"{game.name}-{n}" for n in range(PODS - 1)}
-            until(lambda: set(deployment.hosts(told).values()) == survivors, deadline_s=60, what="tasks to be taken over")
+            until(
+                lambda: set(deployment.hosts(told).values()) == survivors, deadline_s=60, what="tasks to be taken over"
+            )
             taken_over = deployment.restored(told, scaled_at_ms)
             assert producer.terminate() == 0
             await_counted(producer, told, deadline_s=60)
@@ -197,7 +207,9 @@ def test_streams_with_state_are_rolled_crashed_and_scaled(
 
 
 def test_static_members_of_the_streams_protocol_are_rolled_in_one_epoch(stage: Stage) -> None:
-    """Three processes of three threads, rolled three times: every member returns in its epoch, to its tasks, and none else moves."""
+    """Three processes of three threads, rolled three times:
+    every member returns in its epoch, to its tasks, and none else moves.
+    """
     name = f"streams-protocol-{os.urandom(2).hex()}"
     stage.admin.create_topic(name, partitions=PARTITIONS)
 

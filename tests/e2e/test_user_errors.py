@@ -218,8 +218,16 @@ def test_session_beyond_the_brokers_bounds_is_named_with_the_setting_to_change(n
     classic.stage.apply(classic.static_group(sessionTimeout={"mode": "Fixed", "seconds": 120}))
     # What holds is judged: the pod that runs was started with 6 s.
     await_reason(classic, "TimeoutSufficient", "TimeoutBelowNeed")
-    until(lambda: "120000 ms" in classic.condition("TimeoutSufficient").get("message", ""), deadline_s=60, what="120 s to be asked")
-    until(lambda: (classic.status() or {})["columns"].get("timeout") == "6s→120s", deadline_s=60, what="both timeouts to be shown")
+    until(
+        lambda: "120000 ms" in classic.condition("TimeoutSufficient").get("message", ""),
+        deadline_s=60,
+        what="120 s to be asked",
+    )
+    until(
+        lambda: (classic.status() or {})["columns"].get("timeout") == "6s→120s",
+        deadline_s=60,
+        what="both timeouts to be shown",
+    )
     classic.stage.kubectl("delete", "pod", f"{classic.name}-0", "-n", classic.name, "--wait=false")
     await_reason(classic, "TimeoutSufficient", "TimeoutFits")
     until(lambda: (classic.status() or {})["columns"].get("timeout") == "120s", deadline_s=60, what="120 s in force")

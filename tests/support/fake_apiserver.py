@@ -1,9 +1,9 @@
 """The simulator's API server behind real HTTP on loopback, so that the real client is driven.
 
 What the operator's rules depend on is the model's: versions, LISTs in chunks, watches that replay from any version that
-is not compacted, selectors that turn a label edit into DELETED, conditional writes, server-side apply of a status, and an
-etcd restore. What is here is the way to it, bookmarks that come when a test wants them, and faults: switches and methods
-of the server, so a test says what goes wrong and when.
+is not compacted, selectors that turn a label edit into DELETED, conditional writes, server-side apply of a status, and
+an etcd restore. What is here is the way to it, bookmarks that come when a test wants them, and faults: switches and
+methods of the server, so a test says what goes wrong and when.
 """
 
 import asyncio
@@ -64,7 +64,8 @@ class FakeApiServer:
     failure_text: the message of what `failing` answers.
     failing_paths, forbidden_paths: requests of these paths are answered with 503, or with 403.
     openapi: what is published of our resources; None: 404, as before any CRD is installed.
-    served: by path, the discovery documents of groups that somebody installed; others are answered with 404. And what nodes answer.
+    served: by path, the discovery documents of groups that somebody installed; others are answered with 404. And what
+        nodes answer.
     """
 
     def __init__(self) -> None:
@@ -90,7 +91,9 @@ class FakeApiServer:
         self.user = "alice"
         self.created_at = lambda: datetime.now(UTC).isoformat(timespec="seconds")
         for namespace in NAMESPACES_THERE:
-            self.objects[NAMESPACES, "", namespace] = {"metadata": {"name": namespace, "uid": namespace, "resourceVersion": "1"}}
+            self.objects[NAMESPACES, "", namespace] = {
+                "metadata": {"name": namespace, "uid": namespace, "resourceVersion": "1"}
+            }
 
     @property
     def resource_version(self) -> int:

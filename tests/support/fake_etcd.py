@@ -14,7 +14,9 @@ class Etcd(ApiServer):
     """The model's API server, whose store a test may write to without asking anybody."""
 
     def write(self, resource: str, obj: Json) -> Json:
-        """Store a new version of an object as it is, even of the same content; a uid that is not said is drawn or kept."""
+        """Store a new version of an object as it is, even of the same content;
+        a uid that is not said is drawn or kept.
+        """
         metadata = obj.get("metadata") or {}
         present = self.get(resource, metadata.get("namespace") or "", metadata["name"])
         uid = metadata.get("uid") or (present["metadata"]["uid"] if present else self._new_uid())

@@ -59,14 +59,18 @@ class FakePods(Hooks):
             self.at = max(self.at, version.resource_version)
 
     def begin_afresh(self, present: Iterable[PodVersion], resource_version: int) -> None:
-        """Begin with a complete LIST at a resource version, as a process that cannot resume does; what it does not show has vanished."""
+        """Begin with a complete LIST at a resource version, as a process that cannot resume does;
+        what it does not show has vanished.
+        """
         versions = tuple(present)
         for version in versions:
             self.book.take(version, is_deleted=False, in_order=False)
         self.book.take_absent("", {v.uid: v.resource_version for v in versions}, resource_version)
         self.at = max(self.at, resource_version)
 
-    def resume_after(self, before: FakePods, present: Iterable[PodVersion], resource_version: int, *, position: int = 0) -> None:
+    def resume_after(
+        self, before: FakePods, present: Iterable[PodVersion], resource_version: int, *, position: int = 0
+    ) -> None:
         """Begin at the position that another process stored: a LIST of now, and everything that happened since."""
         self.book.is_resumed = True
         self.history = list(before.history)

@@ -57,7 +57,9 @@ class Drill:
         """Say how long creations took, in milliseconds."""
         times = sorted(each.seconds * 1000 for each in self.created)
         p99 = statistics.quantiles(times, n=100)[98]
-        return f"{len(times)} pods: median {statistics.median(times):.0f} ms, p99 {p99:.0f} ms, longest {times[-1]:.0f} ms"
+        return (
+            f"{len(times)} pods: median {statistics.median(times):.0f} ms, p99 {p99:.0f} ms, longest {times[-1]:.0f} ms"
+        )
 
 
 class PodCreator:
@@ -126,7 +128,13 @@ def drill(
 
 def stateful_pod(namespace: str, workload: str, ordinal: int, **metadata: Any) -> Json:
     """A pod as the StatefulSet controller writes it, which no scheduler takes."""
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": workload, "uid": f"{workload}-uid", "controller": True}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "name": workload,
+        "uid": f"{workload}-uid",
+        "controller": True,
+    }
     return {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {

@@ -1,4 +1,4 @@
-"""What heartbeats, the old protocol's requests and timers share: who is in a group and what it knows of the work."""
+"""State that heartbeats, the old protocol's requests and timers share: members of a group, and its configured work."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def select_assignor(members: Supported) -> str | None:
 
 
 def _common(members: Supported) -> set[str]:
-    """Names that everybody supports in versions that overlap."""
+    """Names that all workers support in overlapping versions."""
     names = [{a.name for a in offered} for offered in members.values()]
     return {name for name in set.intersection(*names) if _overlap(name, members)} if names else set()
 

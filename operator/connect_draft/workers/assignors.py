@@ -115,7 +115,7 @@ class DeclarativeAssignor(_LastAssignment):
     scheduled_rebalance_ms: int | None = None
 
     def assign(self, group: ConnectGroupPrepareAssignmentResponse, now_ms: int) -> GroupAssignment:
-        """Keep what workers have within their shares, give back or hold back what left workers had, share the rest."""
+        """Keep workers' work within their shares, return or hold back that of workers that left, share what remains."""
         work = {m.member_id: _items(m.work.common(group.configured)) for m in group.members}
         held_back = self._still_held_back(group, work, now_ms)
         waiting = {item for items in held_back for item in items}

@@ -57,7 +57,7 @@ class DraftCluster:
         return worker
 
     def kill(self, member_id: str) -> DraftWorker:
-        """End a worker process without a word."""
+        """End a worker process without a leave request."""
         return self.workers.pop(member_id)
 
     def send(self, request: Request) -> AnyResponse:

@@ -147,7 +147,7 @@ class DraftWorker:
     def gives_up_at_ms(self) -> int | None:
         """When it must assume that the coordinator has removed it; None while it runs nothing.
 
-        The draft leaves a removed worker running until it hears of it; KAFKA-9184 is what today's workers do.
+        The draft leaves a removed worker running until its next answer; today's workers follow KAFKA-9184.
         """
         if not self.owned:
             return None

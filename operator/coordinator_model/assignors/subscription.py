@@ -110,7 +110,7 @@ def encode_subscription(subscription: DecodedSubscription) -> bytes:
 
 
 def decode_subscription(data: bytes) -> DecodedSubscription:
-    """Return what metadata bytes say; a version above 3 is read as 3, its rest ignored.
+    """Decode metadata; a version above 3 is read as 3, and its further bytes are ignored.
 
     Raises
     ------

@@ -94,7 +94,7 @@ def _spread_equal(
 
 
 class _Different:
-    """Subscriptions differ: sticky start, the rest to the least loaded, then moves from most to least loaded.
+    """Subscriptions differ: sticky start, other partitions to the least loaded, then moves from most to least loaded.
 
     Source: UniformHeterogeneousAssignmentBuilder.
     """

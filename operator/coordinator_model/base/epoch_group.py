@@ -145,7 +145,7 @@ class EpochGroup(ABC, Generic[M, T]):
         return member
 
     def static_member(self, instance_id: str | None) -> M | None:
-        """Return the member that holds an instance id; None when nobody does."""
+        """Return the member that holds an instance id; None when there is none."""
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members[member_id]
 

@@ -19,7 +19,7 @@ class Request:
     ----------
     api_version: version of this API on the wire.
     client_id, client_host: from the request header and connection; parts of member ids and of descriptions.
-    principal: who asks; only the settings' `denied` looks at it.
+    principal: of the client; only the settings' `denied` reads it.
     """
 
     api_version: int = -1

@@ -5,7 +5,7 @@ departures leave their partitions idle, until the announced set is complete or t
 rebalances once, whichever way it scales. A rebalance that happens anyway takes the waiting ones along.
 
 *Hot standby*: a group has a target size. Members beyond it join without a rebalance and are given nothing; when a
-member is lost, a standby gets its assignment in the same generation, learns so from its next heartbeat, and nobody
+member is lost, a standby gets its assignment in the same generation, learns so from its next heartbeat, and no member
 else notices.
 
 *The remove command*: `--group-id g --group-instance-ids a,b`, a thin wrapper around LeaveGroup.

@@ -77,7 +77,7 @@ def _join_converted(shard: Shard, step: Step, request: JoinGroupRequest) -> Resp
     tombstones = replaced.tombstones()
     shard.cancel_timers(step, request.group_id)
     if request.member_id != NO_MEMBER:
-        # Kafka deletes the empty group although nobody joins; its tombstones are not written with the refusal.
+        # Kafka deletes the empty group although no member joins; its tombstones are not written with the refusal.
         return refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
     group = ClassicGroup(request.group_id, state_timestamp_ms=step.now_ms)
     shard.groups[request.group_id] = group

@@ -159,7 +159,7 @@ class Reader:
         return ConnectorsAndTasks.of(connectors, tasks)
 
     def version(self) -> int:
-        """Take the version that begins a message; SchemaError for one that nobody writes."""
+        """Take the version that begins a message; SchemaError for an unknown one."""
         version = self.number("h")
         if version < 0:
             raise SchemaError(f"unsupported version {version}")

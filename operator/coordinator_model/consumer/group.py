@@ -1,4 +1,4 @@
-"""A KIP-848 group: its members, its target assignment and who holds which partition.
+"""A KIP-848 group: its members, its target assignment and the holder of each partition.
 
 Source: ConsumerGroup, ModernGroup, TargetAssignmentMetadata.
 """
@@ -113,7 +113,7 @@ class ConsumerGroup(EpochGroup[Member, TopicPartitions]):
         return self.owner_epochs.get(partition, NOT_OWNED)
 
     def preferred_assignor(self, old: Member | None = None, new: Member | None = None) -> str | None:
-        """Return the assignor most members ask for, once `old` is replaced by `new`; None when nobody asks.
+        """Return the assignor most members ask for, once `old` is replaced by `new`; None when no member asks.
 
         On a tie the broker answers in the hash order of the names: uniform before range, their reverse order.
         """

@@ -55,7 +55,7 @@ def heartbeat(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest) 
 
 
 def _steady(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | None:
-    """Answer the heartbeat of a member that has all it shall have and says nothing new; None: look closer."""
+    """Answer the heartbeat of a member that has its whole target and sends nothing new; None: not that simple."""
     group = shard.groups.get(request.group_id)
     if type(group) is not ConsumerGroup or group.hashed_image is not shard.image or group.regex_counts:
         return None
@@ -221,7 +221,7 @@ def _rejoined_in_place(member: Member, instance_id: str) -> Member:
 def replaced_static(group: ConsumerGroup, holder: Member, member_id: str, records: list[Record]) -> Member:
     """Return the holder's copy under a new member id with epoch 0: three tombstones, three copies (replaceMember).
 
-    The holder's timers are left alone; they will find nobody.
+    The holder's timers are left alone; they will find no member.
     """
     held = holder.current
     current = CurrentAssignment(JOIN_EPOCH, 0, held.state, held.assigned, held.pending_revocation)

@@ -26,7 +26,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberMetadata:
-    """What a member that speaks the classic protocol said in JoinGroup."""
+    """The JoinGroup fields of a member of the classic protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[Protocol, ...]

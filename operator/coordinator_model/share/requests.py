@@ -1,4 +1,4 @@
-"""Share groups (KIP-932), as far as membership goes: join, heartbeat, leave, session timer, size; nobody is static.
+"""Membership of share groups (KIP-932): join, heartbeat, leave, session timer, size; no member is static.
 
 Left out: delivery state, its initialization, and everything the share coordinator does.
 Source: GroupCoordinatorService.shareGroupHeartbeat and GroupMetadataManager (shareGroup… methods), 4.4.

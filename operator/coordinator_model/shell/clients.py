@@ -51,7 +51,7 @@ class Network(Protocol):
     """How clients reach the coordinator."""
 
     def send(self, client: Client, request: m.Request) -> m.Response | None:
-        """Return the answer; None when it comes later, to the client's `hear`."""
+        """Return the answer; None when it comes later, to the client's `receive`."""
 
     @property
     def image(self) -> TopicImage:
@@ -97,10 +97,10 @@ class Client(ABC):
     def stop(self, *, for_good: bool) -> None:
         """Close: leave for good, or as the protocol's static members do between two lives."""
 
-    def hear(self, response: m.Response) -> None:  # noqa: B027  # only the classic protocol answers late
+    def receive(self, response: m.Response) -> None:  # noqa: B027  # only the classic protocol answers late
         """Take an answer that came late."""
 
-    def again(self) -> None:  # noqa: B027  # see hear
+    def again(self) -> None:  # noqa: B027  # see receive
         """Send once more what was waiting for an answer when the coordinator moved."""
 
     def failed(self, error: ErrorCode) -> bool:
@@ -154,7 +154,7 @@ class ClassicClient(Client):
         else:
             self.state = "away"
 
-    def hear(self, response: m.Response) -> None:
+    def receive(self, response: m.Response) -> None:
         """Act on an answer that came late."""
         if isinstance(response, m.JoinGroupResponse):
             self._joined(response)

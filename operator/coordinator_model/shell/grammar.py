@@ -104,7 +104,7 @@ COMMANDS: dict[str, Command] = {
     "join": (_join_parser(), ShellSession.join),
     "heartbeat": (_of_group("heartbeat", "Heartbeat: one client, or all.", optional_name=True), ShellSession.heartbeat),
     "leave": (_leave_parser(), ShellSession.leave),
-    "crash": (_of_group("crash", "Stop a client without a word."), ShellSession.crash),
+    "crash": (_of_group("crash", "Stop a client without a leave request."), ShellSession.crash),
     "release": (_of_group("release", "Send epoch -2 for a static member that died."), ShellSession.release),
     "bounce": (_bounce_parser(), ShellSession.bounce),
     "tick": (_tick_parser(), ShellSession.tick),

@@ -146,7 +146,7 @@ def reconcile(
     Parameters
     ----------
     target_epoch, target: where it shall go.
-    holders: who runs which task now.
+    holders: the processes that run each task now.
     owned: what it reported in this heartbeat; None: nothing reported, so nothing can be proven released.
 
     Source: CurrentAssignmentBuilder.build.
@@ -201,7 +201,8 @@ class _Step:
             or len(grant_standby) < len(new_standby)
             or len(grant_warmup) < len(new_warmup)
         )
-        # A change of role within the member needs nobody else: it happens now, so that the client recycles the task.
+        # A change of role within the member needs no other member: it happens now, so that the client recycles the
+        # task.
         _move(held.active, grant_standby, standby)
         standby_away -= _move(held.standby, grant_warmup, warmup)
         warmup_away -= _move(held.warmup, grant_standby, standby)

@@ -1,4 +1,4 @@
-"""Everything a client asks of a broker besides groups: who is there, which topics, their (empty) contents, settings.
+"""Everything a client asks of a broker besides groups: brokers, topics, their (empty) contents, settings.
 
 One idea: one broker, one leader, empty partitions; the answers follow from the topic image and the settings alone.
 Source: the message schemas of Kafka 4.4; ConfigHelper and ControllerApis for configuration.
@@ -180,7 +180,7 @@ def fetch(broker: Broker, _version: int, body: Body, _peer: Peer) -> Body:
 
 
 def describe_configs(broker: Broker, _version: int, body: Body, _peer: Peer) -> Body:
-    """Answer DescribeConfigs for GROUP resources (any name: nobody need have set anything) and for the broker."""
+    """Answer DescribeConfigs for GROUP resources (any name, also one without settings) and for the broker."""
     return {"results": [_described(broker, resource) for resource in body["resources"]]}
 
 

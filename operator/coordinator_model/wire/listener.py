@@ -1,4 +1,4 @@
-"""The model behind a TCP socket that speaks Kafka's wire protocol.
+"""The model behind a TCP socket with Kafka's wire protocol.
 
 One idea: the listener owns what the model must not know, the clock and the sockets; each request becomes one step of
 the coordinator, and one timer wakes it at the model's next deadline. As in Kafka, a connection's requests are answered
@@ -146,7 +146,7 @@ class Listener:
         return result
 
     def _settle(self, result: Result) -> None:
-        """Write the log, answer who has waited, and set the alarm to the model's next deadline."""
+        """Write the log, answer waiting requests, and set the alarm to the model's next deadline."""
         for record in result.records:  # compacted: the last record of a key, none after a tombstone
             key = (record.record_type, *record.key)
             self._log.pop(key, None)

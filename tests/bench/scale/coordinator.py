@@ -1,7 +1,7 @@
 """The coordinator model as a broker in its own process, which counts what it is asked.
 
-`python -m bench.scale.coordinator`: serves Kafka on a free port, which it prints; each line on standard input is answered
-with the figures as one line of JSON.
+`python -m bench.scale.coordinator`: serves Kafka on a free port, which it prints; each line on standard input is
+answered with the figures as one line of JSON.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class CountingListener(Listener):
     """
 
     def __init__(self) -> None:
-        settings = BrokerSettings(group_initial_rebalance_delay_ms=INITIAL_DELAY_MS, group_max_session_timeout_ms=SESSION_MS)
+        settings = BrokerSettings(
+            group_initial_rebalance_delay_ms=INITIAL_DELAY_MS, group_max_session_timeout_ms=SESSION_MS
+        )
         super().__init__(settings, topics={TOPIC: 12}, observe=self._see, complain=_complain)
         self.calls: Counter[str] = Counter()
         self.leave_requests = 0

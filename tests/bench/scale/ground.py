@@ -43,7 +43,9 @@ class Ground:
 def ground(folder: Path) -> Iterator[Ground]:
     """Have one meanwhile; there are no nodes, so nobody gives pods service accounts."""
     programs = programs_directory()
-    with api_server(folder / "api", programs / "kube-apiserver", "--disable-admission-plugins=ServiceAccount") as server:
+    with api_server(
+        folder / "api", programs / "kube-apiserver", "--disable-admission-plugins=ServiceAccount"
+    ) as server:
         kubectl = [programs / "kubectl", f"--kubeconfig={server.kubeconfig}"]
         run([*kubectl, "apply", "--server-side", "-f", REPOSITORY / "crds"])
         run([*kubectl, "create", "namespace", SYSTEM])
@@ -53,7 +55,9 @@ def ground(folder: Path) -> Iterator[Ground]:
 
 
 def _policy() -> Any:
-    """Return the admission policy, which is not bound: the pods are made as it makes them, at less cost for the API server."""
+    """Return the admission policy, which is not bound:
+    the pods are made as it makes them, at less cost for the API server.
+    """
     documents = yaml.safe_load_all((REPOSITORY / "deploy" / "policy.yaml").read_text())
     return next(each for each in documents if each["kind"] == "MutatingAdmissionPolicy")
 
@@ -148,7 +152,11 @@ class OperatorProcess:
         }  # fmt: skip
         with self.log.open("ab") as output:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "bench.scale.installed", *self.subject.command], env=environment, cwd=self.ground.folder, stdout=output, stderr=output
+                [sys.executable, "-m", "bench.scale.installed", *self.subject.command],
+                env=environment,
+                cwd=self.ground.folder,
+                stdout=output,
+                stderr=output,
             )
 
     def stop(self) -> None:

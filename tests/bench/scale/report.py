@@ -37,7 +37,10 @@ def lines(result: Json) -> list[str]:
     told = [f"{what:58} {seen:>12}  budget {most:>10}  {verdict}" for what, seen, most, verdict in verdicts(result)]
     told += [f"{what:58} {_figure(result['figures'].get(name), unit):>12}" for name, what, unit in _ALSO]
     if again := result["details"].get("asked_again"):
-        told.append("requests that were made again, by answer: " + ", ".join(f"{status}: {count}" for status, count in sorted(again.items())))
+        told.append(
+            "requests that were made again, by answer: "
+            + ", ".join(f"{status}: {count}" for status, count in sorted(again.items()))
+        )
     if ended := result["details"].get("ended"):
         told.append(f"ended early: {ended}")
     return told
@@ -93,7 +96,15 @@ def _table(groups: int, pods_per_group: int, results: Sequence[Json]) -> list[st
     for name, what, unit in _ALSO:
         told.append(f"| {what} | | " + " | ".join(_figure(r["figures"].get(name), unit) for r in results) + " |")
     told.append("| load of the machine, begin and end | | " + " | ".join(_loads(r) for r in results) + " |")
-    told += ["", *(f"{r['subject']}: {r['details']['ended']}, so it was ended there." for r in results if "ended" in r["details"]), ""]
+    told += [
+        "",
+        *(
+            f"{r['subject']}: {r['details']['ended']}, so it was ended there."
+            for r in results
+            if "ended" in r["details"]
+        ),
+        "",
+    ]
     return told
 
 

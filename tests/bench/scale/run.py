@@ -1,7 +1,7 @@
 """One run: a fleet is made, an operator serves it, and what that costs and how long it takes is measured from outside.
 
-The order is that of a life: the fleet grows under the operator, which is then started again, left alone, and given edits,
-scale-downs and a rolling restart. A part that takes longer than its limit is ended and told as such.
+The order is that of a life: the fleet grows under the operator, which is then started again, left alone, and given
+edits, scale-downs and a rolling restart. A part that takes longer than its limit is ended and told as such.
 """
 
 from __future__ import annotations
@@ -166,7 +166,9 @@ class Run:
 
     async def _settle(self) -> None:
         if not await self.statuses.quiet(QUIET_S, deadline_s=QUIET_DEADLINE_S):
-            self.details.setdefault("not_quiet", []).append(f"statuses changed all the time for {QUIET_DEADLINE_S:.0f} s")
+            self.details.setdefault("not_quiet", []).append(
+                f"statuses changed all the time for {QUIET_DEADLINE_S:.0f} s"
+            )
 
     async def _until(self, holds: Callable[[], bool], poll_s: float = POLL_S) -> None:
         while not holds():
@@ -220,7 +222,9 @@ class Run:
         return found
 
     async def edits(self, per_s: int) -> None:
-        """Change specs at a rate, the StaticGroups in turn; of one object a change waits for the answer to the one before."""
+        """Change specs at a rate, the StaticGroups in turn;
+        of one object a change waits for the answer to the one before.
+        """
         answered: dict[tuple[tuple[str, str], int], float] = {}
         turns = [asyncio.Lock() for _ in self.groups]
         cpu_before_s, machine_before_s = self.operator.cpu_s(), machine_cpu_s()
@@ -315,7 +319,11 @@ class Run:
         lasted_s = time.monotonic() - began_s
         await self._settle()
         self.figures["roll_leaves"] = self.coordinator.figures()["leave_requests"] - before
-        self.details["roll"] = {"pods": rolled, "of": len(pods_of(self.groups)), "seconds": round(lasted_s, 1)} | self.operator.memory()
+        self.details["roll"] = {
+            "pods": rolled,
+            "of": len(pods_of(self.groups)),
+            "seconds": round(lasted_s, 1),
+        } | self.operator.memory()
 
     async def _begin_revision(self, group: Group) -> None:
         group.revision += 1

@@ -217,7 +217,7 @@ class Conversation:
         rebalance_ms: int | None = None,
         **options: Any,
     ) -> m.ConsumerGroupHeartbeatResponse:
-        """Send ConsumerGroupHeartbeat; a join (epoch 0) subscribes to `orders` and owns nothing unless told else."""
+        """Send ConsumerGroupHeartbeat; a join (epoch 0) subscribes to `orders` and owns nothing by default."""
         if epoch == 0:
             topics = ("orders",) if topics is None else topics
             owned = () if owned is None else owned
@@ -285,7 +285,7 @@ class Conversation:
 
 @dataclass(slots=True)
 class Member:
-    """A KIP-848 member as a well-behaved client: it owns what it is told and says so with the next heartbeat."""
+    """A KIP-848 member as a well-behaved client: it owns its assignment and acknowledges it with the next heartbeat."""
 
     talk: Conversation
     instance: str | None = None

@@ -275,7 +275,7 @@ async def C30_session_ends_during_a_rebalance(talk: Conversation) -> None:
 
 @row("I13", "JoinGroupRequestTest, SyncGroupRequestTest, HeartbeatRequestTest (core)")
 async def I13_every_version_fences_or_has_no_instance_id(talk: Conversation) -> None:
-    """A fenced instance is told so by Join (v5+), Sync (v3+) and Heartbeat (v3+); older versions carry none."""
+    """Join (v5+), Sync (v3+) and Heartbeat (v3+) fence an instance; older versions have no instance id."""
     (x,) = await talk.form("X")
     protocols = [{"name": "range", "metadata": subscription("orders")}]
     low, high = talk.target.client.versions[Api.JOIN_GROUP]

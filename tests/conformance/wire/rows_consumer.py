@@ -26,7 +26,9 @@ async def N01_a_new_static_member_bumps_the_group_epoch(talk: Conversation) -> N
 
 @row("N02", f"{GMMT}.testStaticMemberGetsBackAssignmentUponRejoin", since="4.0")
 async def N02_a_bounce_gives_back_the_assignment(talk: Conversation) -> None:
-    """-2 is answered with epoch -2; the rejoin under a new member id gets the same partitions; group epoch unchanged."""
+    """-2 is answered with epoch -2; the rejoin under a new member id gets the same partitions;
+    group epoch unchanged.
+    """
     x, y = await consumer_group(talk, "X", "Y")
     before = await talk.epoch()
     left = await talk.beat(x.member, -2, instance="X")
@@ -125,7 +127,9 @@ async def N12_epochs_ahead_and_behind_are_fenced(talk: Conversation) -> None:
 
 @row("N13", f"{GMMT}.testUnknownStaticMemberLeaves / …DifferentMemberIdLeaves", since="4.0")
 async def N13_leaves_of_strangers(talk: Conversation) -> None:
-    """-1 and -2: unknown instance → UNKNOWN_MEMBER_ID, foreign id → FENCED_INSTANCE_ID, no group → GROUP_ID_NOT_FOUND."""
+    """-1 and -2: unknown instance → UNKNOWN_MEMBER_ID, foreign id → FENCED_INSTANCE_ID, no group →
+    GROUP_ID_NOT_FOUND.
+    """
     x, _ = await consumer_group(talk, "X", "Y")
     before = await talk.epoch()
     for epoch in (-1, -2):
@@ -204,13 +208,13 @@ async def N16_each_heartbeat_restarts_the_session(talk: Conversation) -> None:
 
 @row("N17", f"{GMMT}.testConsumerGroupRebalanceTimeoutExpiration", since="4.0")
 async def N17_an_unacknowledged_revocation_is_fenced(talk: Conversation) -> None:
-    """A member told to revoke does not acknowledge within its rebalance timeout → fenced, the other one goes on."""
+    """A member that does not revoke within its rebalance timeout is fenced, the other one goes on."""
     joined = await talk.beat("m1", 0, rebalance_ms=1_500)
     assert joined.assignment == (("orders", tuple(range(6))),)
     other = await Member(talk).join()
-    told = await talk.beat("m1", joined.member_epoch)
-    assert told.assignment is not None
-    assert len(told.assignment[0][1]) == 3
+    answer = await talk.beat("m1", joined.member_epoch)
+    assert answer.assignment is not None
+    assert len(answer.assignment[0][1]) == 3
     await talk.until(lambda: has_members(talk, 1))
     assert (await talk.beat("m1", joined.member_epoch)).error_code is E.UNKNOWN_MEMBER_ID
     await settle(other)
@@ -254,7 +258,9 @@ async def N21_only_strangers_leave(talk: Conversation) -> None:
 
 @row("I01", "ConsumerGroupHeartbeatRequestTest (core) 373", since="4.0")
 async def I01_a_topic_appears_and_the_member_bounces(talk: Conversation) -> None:
-    """The topic is made after the join → epoch + 1 with 0, 1, 2; -2; another process with X gets the same epoch and set."""
+    """The topic is made after the join → epoch + 1 with 0, 1, 2; -2;
+    another process with X gets the same epoch and set.
+    """
     topic = f"foo-{os.urandom(3).hex()}"
     member = await Member(talk, "X", topics=(topic,)).join()
     assert member.partitions == frozenset()
@@ -336,7 +342,7 @@ async def I05_removals_one_by_one_and_delete_consumer(talk: Conversation) -> Non
 
 @row("X05", f"{GMMT}.testConsumerGroupOffsetCommit / STALE_MEMBER_EPOCH", since="4.0")
 async def X05_commits_are_fenced_by_epoch(talk: Conversation) -> None:
-    """Commit with the member's epoch → NONE; other epoch → STALE_MEMBER_EPOCH; stranger → UNKNOWN_MEMBER_ID."""
+    """Commit with the member's epoch → NONE; other epoch → STALE_MEMBER_EPOCH; unknown member → UNKNOWN_MEMBER_ID."""
     (x,) = await consumer_group(talk, "X")
 
     async def commit(member: str, epoch: int) -> E:

@@ -35,7 +35,9 @@ async def A07_a_bounce_across_a_fail_over_costs_nothing_classic(talk: Conversati
 
 @row("A07", "GroupMetadataManagerTest.testOnLoaded: sessions begin again (classic)", fails_over=True)
 async def A07_sessions_begin_again_after_a_fail_over_classic(talk: Conversation) -> None:
-    """Silent for 9.5 s of a session of 12 s, then a fail-over: still a member 3.5 s later, gone after a whole session."""
+    """Silent for 9.5 s of a session of 12 s, then a fail-over:
+    still a member 3.5 s later, gone after a whole session.
+    """
     (x,) = await talk.form("X", session_ms=12_000)
     assert await talk.heartbeat(x) is E.NONE
     await asyncio.sleep(9.5)

@@ -11,7 +11,9 @@ from conformance.wire.rows_consumer import GMMT, has_members, settings_apply
 
 @row("A01", "ours: removal against the removed one's own late requests", since="4.0")
 async def A01_late_requests_of_the_removed_consumer(talk: Conversation) -> None:
-    """Removed: its late -2, -1 and heartbeat are UNKNOWN; with a new holder of X they are FENCED; never a double removal."""
+    """Removed: its late -2, -1 and heartbeat are UNKNOWN; with a new holder of X they are FENCED;
+    never a double removal.
+    """
     x, y = await consumer_group(talk, "X", "Y")
     assert await talk.leave((x.member, "X")) == [E.NONE]
     after = await talk.epoch()

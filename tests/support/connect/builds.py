@@ -1,7 +1,8 @@
 """What a Connect worker is made of, fetched or built once per version and machine: its jars, the agent, a connector.
 
 `python -m support.connect.builds` runs the agent's own tests, on a machine that may have no Maven yet.
-One idea: a folder of the cache is named by what it was made from and appears by a rename, so one that exists is complete.
+One idea: a folder of the cache is named by what it was made from and appears by a rename, so one that exists is
+complete.
 """
 
 from __future__ import annotations

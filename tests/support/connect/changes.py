@@ -1,8 +1,8 @@
 """Whether a topic of change events tells what happened in a table: every change, in order for each key, and how often.
 
 One idea: a trigger writes each change of a table into a history, in the transaction that makes it, and every version of
-a row has a number of its own. So an event is one line of the history or it is wrong, and what a connector's snapshot saw
-must be the table as it was at one moment, no earlier than right before the first change that was streamed: nothing
+a row has a number of its own. So an event is one line of the history or it is wrong, and what a connector's snapshot
+saw must be the table as it was at one moment, no earlier than right before the first change that was streamed: nothing
 between the two can be lost unseen. At least once is what Debezium promises after a restart, so a connector may go back
 and tell again, and a snapshot that was cut off is begun again on the same slot; a stream may never skip.
 """
@@ -162,7 +162,9 @@ def _look_for_lost(
             _apply(change, table)
             was_read = table.items() <= read
     if not was_read:
-        account.wrong += [f"{key}: version {version} was in the table before the stream, unread" for key, version in unread]
+        account.wrong += [
+            f"{key}: version {version} was in the table before the stream, unread" for key, version in unread
+        ]
 
 
 def _apply(change: Change, table: dict[int, int]) -> None:

@@ -1,6 +1,7 @@
 """A Connect cluster as it looks from outside, wherever its workers run: its REST API, and its tasks' own lines.
 
-One idea: whether tasks run, and where, is waited for in what they write themselves; REST is only asked to change something.
+One idea: whether tasks run, and where, is waited for in what they write themselves; REST is only asked to change
+something.
 """
 
 from __future__ import annotations

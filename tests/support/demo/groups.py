@@ -148,7 +148,8 @@ class DemoGroup:
         return sum(bool(x["records"]) for x in self.lines() if x["kind"] == "restored" and x["at_ms"] >= since_ms)
 
     def departure(self, since_ms: int) -> GroupEvent | None:
-        """Return the broker's line about the departed pod's last member: removed by the operator, its session expired, or
+        """Return the broker's line about the departed pod's last member:
+        removed by the operator, its session expired, or
         where its client does so, it left.
         """
         kinds = (GroupEventKind.REMOVED, GroupEventKind.SESSION_EXPIRED)

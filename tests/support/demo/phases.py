@@ -157,7 +157,9 @@ def _roll(group: DemoGroup) -> Roll:
         restored_records=role.restored(group, since_ms),
         rebuilds=group.rebuilds(since_ms) if has_state else None,
         twice=read_twice(group.lines()) if has_state else None,
-        p99_delay_s=delay_below_s(group.lines(), since_ms=since_ms, until_ms=until_ms, share=0.99) if has_state else None,
+        p99_delay_s=delay_below_s(group.lines(), since_ms=since_ms, until_ms=until_ms, share=0.99)
+        if has_state
+        else None,
     )
 
 

@@ -1,7 +1,7 @@
 """What one kind of workload is to the storyline: what is started, and by whose word its work goes on or stands still.
 
-The one idea: whatever the work is, it is told as lines of one form (`consumed`, `assigned`, `revoked`, `closed`, as consumers
-print them), so that one set of functions measures all of it.
+The one idea: whatever the work is, it is told as lines of one form (`consumed`, `assigned`, `revoked`, `closed`, as
+consumers print them), so that one set of functions measures all of it.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Role(ABC):
     ----------
     names: of the groups, which are those of namespaces and StatefulSets too; the last is the managed one.
     titles: what distinguishes each, for people.
-    roll_pair, scale_pair: which two are compared in which scene. state_pair: those whose members have state and poll slowly, rolled as
-        the others are; None where there are none.
+    roll_pair, scale_pair: which two are compared in which scene. state_pair: those whose members have state and poll
+        slowly, rolled as the others are; None where there are none.
     members_per_pod: in the group, as the broker counts.
     timeout_variable: by which the managed pods are given their session timeout.
     own_session_ms: the session timeout of the group that `scale_pair` compares with.
@@ -122,7 +122,9 @@ class Role(ABC):
         return
 
     def ending(self, group: DemoGroup, pod_name: str) -> Callable[[], int | None]:
-        """Return what tells when the process of a pod that is about to be ended has, milliseconds since 1970; None before."""
+        """Return what tells when the process of a pod that is about to be ended has, milliseconds since 1970;
+        None before.
+        """
         since_ms = now_ms()
 
         def closed() -> int | None:

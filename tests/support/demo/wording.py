@@ -1,7 +1,7 @@
 """What the three roles call things, for the view, the narrator, the table and the promise.
 
-The one idea: there is one storyline, and work is what it is about: partitions of a topic, or tasks. What differs in words
-is here, and in nothing but words; what differs in deed is in the roles.
+The one idea: there is one storyline, and work is what it is about: partitions of a topic, or tasks. What differs in
+words is here, and in nothing but words; what differs in deed is in the roles.
 """
 
 from __future__ import annotations

@@ -211,9 +211,10 @@ class Cluster:
 
         Notes
         -----
-        The scheduler is restarted with it. It ends itself when it finds a pod on another node than it remembers, as after a
-        binding whose answer was lost (1.36.3: "Scheduler cache is corrupted"), and here nobody starts it again. So is the
-        controller manager, whose watches ask a server that was away only every 30 to 60 s (client-go's Reflector).
+        The scheduler is restarted with it. It ends itself when it finds a pod on another node than it remembers, as
+        after a binding whose answer was lost (1.36.3: "Scheduler cache is corrupted"), and here nobody starts it again.
+        So is the controller manager, whose watches ask a server that was away only every 30 to 60 s (client-go's
+        Reflector).
         """
         began_s = time.monotonic()
         with self._lock():

@@ -114,7 +114,9 @@ class ControlPlane:
             raise RuntimeError(f"kube-apiserver ended:\n{server.last_lines()}")
 
     def compact(self) -> int:
-        """Let etcd forget every revision but the present one, so that no watch can begin in the past; returns that revision."""
+        """Let etcd forget every revision but the present one, so that no watch can begin in the past;
+        returns that revision.
+        """
         place = ["nsenter", f"--net=/run/netns/{self.first_node.network_namespace}"]
         revision: int = json.loads(run([*place, "--", sys.executable, "-c", _COMPACT]))
         return revision

@@ -83,8 +83,8 @@ def build_image(
     dockerfile
         By default `Dockerfile` in the context.
     build_arguments
-        Values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given, `MAVEN_IMAGE` one that
-        has the agent of Connect workers as this machine's Maven built it.
+        Values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given, `MAVEN_IMAGE` one
+        that has the agent of Connect workers as this machine's Maven built it.
     ignore
         Names directly in the context that are not part of it, besides those that `.dockerignore` names.
 

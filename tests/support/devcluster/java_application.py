@@ -1,7 +1,7 @@
 """A test's application in Java: built by Maven from its sources, and put into an image with a Java runtime.
 
-The one idea: nothing but jars is fetched. The runtime is linked from this machine's JDK, and the base image is the Debian of
-this machine, so the runtime finds its libraries there.
+The one idea: nothing but jars is fetched. The runtime is linked from this machine's JDK, and the base image is the
+Debian of this machine, so the runtime finds its libraries there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from .process import run
 from .progress import say, step
 
 TOOLS = {"mvn": "maven", "javac": "openjdk-17-jdk-headless", "jlink": "openjdk-17-jdk-headless"}
-MODULES = "java.base,java.logging,java.management,java.naming,java.security.jgss,java.security.sasl,java.sql,jdk.unsupported"
+MODULES = (
+    "java.base,java.logging,java.management,java.naming,java.security.jgss,java.security.sasl,java.sql,jdk.unsupported"
+)
 """What the Kafka client, Kafka Streams and RocksDB's binding load."""
 _RECIPE = """\
 # The application's jars and a Java runtime of just the modules that they need.

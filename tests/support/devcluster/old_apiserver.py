@@ -1,6 +1,7 @@
 """An API server and an etcd on loopback, without nodes or controllers: today's, or the one of Kubernetes 1.29.
 
-The older one is built from its own module, beside today's etcd; pods that are created there are looked at and never run.
+The older one is built from its own module, beside today's etcd; pods that are created there are looked at and never
+run.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def program() -> Path:
     def build(directory: Path) -> None:
         major, minor = version().removeprefix("v").split(".")[:2]
         stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-        flags = " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())])
+        flags = " ".join(
+            ["-s -w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())]
+        )
         run_go(["build", "-trimpath", f"-ldflags={flags}", "-o", str(directory / "kube-apiserver"), "."],
                f"build the API server of Kubernetes {version()} (3 to 6 minutes when the Go cache is empty)", MODULE, {})  # fmt: skip
 

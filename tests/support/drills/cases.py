@@ -24,7 +24,9 @@ from support.waiting import until
 
 SESSION_S = 280
 """Nobody leaves meanwhile but by a removal; a consumer refuses to start with more than its max.poll.interval.ms, 300 s."""
-STAYS = [{"key": f"node.kubernetes.io/{why}", "operator": "Exists"} for why in ("not-ready", "unreachable", "out-of-service")]
+STAYS = [
+    {"key": f"node.kubernetes.io/{why}", "operator": "Exists"} for why in ("not-ready", "unreachable", "out-of-service")
+]
 """Pods stay on a node that fails, so that only a drill's own deletions count."""
 POD_INDEX = "apps.kubernetes.io/pod-index"
 
@@ -178,7 +180,8 @@ class Case:
         self.await_shown(lambda shown: names <= {m["name"] for m in shown.values()}, "successors")
         self.scale(self.ordinals.start)
         self.await_shown(
-            lambda shown: all("deletionTimestamp" in m for m in shown.values() if m["name"] in names), "successors told to end"
+            lambda shown: all("deletionTimestamp" in m for m in shown.values() if m["name"] in names),
+            "successors told to end",
         )
         self.force_delete()
 
@@ -230,17 +233,22 @@ class Case:
 
 
 def start(node: Node, cases: Sequence[Case], lives: PodLives) -> None:
-    """Start the consumers of all drills at once, and wait until their members have joined and their processes are followed."""
+    """Start the consumers of all drills at once,
+    and wait until their members have joined and their processes are followed.
+    """
     for case in cases:
         case.open()
     until(lambda: all(c.status().get("injected") for c in cases), deadline_s=90, what="ids are issued", poll_s=0.5)
-    # An API server that was started a moment ago admits pods before it knows the kind that the policy asks; it looks every 30 s.
+    # An API server that was started a moment ago admits pods before it knows the kind that the policy asks; it looks
+    # every 30 s.
     until(lambda: all(c.is_injecting(node) for c in cases), deadline_s=90, what="pods are injected", poll_s=0.5)
     for case in cases:
         case.api.create(case.stateful_set(node))
     for case in cases:
         case.await_joined()
-    until(lambda: all(lives.is_alive(u) for c in cases for u in c.uids.values()), deadline_s=60, what="processes followed")
+    until(
+        lambda: all(lives.is_alive(u) for c in cases for u in c.uids.values()), deadline_s=60, what="processes followed"
+    )
 
 
 def _ordinal(name: str) -> int:

@@ -62,7 +62,11 @@ class Ground:
     def operators(self) -> dict[str, list[int]]:
         """Return the processes of each replica that has not ended and is not ending, by the name of its pod."""
         # Over a restore of etcd objects of replicas that have ended stay.
-        pods = [p["metadata"] for p in self.api.items("Pod", SYSTEM) if p.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
+        pods = [
+            p["metadata"]
+            for p in self.api.items("Pod", SYSTEM)
+            if p.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        ]
         named = {m["name"]: m["uid"] for m in pods if m.get("labels", {}).get("app.kubernetes.io/name") == "staticgroup"
                  and "deletionTimestamp" not in m}  # fmt: skip
         return {name: self.stage.cluster.pod_processes(uid) for name, uid in named.items()}
@@ -99,7 +103,12 @@ class Ground:
 
     def hold(self, cases: Sequence[Case], *, alive: bool = True) -> None:
         """Look for a while whether every member stays, and every process with it; the status must say why."""
-        until(lambda: all(c.is_told() for c in cases), deadline_s=120, what=f"{[c.act.name for c in cases]} told as held", poll_s=0.5)
+        until(
+            lambda: all(c.is_told() for c in cases),
+            deadline_s=120,
+            what=f"{[c.act.name for c in cases]} told as held",
+            poll_s=0.5,
+        )
 
         def untouched() -> bool:
             lives = [self.lives.is_alive(u) for c in cases for u in c.gone_uids]
@@ -116,15 +125,27 @@ class Ground:
                     deadline_s=deadline_s, what=f"{case.name} removed, which was {case.act.value}", poll_s=0.3,
                 )  # fmt: skip
             except AssertionError as error:
-                raise AssertionError(f"{error}; the status says {[r['message'] for r in case.status().get('exceptions', [])]}") from error
+                raise AssertionError(
+                    f"{error}; the status says {[r['message'] for r in case.status().get('exceptions', [])]}"
+                ) from error
 
     def await_settled(self, cases: Sequence[Case], deadline_s: float = 60) -> None:
         """Wait until every departed member is removed, or the status says that it waits."""
-        until(lambda: all(c.is_told() for c in cases), deadline_s=deadline_s, what="members removed or told as held", poll_s=0.5)
+        until(
+            lambda: all(c.is_told() for c in cases),
+            deadline_s=deadline_s,
+            what="members removed or told as held",
+            poll_s=0.5,
+        )
 
     def await_ended(self, cases: Sequence[Case]) -> None:
         """Wait until no process of the pods that went lives, by the process table."""
-        until(lambda: not any(self.lives.is_alive(u) for c in cases for u in c.gone_uids), deadline_s=90, what="zombies ended", poll_s=0.5)
+        until(
+            lambda: not any(self.lives.is_alive(u) for c in cases for u in c.gone_uids),
+            deadline_s=90,
+            what="zombies ended",
+            poll_s=0.5,
+        )
 
     def judge(self, cases: Sequence[Case]) -> None:
         """Assert what holds of every drill: nobody alive was removed, and no session ran out meanwhile."""

@@ -1,7 +1,8 @@
 """The processes in the cgroups of a cluster's pods that carry an instance id, and the moment at which each of them ended.
 
-Why beside the process table of all drills: that one samples, so it knows an end to some tenths of a second on a busy machine. The one
-idea: the kernel tells the end of a process to whoever holds a file descriptor of it (pidfd_open(2)), so the end is known to the millisecond.
+Why beside the process table of all drills: that one samples, so it knows an end to some tenths of a second on a busy
+machine. The one idea: the kernel tells the end of a process to whoever holds a file descriptor of it (pidfd_open(2)),
+so the end is known to the millisecond.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ class PodLives:
         return None if None in ends else max((e for e in ends if e is not None), default=None)
 
     def accusations(self, events: list[GroupEvent]) -> list[str]:
-        """Return every removal by the operator while a process lived that carried the member's id, in words; empty is the promise."""
+        """Return every removal by the operator while a process lived that carried the member's id, in words;
+        empty is the promise.
+        """
         ids = instance_ids(events)
         lives = [life for found in list(self._lives.values()) for life in found]
         return [
@@ -131,7 +134,9 @@ class PodLives:
                 self._take(pid)
 
     def _processes(self) -> list[int]:
-        """Return the processes of all pods; those of a node in which a cgroup went while we looked wait for the next scan."""
+        """Return the processes of all pods; those of a node in which a cgroup went while we looked wait for the next
+        scan.
+        """
         found: list[int] = []
         for group in self._groups:
             with suppress(OSError):

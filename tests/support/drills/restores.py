@@ -12,7 +12,9 @@ from support.devcluster.programs import etcdutl_program
 
 
 def back_up(cluster: Cluster) -> Path:
-    """Copy etcd's data while it stands still for a moment; returns where the copy is, below the cluster's own directory."""
+    """Copy etcd's data while it stands still for a moment;
+    returns where the copy is, below the cluster's own directory.
+    """
     plane = ControlPlane(state=cluster.state)
     plane.process("etcd").stop()
     copy = plane.directory / "etcd-backup"
@@ -28,7 +30,8 @@ def restore(cluster: Cluster, copy: Path, *, raised_by: int = 0) -> None:
 
     Parameters
     ----------
-    raised_by: so much is added to the copy's revision, and what lies before is compacted, as etcd describes it for Kubernetes; 0: nothing.
+    raised_by: so much is added to the copy's revision, and what lies before is compacted, as etcd describes it for
+        Kubernetes; 0: nothing.
     """
     plane = ControlPlane(state=cluster.state)
     for name in ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"):

@@ -35,7 +35,9 @@ def pod_group() -> Iterator[str]:
 
 
 def removal(at_ms: int) -> GroupEvent:
-    return GroupEvent(kind=GroupEventKind.REMOVED, at_ms=at_ms, node_id=1, group_id="g", member_id=MEMBER_ID, reason="staticgroup a/b")
+    return GroupEvent(
+        kind=GroupEventKind.REMOVED, at_ms=at_ms, node_id=1, group_id="g", member_id=MEMBER_ID, reason="staticgroup a/b"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes cgroups")

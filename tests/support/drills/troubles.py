@@ -33,7 +33,9 @@ class Evidence:
     @property
     def trusts_deletion(self) -> bool:
         """True when the deletion of a Node proves that its machine is off."""
-        return self.node_lifecycle in ("Cloud", "Fixed") or (self.node_lifecycle == "Auto" and self.provider_id.partition(":")[0] in CLOUDS)
+        return self.node_lifecycle in ("Cloud", "Fixed") or (
+            self.node_lifecycle == "Auto" and self.provider_id.partition(":")[0] in CLOUDS
+        )
 
     def values(self, node: Node, replicas: int) -> dict[str, Any]:
         """Return chart values; the operator is kept off the node that fails."""
@@ -106,7 +108,9 @@ def out_of_service(node: Node, api: Api) -> Iterator[None]:
 
 def set_taint(node: Node, api: Api, *, is_set: bool) -> None:
     """Put a node out of service, or into service again."""
-    others = [t for t in api.get("Node", node.name).get("spec", {}).get("taints", []) if t["key"] != OUT_OF_SERVICE["key"]]
+    others = [
+        t for t in api.get("Node", node.name).get("spec", {}).get("taints", []) if t["key"] != OUT_OF_SERVICE["key"]
+    ]
     api.patch("Node", node.name, "", {"spec": {"taints": [*others, *([OUT_OF_SERVICE] if is_set else [])]}})
 
 

@@ -1,7 +1,7 @@
 """One cell of the table: a fault that begins in a phase, lasts for some seconds, and what became of everything.
 
-The one idea: in every cell one pod departs, so that there is always something to do that could be done wrongly, and both
-its member's end and the new status show when the operator is back at work.
+The one idea: in every cell one pod departs, so that there is always something to do that could be done wrongly, and
+both its member's end and the new status show when the operator is back at work.
 """
 
 from __future__ import annotations

@@ -52,7 +52,11 @@ class OperatorProcess:
         }  # fmt: skip
         with self.log.open("ab") as output:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "staticgroup", "run"], env=environment, cwd=self.folder, stdout=output, stderr=output
+                [sys.executable, "-m", "staticgroup", "run"],
+                env=environment,
+                cwd=self.folder,
+                stdout=output,
+                stderr=output,
             )
 
     def stop(self) -> None:

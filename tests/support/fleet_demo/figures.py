@@ -52,7 +52,8 @@ class Bill:
     Parameters
     ----------
     groups: that the log tells of.
-    absorbed: restarts of static members without a rebalance; rebalances: of the whole time, with those of the beginning.
+    absorbed: restarts of static members without a rebalance; rebalances: of the whole time, with those of the
+        beginning.
     members_lost: that a rebalance found gone.
     silent_partition_ms: standstill that could be measured; measured, not_known: silences.
     """
@@ -226,7 +227,10 @@ def table(figures: Figures) -> Table:
         ("records in the topic", f"{fleet.produced:,}"),
         ("taken in", f"{fleet.ingested:,}, {fleet.ingested / stages['ingest']:,.0f} per second"),
         ("outages", f"{fleet.outages:,}, of which absorbed {fleet.absorbed:,}"),
-        ("until the container ran, until the member was back", f"{_seconds(fleet.start_ms)}, {_seconds(fleet.join_ms)} more"),
+        (
+            "until the container ran, until the member was back",
+            f"{_seconds(fleet.start_ms)}, {_seconds(fleet.join_ms)} more",
+        ),
         ("rebalances seen", f"{fleet.rebalances:,}"),
         ("with dynamic members", f"{fleet.rebalances_if_dynamic:,}"),
         ("recommendations", f"{made.records:,}, of which changes {made.changes:,}, released {made.released:,}"),

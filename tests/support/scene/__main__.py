@@ -55,7 +55,9 @@ def cluster_environment(name: str) -> dict[str, str]:
 
 
 def with_cluster(name: str, command: Sequence[str]) -> int:
-    """Run a command while a cluster with the operator's image, and nothing installed, is there; what it adds goes with it."""
+    """Run a command while a cluster with the operator's image, and nothing installed, is there;
+    what it adds goes with it.
+    """
     try:
         Stage.ground(Cluster(name))
         process = subprocess.Popen(command, env={**os.environ, **cluster_environment(name), "E2E_CLUSTER": name})

@@ -1,8 +1,8 @@
 """What a scale-down cost, departure by departure, from three independent accounts.
 
-The one idea: one pod UID is one process, and its own line `assigned` names its member id. So the witness' watch (when the
-end was visible to any client), the brokers' log (when the removal was acknowledged) and the survivors' lines (when the
-partitions were read again) are joined exactly, without asking the operator.
+The one idea: one pod UID is one process, and its own line `assigned` names its member id. So the witness' watch (when
+the end was visible to any client), the brokers' log (when the removal was acknowledged) and the survivors' lines (when
+the partitions were read again) are joined exactly, without asking the operator.
 """
 
 from __future__ import annotations

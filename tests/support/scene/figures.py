@@ -38,8 +38,8 @@ def prompt_s(quiet_s: float, *, otherwise_s: float) -> float:
     Parameters
     ----------
     quiet_s: the budget, seconds.
-    otherwise_s: seconds on a machine that does something else as well, where only an order of magnitude proves anything: what
-        the thing would take without the operator's work, a session's end say, must be well beyond.
+    otherwise_s: seconds on a machine that does something else as well, where only an order of magnitude proves
+        anything: what the thing would take without the operator's work, a session's end say, must be well beyond.
     """
     return quiet_s if are_drills_long() else otherwise_s
 

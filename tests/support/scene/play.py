@@ -150,7 +150,9 @@ class Play:
         }
 
     def outlast_restarts(self, session_s: int) -> dict[str, Any]:
-        """Return what the StaticGroup says for sessions that outlast a restart; of KIP-848 groups the brokers are told."""
+        """Return what the StaticGroup says for sessions that outlast a restart;
+        of KIP-848 groups the brokers are told.
+        """
         if self.protocol == "consumer":
             self.admin.alter_group(self.name, {"consumer.session.timeout.ms": str(session_s * 1000)})
             return {}

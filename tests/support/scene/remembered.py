@@ -1,7 +1,7 @@
 """What a status remembers of members, and how a pod watch loses its history: for tests of what came and went unseen.
 
-The one idea: what happened to seats is asked of the status by ordinal, of the brokers' log by member and of a pod watch that is not the
-operator's, so that each test compares what was told with what was.
+The one idea: what happened to seats is asked of the status by ordinal, of the brokers' log by member and of a pod watch
+that is not the operator's, so that each test compares what was told with what was.
 """
 
 from __future__ import annotations
@@ -67,7 +67,11 @@ def suspects(game: Play) -> dict[str, str]:
 def held(game: Play) -> dict[int, str]:
     """Return why members are held back, as the status lists them, by ordinal."""
     rows = (game.status() or {}).get("exceptions", [])
-    return {ordinal(row["podName"]): row["reason"] for row in rows if row["kind"] == "Held" and row["reason"] in HELD_REASONS}
+    return {
+        ordinal(row["podName"]): row["reason"]
+        for row in rows
+        if row["kind"] == "Held" and row["reason"] in HELD_REASONS
+    }
 
 
 def removed(game: Play, since_ms: int) -> dict[str, int]:
@@ -82,7 +86,12 @@ def is_plain(game: Play, replicas: int) -> bool:
 
 def await_plain(game: Play, replicas: int) -> None:
     """Wait until the status says of each member that the pod of its ordinal alone may hold it."""
-    until(lambda: is_plain(game, replicas), deadline_s=60, what=f"{replicas} members of {game.name} to be remembered", poll_s=0.3)
+    until(
+        lambda: is_plain(game, replicas),
+        deadline_s=60,
+        what=f"{replicas} members of {game.name} to be remembered",
+        poll_s=0.3,
+    )
 
 
 def await_begun_anew(stage: Stage, before: str, *games: Play) -> str:
@@ -131,7 +140,12 @@ def await_ready(game: Play, replicas: int) -> None:
 
 def await_held(game: Play, reasons: Mapping[int, str]) -> None:
     """Wait until the status says of exactly these departed members that, and why, they wait."""
-    until(lambda: held(game) == reasons, deadline_s=60, what=f"{dict(reasons)} of {game.name} to be told as held", poll_s=0.3)
+    until(
+        lambda: held(game) == reasons,
+        deadline_s=60,
+        what=f"{dict(reasons)} of {game.name} to be told as held",
+        poll_s=0.3,
+    )
     told = game.condition("RemovalSettled")
     assert (told["status"], told["reason"]) == ("False", END_NOT_SEEN), told
 
@@ -190,8 +204,8 @@ def lose_history(game: Play, *, unheard: Callable[[], None] | None = None) -> Lo
 
     Parameters
     ----------
-    unheard: what is to happen once the API server is back, while no process of the operator runs. None: it may be as quick
-        as it is, and mostly is quicker than kubelets, so that it misses nothing.
+    unheard: what is to happen once the API server is back, while no process of the operator runs. None: it may be as
+        quick as it is, and mostly is quicker than kubelets, so that it misses nothing.
     """
     stage = game.stage
     before, began_ms = stage.watch_name(), now_ms()
@@ -206,8 +220,9 @@ def lose_history(game: Play, *, unheard: Callable[[], None] | None = None) -> Lo
 def await_injecting(game: Play) -> None:
     """Wait until the API server would give an id to a new pod of the StatefulSet.
 
-    A 1.36.3 server looks up once what kind the policy's parameter is, and when it does so before its own CRDs are served, it
-    does so again only after 30 s: until then the policy is not in force, and `failurePolicy: Ignore` lets pods pass without.
+    A 1.36.3 server looks up once what kind the policy's parameter is, and when it does so before its own CRDs are
+    served, it does so again only after 30 s: until then the policy is not in force, and `failurePolicy: Ignore` lets
+    pods pass without.
     """
     owner = game.stage.get("statefulset", game.name, game.name) or {}
     spec = owner["spec"]["template"]["spec"]
@@ -231,7 +246,8 @@ def has_id(pod: Mapping[str, Any]) -> bool:
 
 
 def leave(game: Play, watch: PodWatch, end: int, *, waiting: Mapping[int, str] | None = None) -> list[float]:
-    """Scale to `end`; everybody above must be removed, but for those `waiting`, who must be told as held for their reasons.
+    """Scale to `end`; everybody above must be removed, but for those `waiting`,
+    who must be told as held for their reasons.
 
     Returns
     -------
@@ -254,7 +270,9 @@ def leave(game: Play, watch: PodWatch, end: int, *, waiting: Mapping[int, str] |
     return took_s
 
 
-def acknowledged_s(ends: Mapping[int, PodSighting], known: Mapping[int, str], removals: Mapping[str, int]) -> list[float]:
+def acknowledged_s(
+    ends: Mapping[int, PodSighting], known: Mapping[int, str], removals: Mapping[str, int]
+) -> list[float]:
     """Return the seconds from each visible end to the removal, of those members for whom both were seen."""
     found = []
     for each, member_id in known.items():

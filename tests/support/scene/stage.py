@@ -56,7 +56,9 @@ def _as_kubectl_says() -> Iterator[None]:
 
 
 def build_what_is_missing() -> str:
-    """Build the cluster's programs, the broker's jars and both images, each beside the others; returns the operator's build."""
+    """Build the cluster's programs, the broker's jars and both images, each beside the others;
+    returns the operator's build.
+    """
     ensure_requirements()  # first, since apt-get does one thing at a time
     ensure_tools(say, AGENT_TOOLS)
     with ThreadPoolExecutor() as builders:
@@ -106,7 +108,9 @@ class Stage:
         brokers = Brokers.up(settings, report=say)
         for image in (OPERATOR_IMAGE, WORKLOAD_IMAGE):
             cluster.load_image(image)
-        return cls(cluster=cluster, brokers=brokers, admin=BrokerAdmin(brokers.bootstrap), operator_build=operator_build)
+        return cls(
+            cluster=cluster, brokers=brokers, admin=BrokerAdmin(brokers.bootstrap), operator_build=operator_build
+        )
 
     @classmethod
     def on_kind(cls, ground: RealKind | LocalKind) -> Stage:

@@ -108,13 +108,15 @@ class ProcessTable:
                         life.last_seen_ms = now_ms
 
     def _born(self, entry: Path, key: tuple[int, int], now_ms: int) -> tuple[Life, ...] | None:
-        """Read a new process' environment: a life for each id that it carries; None when it may not have called exec yet."""
+        """Read a new process' environment: a life for each id that it carries;
+        None when it may not have called exec yet.
+        """
         environment = (entry / "environ").read_bytes().split(b"\0")
         started_at_ms = self._boot_ms + key[1] * 10
         found = {match[1].decode() for e in environment if (match := _ID_VARIABLE.fullmatch(e))}
         if not found:
-            # A container's process gets its environment only with the exec that follows some milliseconds later, on a busy machine
-            # seconds; its name is another one from then on, and it is looked at again.
+            # A container's process gets its environment only with the exec that follows some milliseconds later, on a
+            # busy machine seconds; its name is another one from then on, and it is looked at again.
             return () if now_ms - started_at_ms > 5_000 else None
         bootstrap = next((e[len(b"BOOTSTRAP=") :] for e in environment if e.startswith(b"BOOTSTRAP=")), b"").decode()
         return tuple(

@@ -1,7 +1,7 @@
 """The application as pods: three stream threads each, with a state directory that outlives the pod.
 
-The one idea: what a user would put on a PersistentVolume lies in a folder of this machine, which every node of the development
-cluster shares; a pod finds its folder again by its name, wherever it runs.
+The one idea: what a user would put on a PersistentVolume lies in a folder of this machine, which every node of the
+development cluster shares; a pod finds its folder again by its name, wherever it runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def workload(
 
 
 def start(game: Play, pods: int, states: Path, **static: Any) -> None:
-    """Apply the StaticGroup, wait until ids are issued, then the application, and wait until every thread has joined."""
+    """Apply the StaticGroup, wait until ids are issued, then the application,
+    and wait until every thread has joined.
+    """
     game.stage.apply(game.static_group(**STATIC, **static))
     until(lambda: (game.status() or {}).get("injected"), deadline_s=30, what="ids are issued")
     game.stage.apply(workload(game, pods, states))
@@ -67,7 +69,9 @@ def hosts(told: PodLines) -> dict[int, str]:
     return {partition: pod for partition, (pod, _) in latest_opened(told).items()}
 
 
-def await_opened(told: PodLines, partitions: Sequence[int], since_ms: int, deadline_s: float) -> dict[int, tuple[str, Line]]:
+def await_opened(
+    told: PodLines, partitions: Sequence[int], since_ms: int, deadline_s: float
+) -> dict[int, tuple[str, Line]]:
     """Wait until the stores of these partitions were opened since then."""
 
     def opened() -> dict[int, tuple[str, Line]] | None:
@@ -86,7 +90,9 @@ def restored(told: PodLines, since_ms: int, until_ms: int | None = None) -> list
 
 
 def store_lines(told: PodLines) -> dict[int, list[Line]]:
-    """Return all that was told of each partition's store, in the order of time: when it was opened and while it was read."""
+    """Return all that was told of each partition's store, in the order of time:
+    when it was opened and while it was read.
+    """
     found: dict[int, list[Line]] = {}
     for voice in told.voices():
         for line in voice.of_kind("opened"):
@@ -114,7 +120,9 @@ def told_late(told: PodLines) -> list[tuple[str, int, Line]]:
             elif line["kind"] == "opened":
                 given_up.discard(line["partition"])
             elif line["kind"] == "counted":
-                found += [(voice.pod_name, n, line) for n in sorted(given_up & {int(each) for each in line["partitions"]})]
+                found += [
+                    (voice.pod_name, n, line) for n in sorted(given_up & {int(each) for each in line["partitions"]})
+                ]
     return found
 
 

@@ -1,7 +1,8 @@
 """Static members of the streams protocol (KIP-1071), heartbeat by heartbeat on a real broker, because no client to be had sends any.
 
-Kafka Streams 4.3.1 refuses an instance id with group.protocol=streams, and 4.4 is not published. The one idea: a process is
-what a pod would run, a few stream threads with one process id, and all that it does is what such a client sends.
+Kafka Streams 4.3.1 refuses an instance id with group.protocol=streams, and 4.4 is not published. The one idea: a
+process is what a pod would run, a few stream threads with one process id, and all that it does is what such a client
+sends.
 """
 
 from __future__ import annotations

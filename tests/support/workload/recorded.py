@@ -1,14 +1,17 @@
 """A real consumer that writes down when it took up each record and was done with it: the truth of a standstill.
 
-Run by itself: `python recorded.py '{"client": {…}, "topic": …, "file": …, "commit_ms": 1000, "batch_ms": 0, "restore_ms": 0}'`.
+Run by itself: `python recorded.py '{"client": {…}, "topic": …, "file": …, "commit_ms": 1000, "batch_ms": 0,
+"restore_ms": 0}'`.
 
 client      librdkafka's settings; with `enable.auto.commit` it commits by itself, and `commit_ms` counts for nothing
 commit_ms   how often it commits what it is done with
 batch_ms    how long it works on each batch before it polls again
 restore_ms  how long it takes in the state of each partition that it is given, before it goes on
-file        gets a line `<partition> <offset> <taken up, Unix milliseconds> <done>` for each record, as soon as it is done
+file        gets a line `<partition> <offset> <taken up, Unix milliseconds> <done>` for each record, as soon as it is
+done
 
-It ends at SIGTERM, as the kubelet sends it; a record that was begun is ended. Standard output has a line for each assignment.
+It ends at SIGTERM, as the kubelet sends it; a record that was begun is ended. Standard output has a line for each
+assignment.
 """
 
 import json

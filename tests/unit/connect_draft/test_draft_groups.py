@@ -122,7 +122,9 @@ def test_item_66_computed_for_an_older_epoch() -> None:
 
 @pytest.mark.parametrize("fail_over", [False, True])
 def test_item_67_a_worker_that_does_not_stop_is_kicked(fail_over: bool) -> None:
-    """Phase 1 is capped by rebalance.timeout.ms, in full again on a new coordinator: only then others get what it had."""
+    """Phase 1 is capped by rebalance.timeout.ms, in full again on a new coordinator:
+    only then others get what it had.
+    """
     cluster = cluster_of("W1")
     cluster.start(DraftWorker("W2", DeclarativeAssignor(), CONFIG))
     cluster.heartbeat("W2")

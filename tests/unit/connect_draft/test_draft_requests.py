@@ -133,7 +133,9 @@ def test_item_79_two_lost_answers_do_not_fence_a_live_worker() -> None:
 
 
 def test_item_80_a_worker_gives_up_before_it_is_kicked() -> None:
-    """Told to stop by the second answer only, it counts from the first request, which started the coordinator's timer."""
+    """Told to stop by the second answer only, it counts from the first request,
+    which started the coordinator's timer.
+    """
     cluster = cluster_of("W1")
     cluster.start(DraftWorker("W2", DeclarativeAssignor(), CONFIG))
     cluster.heartbeat("W2")

@@ -23,7 +23,9 @@ def fetch(bench: ClassicBench, *partitions: tuple[str, int]) -> tuple[tuple[str,
     return answer.offsets
 
 
-def commit(bench: ClassicBench, member_id: str, instance_id: str | None, generation_id: int, version: int = 10) -> ErrorCode:
+def commit(
+    bench: ClassicBench, member_id: str, instance_id: str | None, generation_id: int, version: int = 10
+) -> ErrorCode:
     request = OffsetCommitRequest(
         api_version=version,
         group_id=GROUP,

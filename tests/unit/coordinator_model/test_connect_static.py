@@ -285,8 +285,8 @@ class History:
         self.cluster.advance(self.random.choice([100, 3_000, 10_000, 70_000]))
 
     def stall(self) -> None:
-        # The eager protocol asks nobody what he runs, and a stock leader does not know what he was given: as ever there,
-        # a worker that neither follows nor goes away runs beside its successor.
+        # The eager protocol asks nobody what he runs, and a stock leader does not know what he was given: as ever
+        # there, a worker that neither follows nor goes away runs beside its successor.
         is_known = all(w.static is not None for w in self.cluster.workers.values())
         name = self.random.choice(self.live())
         if len(self.live()) > 1 and is_known and self.cluster.mode in INCREMENTAL:

@@ -83,7 +83,10 @@ def test_messages_keep_what_they_say() -> None:
         assert (state.url, state.config_offset) == (each["url"], each["configOffset"])
         held = encode_stored(state.allocation, None).hex() if state.allocation else None
         assert held == each["allocation"]
-        assert recorder().spell_last_generation(decode_last_generation(bytes.fromhex(each["hex"]))) == each["lastGeneration"]
+        assert (
+            recorder().spell_last_generation(decode_last_generation(bytes.fromhex(each["hex"])))
+            == each["lastGeneration"]
+        )
 
 
 def test_connect_does_not_see_the_trailing_bytes() -> None:
@@ -161,7 +164,9 @@ def state(allocation: Assignment | None) -> bytes:
 def leader_given(given: ConnectorsAndTasks) -> StaticMembership:
     leader = StaticMembership("w-0")
     whole = Whole("w-0", "http://w-0/", {"w-1": given})
-    leader.received(encode_stored(replace(ASSIGNMENT, leader="w-0-new"), whole), 5, "w-0-new", "http://w-0/", 7, NOTHING)
+    leader.received(
+        encode_stored(replace(ASSIGNMENT, leader="w-0-new"), whole), 5, "w-0-new", "http://w-0/", 7, NOTHING
+    )
     return leader
 
 
@@ -281,7 +286,9 @@ def test_only_the_previous_generation_counts(last: LastGeneration | None, is_hel
 def test_nobody_is_in_doubt_once_everybody_has_joined() -> None:
     """A member that sends the previous generation has joined this round, and reports all that it runs."""
     leader = StaticMembership("w-0")
-    members = [RoundMember(f"w-{n}-x", f"w-{n}", state(None) + encode_last_generation(LastGeneration(5))) for n in (0, 1)]
+    members = [
+        RoundMember(f"w-{n}-x", f"w-{n}", state(None) + encode_last_generation(LastGeneration(5))) for n in (0, 1)
+    ]
     leader.view(members, 6, "w-0-x")
     assert leader.held_back("w-0-x") is None
 

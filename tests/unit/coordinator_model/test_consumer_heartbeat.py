@@ -144,7 +144,9 @@ def test_third_party_heartbeat_changes_client_id(bench: ConsumerBench) -> None:
 
 
 def test_changed_metadata_bumps_the_epoch_once(bench: ConsumerBench) -> None:
-    """GMMT.testSubscriptionMetadataRefreshedAfterGroupIsLoaded and …Again: partitions and racks count, other topics not."""
+    """GMMT.testSubscriptionMetadataRefreshedAfterGroupIsLoaded and …Again:
+    partitions and racks count, other topics not.
+    """
     bench.join("m1")
     bench.coordinator.image = TOPICS.with_topic("zar", 1)
     assert bench.beat("m1", 2).member_epoch == 2
@@ -192,11 +194,11 @@ def test_reconciliation_process() -> None:
         member("m2", None, (("bar", (2,)), ("foo", (3, 4, 5)))),
     )
     assert bench.join("m3", assignor="range").assignment == ()
-    told = bench.beat("m1", 10, None, (("bar", (0, 1)), ("foo", (0, 1, 2))))
-    assert (told.member_epoch, told.assignment) == (10, (("bar", (0,)), ("foo", (0, 1))))
+    answer = bench.beat("m1", 10, None, (("bar", (0, 1)), ("foo", (0, 1, 2))))
+    assert (answer.member_epoch, answer.assignment) == (10, (("bar", (0,)), ("foo", (0, 1))))
     assert bench.group.members["m1"].current.state is MemberState.UNREVOKED_PARTITIONS
-    told = bench.beat("m2", 10, None, (("bar", (2,)), ("foo", (3, 4, 5))))
-    assert (told.member_epoch, told.assignment) == (10, (("foo", (3,)),))
+    answer = bench.beat("m2", 10, None, (("bar", (2,)), ("foo", (3, 4, 5))))
+    assert (answer.member_epoch, answer.assignment) == (10, (("foo", (3,)),))
     assert bench.beat("m3", 11).assignment is None
     done = bench.beat("m1", 10, None, (("bar", (0,)), ("foo", (0, 1))))
     assert (done.member_epoch, done.assignment) == (11, None)
@@ -336,7 +338,9 @@ def test_group_config_bounds(bench: ConsumerBench, configs: dict[str, str | None
 
 def test_session_must_exceed_heartbeat() -> None:
     """GroupConfig.validateSessionExceedsHeartbeat: the broker's value stands in for what is not set."""
-    bench = ConsumerBench(BrokerSettings(consumer_min_session_timeout_ms=1_000, consumer_max_heartbeat_interval_ms=100_000))
+    bench = ConsumerBench(
+        BrokerSettings(consumer_min_session_timeout_ms=1_000, consumer_max_heartbeat_interval_ms=100_000)
+    )
     assert bench.alter(consumer_session_timeout_ms="5000") is ErrorCode.INVALID_CONFIG
     assert bench.alter(consumer_session_timeout_ms="5001") is NONE
     assert bench.alter(consumer_heartbeat_interval_ms="6000") is ErrorCode.INVALID_CONFIG

@@ -22,7 +22,7 @@ HISTORIES = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 5)), min
 
 @dataclass
 class Consumer:
-    """A client that does what it is told: it owns what it was last given and gives up what is taken."""
+    """A client that follows its assignments: it takes what they add and gives up what they remove."""
 
     member_id: str
     instance_id: str | None

@@ -161,7 +161,9 @@ def test_access_to_one_group(request_: Request, operation: str) -> None:
 
 def test_access_to_many_groups() -> None:
     """KafkaApis: denied groups are errors of their own, and are missing from a listing."""
-    bench = ClassicBench(BrokerSettings(is_denied=lambda principal, asked, group: (principal, group) == ("User:m", GROUP)))
+    bench = ClassicBench(
+        BrokerSettings(is_denied=lambda principal, asked, group: (principal, group) == ("User:m", GROUP))
+    )
     bench.stable("x")
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
     described = bench.send(DescribeGroupsRequest(groups=(GROUP,), principal="User:m")).response

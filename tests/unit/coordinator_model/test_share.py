@@ -166,7 +166,9 @@ def test_full_group() -> None:
     ],
 )
 def test_requests_that_no_member_sends(wrong: ShareGroupHeartbeatRequest) -> None:
-    """GroupCoordinatorServiceTest.testShareGroupHeartbeatRequestValidation; -2 does not exist without static members."""
+    """GroupCoordinatorServiceTest.testShareGroupHeartbeatRequestValidation;
+    -2 does not exist without static members.
+    """
     result = coordinator().handle(wrong, 0)
     assert result.response is not None
     assert (result.response.error_code, result.records) == (ErrorCode.INVALID_REQUEST, ())
@@ -184,7 +186,9 @@ def test_subscriptions_and_metadata_changes_bump_the_epoch() -> None:
 
 
 def test_assignment_interval_holds_the_next_assignment_back_but_timestamp_0_does_not() -> None:
-    """GroupMetadataManager.canComputeNextTargetAssignment (KIP-1263): 0 is no time to count from, however early it is."""
+    """GroupMetadataManager.canComputeNextTargetAssignment (KIP-1263):
+    0 is no time to count from, however early it is.
+    """
     broker = coordinator(share_assignment_interval_ms=1_000)
     assert send(broker, beat("m1"), 5).assignment == (("foo", (0, 1, 2)),)
     assert send(broker, beat("m2"), 1_004).assignment == ()

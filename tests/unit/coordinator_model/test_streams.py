@@ -129,7 +129,9 @@ def test_the_previous_epoch_passes_with_no_subtopology_that_is_not_assigned(
 
 
 def test_missing_source_topic_leaves_the_group_not_ready() -> None:
-    """testStreamsGroupMemberJoiningWithMissingSourceTopic; the topic's arrival assigns (testStreamsOnMetadataUpdate)."""
+    """testStreamsGroupMemberJoiningWithMissingSourceTopic;
+    the topic's arrival assigns (testStreamsOnMetadataUpdate).
+    """
     broker = coordinator()
     broker.image = TopicImage()
     first = send(broker, join("m1"), 0)
@@ -214,7 +216,9 @@ def test_requests_that_no_member_sends(wrong: StreamsGroupHeartbeatRequest) -> N
 
 
 def test_unknown_groups_and_groups_of_other_types() -> None:
-    """testUnknownStreamsGroupId, testUnknownMemberIdJoinsStreamsGroup, testStreamsGroupHeartbeatWithNonEmptyClassicGroup."""
+    """testUnknownStreamsGroupId, testUnknownMemberIdJoinsStreamsGroup,
+    testStreamsGroupHeartbeatWithNonEmptyClassicGroup.
+    """
     broker = coordinator()
     assert send(broker, beat("m1", 1), 0).error_code is ErrorCode.GROUP_ID_NOT_FOUND
     assert send(broker, beat("m1", -1), 0).error_code is ErrorCode.GROUP_ID_NOT_FOUND

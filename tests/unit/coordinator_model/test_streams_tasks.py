@@ -140,24 +140,24 @@ def test_a_standby_stays_until_the_member_has_revoked_what_it_must() -> None:
     """CurrentAssignmentBuilderTest: no grant while a revocation of the same member is open, and no lost replica."""
     start = replace(current(standby=frozenset({A})), assigned=HeldTasks({B: 1}, frozenset({A})))
     target = Tasks(active=frozenset({A}))
-    told = step(start, target, Holders(active={B: "p"}, standby={A: {"p"}}))
-    assert (told.state, dict(told.assigned.active), told.assigned.standby) == (
+    revoking = step(start, target, Holders(active={B: "p"}, standby={A: {"p"}}))
+    assert (revoking.state, dict(revoking.assigned.active), revoking.assigned.standby) == (
         MemberState.UNREVOKED_TASKS,
         {},
         frozenset({A}),
     )
-    assert (dict(told.pending_revocation.active), told.pending_revocation.standby) == ({B: 1}, frozenset())
-    done = step(told, target, Holders(active={B: "p"}, standby={A: {"p"}}), Tasks(standby=frozenset({A})))
+    assert (dict(revoking.pending_revocation.active), revoking.pending_revocation.standby) == ({B: 1}, frozenset())
+    done = step(revoking, target, Holders(active={B: "p"}, standby={A: {"p"}}), Tasks(standby=frozenset({A})))
     assert (done.state, dict(done.assigned.active), done.assigned.standby) == (MemberState.STABLE, {A: 2}, frozenset())
 
 
 def test_an_active_task_becomes_standby_in_place_and_is_still_acknowledged() -> None:
     """CurrentAssignmentBuilderTest, demotion: both halves in one answer, but the group must see the release."""
     start = current(active=frozenset({A}))
-    told = step(start, Tasks(standby=frozenset({A})), Holders(active={A: "p"}))
-    assert (told.state, told.member_epoch) == (MemberState.UNREVOKED_TASKS, 1)
-    assert (told.assigned.standby, dict(told.pending_revocation.active)) == (frozenset({A}), {A: 1})
-    acknowledged = step(told, Tasks(standby=frozenset({A})), Holders(active={A: "p"}), Tasks(standby=frozenset({A})))
+    revoking = step(start, Tasks(standby=frozenset({A})), Holders(active={A: "p"}))
+    assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 1)
+    assert (revoking.assigned.standby, dict(revoking.pending_revocation.active)) == (frozenset({A}), {A: 1})
+    acknowledged = step(revoking, Tasks(standby=frozenset({A})), Holders(active={A: "p"}), Tasks(standby=frozenset({A})))
     assert (acknowledged.state, acknowledged.member_epoch) == (MemberState.STABLE, 2)
 
 

@@ -327,11 +327,15 @@ def decisions(steps: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def doubtful() -> dict[str, Any]:
-    """A leader of a group in which one member never sends its last generation, for more rounds than the leader asks for."""
+    """A leader of a group in which one member never sends its last generation,
+    for more rounds than the leader asks for.
+    """
     steps: list[dict[str, Any]] = []
     leader = Recorded("w-0", steps)
     mode = ConnectProtocolCompatibility.SESSIONED
-    members = [RoundMember(f"w-{n}-x", f"w-{n}", encode_metadata(WorkerState(f"http://w-{n}/", 7), mode)) for n in (0, 1)]
+    members = [
+        RoundMember(f"w-{n}-x", f"w-{n}", encode_metadata(WorkerState(f"http://w-{n}/", 7), mode)) for n in (0, 1)
+    ]
     for generation_id in range(6, 6 + HELD_BACK_ROUNDS + 2):
         leader.view(members, generation_id, "w-0-x")
         held = leader.held_back("w-0-x")

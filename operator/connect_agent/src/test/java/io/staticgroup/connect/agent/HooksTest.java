@@ -136,7 +136,7 @@ class HooksTest {
     }
 
     @Test
-    void aLeaderWhomNobodyTellsWhatWasGivenStoresThatNothingChanges() throws ReflectiveOperationException {
+    void aLeaderWithoutTheLastAllocationsStoresThatNothingChanges() throws ReflectiveOperationException {
         PatchedWorker process = new PatchedWorker(settings(), null);
         Object coordinator = staticWorker(process);
         join(process, coordinator, 5);
