@@ -267,9 +267,7 @@ def simulation() -> list[Row]:
 
 
 def tar_pits() -> list[Row]:
-    """Measure what silent brokers cost everybody else, in virtual time:
-    the 99th percentile from event to end of round.
-    """
+    """Measure the cost of silent brokers for others in virtual time: p99 from event to end of round."""
     rows = []
     for name, scene in SCENES.items():
         began = time.perf_counter()
@@ -301,7 +299,8 @@ def stored_position() -> list[Row]:
             measured=figures.writes_per_s,
             budget=2.0,
             unit="/s",
-            detail=f"{scene.pods:,} pods of {scene.groups} groups in {scene.lasts_s:.0f} s: {figures.lease_writes} of the Lease, "
+            detail=f"{scene.pods:,} pods of {scene.groups} groups in {scene.lasts_s:.0f} s: {figures.lease_writes} of "
+            "the Lease, "
             f"{figures.status_writes} of statuses, at most {figures.busiest_s:.1f} a second for 10 s",
         ),
         Row(
@@ -319,7 +318,8 @@ def main() -> int:
     rows = [*pod_ingest(), *rounds(), *coordinator_model(), *simulation(), *tar_pits(), *stored_position()]
     for row in rows:
         print(
-            f"{row.what:45} {row.measured:8.1f} {row.unit:2} budget {row.budget:6.1f}  {'kept' if row.is_kept else 'BROKEN':6} {row.detail}"
+            f"{row.what:45} {row.measured:8.1f} {row.unit:2} budget {row.budget:6.1f}  "
+            f"{'kept' if row.is_kept else 'BROKEN':6} {row.detail}"
         )
     return 0 if all(row.is_kept for row in rows) else 1
 

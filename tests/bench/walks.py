@@ -1,4 +1,4 @@
-"""How far one walks through the code: `python -m bench.walks` counts the files of one removal round and of one pod's end.
+"""`python -m bench.walks` counts the files that a removal round and a pod's end pass through.
 
 A *file* is a module of `staticgroup` of which a function is entered; a *change of file* is a call of a function that
 stands in another file than its caller. The round is the reconciler's own over fakes of its gateways; the end of a pod
@@ -112,7 +112,8 @@ def report(
     files = walk.files
     bound = f" of {changes_max}" if changes_max is not None else ""
     say(
-        f"{name}: {len(files)} of {files_max} files, {walk.changes}{bound} changes of file, {sum(files.values())} calls of {len(walk.calls)} functions"
+        f"{name}: {len(files)} of {files_max} files, {walk.changes}{bound} changes of file, {sum(files.values())} "
+        f"calls of {len(walk.calls)} functions"
     )
     for planner in PLANNERS:
         if walk.times(planner):

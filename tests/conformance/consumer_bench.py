@@ -242,9 +242,7 @@ class ConsumerBench:
         )
 
     def settle(self, *members: tuple[str, str | None]) -> dict[str, TopicPartitions]:
-        """Let consumer-protocol members beat and follow their assignments until all are stable;
-        returns all assignments.
-        """
+        """Let consumer-protocol members beat until all are stable; returns all assignments."""
         for _ in range(10):
             for member_id, instance_id in members:
                 held = self.group.members[member_id].current

@@ -32,7 +32,9 @@ def bench() -> ConsumerBench:
 
 
 def test_I01_static_member_leaves_and_rejoins() -> None:
-    """ConsumerGroupHeartbeatRequestTest.testRejoiningStaticMemberGetsAssignmentsBackWhenNewGroupCoordinatorIsEnabled."""
+    """ConsumerGroupHeartbeatRequestTest:
+    testRejoiningStaticMemberGetsAssignmentsBackWhenNewGroupCoordinatorIsEnabled.
+    """
     bench = ConsumerBench(image=TopicImage())
     first = bench.join("m1", "x", topics=("foo",))
     assert (first.member_epoch, first.assignment) == (2, ())

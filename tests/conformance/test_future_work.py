@@ -336,9 +336,7 @@ def assigned(bench: ClassicBench, by_instance_id: bool) -> dict[str, tuple[int, 
 
 
 def sequential(member_id: str) -> str:
-    """Return the member id without its instance id:
-    in the proposal's example ids are 1, 2, 3, and 4 after the bounce.
-    """
+    """Return the member id without its instance id: the proposal's example has ids 1, 2, 3, and 4 after the bounce."""
     return member_id.rsplit("-", 1)[1]
 
 

@@ -1,4 +1,4 @@
-"""Somebody else's connector under workers that are rolled: Debezium's, on a PostgreSQL that is written to all the while.
+"""Debezium's connector on a busy PostgreSQL, under workers that are rolled.
 
 What the topics tell is compared with the database itself: with the history that it keeps of every change, and with the
 rows that it has in the end.
@@ -126,7 +126,7 @@ def test_every_row_is_told_through_rolls_of_static_workers(brokers: Brokers, wri
     try:
         capture.connect_slowly()
         first = until(capture.reader_of_snapshot, deadline_s=60, what="the ledger's snapshot to begin")
-        group.await_heard()
+        group.await_heartbeats()
         capture.await_rest(TABLES)
         begun = len(capture.events(LEDGER))
         assert capture.reader_of_snapshot() == first

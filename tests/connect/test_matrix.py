@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.connect import ticks
-from support.connect.rolls import NAMES, TASK_COUNT, assert_quiet, roll, running, tell
+from support.connect.rolls import NAMES, TASK_COUNT, assert_quiet, record_roll, roll, running
 from support.connect.workers import ConnectGroup, GroupSettings, Worker
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_log import now_ms
@@ -24,8 +25,9 @@ ROUNDS = int(os.environ.get("CONNECT_ROLLS", "1"))
 FENCED_STATUS = 82
 
 
-def static(group_id: str, **more: object) -> GroupSettings:
-    return GroupSettings(group_id=group_id, static=True, session_timeout_ms=30_000, rebalance_delay_ms=0, **more)  # type: ignore[arg-type]
+def static(group_id: str, **more: Any) -> GroupSettings:
+    fixed: dict[str, Any] = {"static": True, "session_timeout_ms": 30_000, "rebalance_delay_ms": 0}
+    return GroupSettings(group_id=group_id, **fixed, **more)
 
 
 def pause(group: ConnectGroup, connector: str) -> None:
@@ -39,7 +41,7 @@ def test_rolls_are_quiet(brokers: Brokers, tmp_path: Path, version: str, protoco
     with running(brokers.bootstrap, settings, tmp_path) as group:
         for name in NAMES * ROUNDS:
             measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
-            tell(f"Connect {version} {protocol}, static", measured)
+            record_roll(f"Connect {version} {protocol}, static", measured)
             if measured.led and protocol == "eager" and version < "3.2":
                 continue  # its leader learns who runs what by a round only, which stops everything
             assert_quiet(measured, generations=1 if measured.led and protocol != "eager" else 0)
@@ -52,7 +54,7 @@ def test_a_killed_worker_comes_back_as_quietly(brokers: Brokers, tmp_path: Path,
         for _ in range(ROUNDS):
             name = next(name for name in NAMES if (name == group.leader()) is led)
             measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT, end=Worker.kill)
-            tell("Connect 4.3.1 sessioned, static, killed", measured)
+            record_roll("Connect 4.3.1 sessioned, static, killed", measured)
             assert_quiet(measured, generations=int(led))
         assert ticks.twice(group.lines()) == []
 
@@ -69,7 +71,7 @@ def test_two_workers_away_with_the_leader_find_everything_as_it_was(brokers: Bro
             group.workers[leader].await_up()
             group.workers[follower].start()
             group.workers[follower].await_up()
-            group.await_heard()
+            group.await_heartbeats()
             assert group.await_rest(TASK_COUNT) == before
             lines = group.lines()
             stopped = [line for line in lines if line.what == "STOP" and line.worker == other and line.at_ms > began_ms]
@@ -93,7 +95,7 @@ def test_pausing_while_a_worker_is_away_costs_no_round(brokers: Brokers, tmp_pat
             deadline_s=60,
             what="the tasks of two connectors to tick",
         )
-        group.await_heard()
+        group.await_heartbeats()
         assert brokers.group_log.count_rebalances("paused", since_ms=began_ms) == 0
         assert worker.process.log.read_text().count("Rebalance started") == 1
 

@@ -13,7 +13,7 @@ from staticgroup.core.group import GroupView, KafkaProblem, LeaveEntry, LeaveOut
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from support.connect import ticks
-from support.connect.rolls import CONNECTORS, NAMES, TASK_COUNT, TASKS, assert_quiet, roll, running, tell
+from support.connect.rolls import CONNECTORS, NAMES, TASK_COUNT, TASKS, assert_quiet, record_roll, roll, running
 from support.connect.workers import ConnectGroup, GroupSettings, Worker
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings
@@ -163,7 +163,7 @@ def test_the_coordinator_is_started_again(brokers: Brokers, tmp_path: Path) -> N
         assert group.await_rest(TASK_COUNT, deadline_s=120) == before
         assert ticks.twice(group.lines()) == []
         measured = roll(group, follower(group).name, brokers.group_log, task_count=TASK_COUNT)
-        tell("Connect, static, after a restart of the broker", measured)
+        record_roll("Connect, static, after a restart of the broker", measured)
         assert_quiet(measured, generations=0)
 
 
@@ -181,7 +181,7 @@ def test_the_coordinator_moves_to_another_broker(three_brokers: Brokers, tmp_pat
         left = three_brokers.coordinator("moved")
         three_brokers.stop(left)
         until(lambda: three_brokers.coordinator("moved") != left, deadline_s=30, what="another coordinator")
-        group.await_heard()
+        group.await_heartbeats()
         assert group.await_rest(TASK_COUNT, deadline_s=120) == before
         record(
             "Connect, static, coordinator moved to another broker",
@@ -189,7 +189,7 @@ def test_the_coordinator_moves_to_another_broker(three_brokers: Brokers, tmp_pat
         )
         for name in (follower(group).name, group.leader()):
             measured = roll(group, name, three_brokers.group_log, task_count=TASK_COUNT)
-            tell("Connect, static, after the coordinator moved", measured)
+            record_roll("Connect, static, after the coordinator moved", measured)
             assert_quiet(measured, generations=int(measured.led))
         assert ticks.twice(group.lines()) == []
 
@@ -235,7 +235,7 @@ def test_every_worker_restarts_tasks_and_takes_changes_after_the_leader_came_bac
             for task in sorted(where):
                 began_ms, (connector, number) = now_ms(), task.split("/")
                 asked.call("POST", f"/connectors/{connector}/tasks/{number}/restart")
-                until(lambda: (task, where[task]) in started(group, began_ms), deadline_s=30, what=f"{task} to start")  # noqa: B023
+                until(lambda: (task, where[task]) in started(group, began_ms), deadline_s=30, what=task)  # noqa: B023
         for tasks, asked in enumerate(group.workers.values(), start=TASKS + 1):
             config = {"connector.class": "ticking.TickSource", "tasks.max": str(tasks)}
             asked.call("PUT", "/connectors/a/config", config)
@@ -251,14 +251,12 @@ def started(group: ConnectGroup, since_ms: int) -> set[tuple[str, str]]:
 def test_exactly_once_source_tasks_come_back_and_are_fenced_by_a_leader_that_came_back(
     brokers: Brokers, tmp_path: Path
 ) -> None:
-    """A transactional task starts by requests to the herder,
-    which answers none while the leader's round waits for heartbeats.
-    """
+    """A transactional task starts by requests to the herder, which answers none during the leader's round."""
     settings = static("once", exactly_once_source_support="enabled")
     with running(brokers.bootstrap, settings, tmp_path) as group:
         for name in (follower(group).name, group.leader()) * ROUNDS:
             measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
-            tell("Connect 4.3.1 sessioned, static, exactly-once sources", measured)
+            record_roll("Connect 4.3.1 sessioned, static, exactly-once sources", measured)
             assert_quiet(measured, generations=int(measured.led), start_s=2 + HEARTBEAT_S * measured.led)
         group.configure("a", TASKS + 1)  # another number of tasks: the leader fences those of before
         group.await_rest(TASK_COUNT + 1, deadline_s=120)
@@ -289,6 +287,6 @@ def test_workers_log_in_over_tls(secured: Brokers, tmp_path: Path) -> None:
     with running(secured.sasl_bootstrap, static("secured", **properties), tmp_path) as group:
         for name in (follower(group).name, group.leader()):
             measured = roll(group, name, secured.group_log, task_count=TASK_COUNT)
-            tell("Connect, static, TLS and SCRAM", measured)
+            record_roll("Connect, static, TLS and SCRAM", measured)
             assert_quiet(measured, generations=int(measured.led))
         assert ticks.twice(group.lines()) == []

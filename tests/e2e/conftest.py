@@ -73,9 +73,8 @@ def tell_what_was_there(play: Play) -> None:
     """
     say(f"status of {play.name}: {json.dumps(play.status(), indent=1)}")
     for pod in play.pods():
-        say(
-            f"pod {pod['metadata']['name']}: {json.dumps({k: pod['metadata'].get(k) for k in ('uid', 'deletionTimestamp')})}"
-        )
+        metadata = {k: pod["metadata"].get(k) for k in ("uid", "deletionTimestamp")}
+        say(f"pod {pod['metadata']['name']}: {json.dumps(metadata)}")
         say(json.dumps(pod["status"]))
     logs = play.stage.operator_logs()
     say("\n".join([line for line in logs.splitlines() if play.name in line][-80:]))

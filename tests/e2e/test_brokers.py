@@ -187,20 +187,20 @@ def test_a_broker_whose_pid_file_was_never_written_is_found_and_replaced(own: Br
     assert len(kafka_process.processes_naming(brokers.state.folder)) == 1
 
 
-def test_a_stranger_with_the_pid_of_a_dead_broker_is_neither_taken_for_it_nor_killed(own: BrokerSettings) -> None:
+def test_an_unrelated_process_with_the_pid_of_a_dead_broker_is_not_killed(own: BrokerSettings) -> None:
     brokers = Brokers.up(own)
     brokers.kill(1)
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    stranger = subprocess.Popen(["sleep", "600"])
+    unrelated = subprocess.Popen(["sleep", "600"])
     try:
-        stamp = kafka_process.ProcessStamp(pid=stranger.pid, start_ticks=1, boot_id=boot_id)
+        stamp = kafka_process.ProcessStamp(pid=unrelated.pid, start_ticks=1, boot_id=boot_id)
         kafka_process.write_stamp(brokers.state.node_dir(1) / "pid.json", stamp)
         assert not brokers.is_running(1)
         brokers.down()
-        assert stranger.poll() is None
+        assert unrelated.poll() is None
     finally:
-        stranger.kill()
-        stranger.wait(10)
+        unrelated.kill()
+        unrelated.wait(10)
 
 
 def test_stopping_keeps_the_records_for_the_next_start(own: BrokerSettings) -> None:

@@ -115,7 +115,7 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(
 
     def removed() -> set[str]:
         removals = game.removals(since_ms)
-        known = instance_ids(game.brokers.group_log.events())  # read afterwards: it knows whoever was removed
+        known = instance_ids(game.brokers.group_log.events())  # read afterwards, so that it knows each removed member
         return {known[e.member_id or ""] for e in removals}
 
     until(

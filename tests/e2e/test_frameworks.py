@@ -1,4 +1,4 @@
-"""Applications of real frameworks, as users write them: the brokers tell with which ids their clients join, and what a restart costs.
+"""Applications of real frameworks as users write them: the ids of their clients, and the cost of a restart.
 
 The one idea: what a client makes of the id that it is given is read from DescribeGroups, never from the spec. An
 application may be several members of a group, and its pods members of several groups; each group has a StaticGroup of
@@ -174,15 +174,14 @@ class Group:
 
 
 def start(game: Play, application: Application, pods: int) -> list[Group]:
-    """Apply the StaticGroups, wait until ids are issued, then the application,
-    and wait until every member has joined with its id.
-    """
+    """Apply StaticGroups, then the application once ids are issued; wait until all members have joined."""
     application.load(game.stage.cluster)
     groups = [Group(game, members) for members in application.groups]
     for group in groups:
         group.declare()
     for group in groups:
-        until(lambda g=group: g.status().get("injected"), deadline_s=30, what=f"ids of {group.name} to be issued")  # type: ignore[misc]
+        what = f"ids of {group.name} to be issued"
+        until(lambda g=group: g.status().get("injected"), deadline_s=30, what=what)  # type: ignore[misc]
     environment = {name: text.replace("{play}", game.name) for name, text in application.environment.items()}
     workload = game.stateful_set(pods, env=environment, grace_s=20, podManagementPolicy="Parallel")
     workload["spec"]["template"]["spec"]["containers"][0]["image"] = application.image
@@ -278,9 +277,7 @@ def test_a_framework_joins_with_its_ids_is_rolled_quietly_and_let_go_at_once(
 
 
 def test_more_listeners_than_the_spec_expects_are_named_with_the_field_to_set(new_play: Callable[..., Play]) -> None:
-    """A real container with concurrency 2 under membersPerPod 1:
-    nobody is removed, and the remedy that is told ends it.
-    """
+    """A container with concurrency 2 under membersPerPod 1: no member is removed, and the status names the remedy."""
     game = new_play()
     (group,) = start(game, APPLICATIONS["Spring Boot, concurrency 2"], 1)
     members = group.held()

@@ -1,4 +1,4 @@
-"""The session timeout of a group at a real broker: set, read back, refused, and repaired after its bounds became narrower.
+"""The session timeout of a group at a real broker: set, read back, refused, and repaired under narrower bounds.
 
 Kafka's own admin client is the witness of what is stored. Restates what was seen on 4.4.0: bounds are checked when a
 setting is altered, a stored value that later bounds exclude is clamped, and it refuses every alteration that does not
@@ -86,7 +86,8 @@ def refused(outcome: KafkaProblem | None) -> KafkaProblem:
 async def test_group_is_set_within_bounds_read_back_and_repaired_when_they_become_narrower(brokers: Brokers) -> None:
     gateway, settings, admin = KioGateway(), login(brokers), BrokerAdmin(brokers.bootstrap)
     for operation, kind, name in (
-        ("READ", "group", GROUP), ("DESCRIBE_CONFIGS", "group", GROUP), ("DESCRIBE_CONFIGS", "cluster", "kafka-cluster"),
+        ("READ", "group", GROUP), ("DESCRIBE_CONFIGS", "group", GROUP), ("DESCRIBE_CONFIGS", "cluster",
+        "kafka-cluster"),
     ):  # fmt: skip
         admin.allow(USER, operation, kind, name)
     try:

@@ -109,9 +109,7 @@ def objects(cluster: Cluster, kind: str, *options: str) -> list[dict[str, Any]]:
 
 
 def assert_is_ready(cluster: Cluster, namespace: str = SYSTEM, replicas: int = 2) -> None:
-    """Every replica is Ready, if not at this moment then soon (a late kubelet makes its pods unready),
-    and none restarted.
-    """
+    """Every replica becomes Ready soon (a late kubelet makes its pods unready), and none restarted."""
 
     def deployed() -> bool:
         (deployment,) = objects(cluster, "deployments", "-n", namespace)
@@ -270,7 +268,8 @@ def assert_operator_can_neither_list_secrets_nor_write_pods(cluster: Cluster) ->
     """Asked in its name."""
     account = f"--as=system:serviceaccount:{SYSTEM}:staticgroup-operator"
     listed = subprocess.run(
-        [f"{cluster.state.bin_directory}/kubectl", f"--kubeconfig={cluster.state.kubeconfig}", account, "get", "secrets", "-A"],
+        [f"{cluster.state.bin_directory}/kubectl", f"--kubeconfig={cluster.state.kubeconfig}", account, "get",
+        "secrets", "-A"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "cannot list resource" in listed.stderr

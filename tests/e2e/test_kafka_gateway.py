@@ -212,8 +212,8 @@ async def test_leave_is_a_compare_and_set(
     refused = [
         entry("bogus", "x-0"),
         entry(held["x-1"].member_id, "x-0"),
-        entry(held["x-0"].member_id, "stranger"),
-        entry("bogus", "stranger"),
+        entry(held["x-0"].member_id, "unknown"),
+        entry("bogus", "unknown"),
     ]
     result = await gateway.leave(settings, group_id, refused)
     assert result == LeaveResult(coordinator=before.coordinator, outcomes=(FENCED, FENCED, UNKNOWN, UNKNOWN))
@@ -409,9 +409,7 @@ async def test_every_mechanism_logs_in_and_refuses_a_bad_password_without_showin
 
 
 async def test_bearer_token_logs_in(secure: Brokers) -> None:
-    """The test broker believes unsecured JWS (RFC 7515 appendix A.5): its subject is the principal.
-    It takes extensions.
-    """
+    """The test broker accepts unsecured JWS with extensions (RFC 7515 appendix A.5); the subject is the principal."""
 
     def part(content: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")

@@ -79,9 +79,7 @@ def after_s(cases: Sequence[Case], since_ms: int) -> dict[str, float]:
 
 
 def dead_s(ground: Ground, cases: Sequence[Case]) -> dict[str, float]:
-    """Return for how long each process had been dead when its member was removed;
-    a negative one is a living member removed.
-    """
+    """Return for how long each process had been dead at its removal; negative: a living member was removed."""
     found = []
     for case in cases:
         for ordinal, at_ms in case.removed_at_ms().items():
@@ -102,9 +100,7 @@ def held_for(cases: Sequence[Case]) -> set[str]:
 def test_what_vanished_under_a_frozen_kubelet_is_never_removed_whatever_the_node_does_later(
     new_case: NewCase, ground: Ground
 ) -> None:
-    """Zombies of seven kinds outlive the acting operator, PodGC, their kubelet's return and a reboot;
-    one ends in the ordinary way.
-    """
+    """Seven kinds of zombies outlive the operator, PodGC, their kubelet's return and a reboot; one ends ordinarily."""
     ground.prepare(Evidence())
     zombies = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
     zombies += [new_case(f"two-{a.name.lower()}", a, replicas=3, leaving=2) for a in (Act.SCALED, Act.REPLACED)]
@@ -127,13 +123,12 @@ def test_what_vanished_under_a_frozen_kubelet_is_never_removed_whatever_the_node
     assert held_for(zombies) == {SUSPECT}
     ground.judge([*zombies, released])
     record("nodes: frozen kubelet", drills=len(zombies) + 1, live_removals=0, handed_over_s=handed_over_s,
-           held_after_thaw_s=round((now_ms() - thawed_at_ms) / 1000, 1), removed_after_deletion_s=after_s([released], deleted_at_ms))  # fmt: skip
+           held_after_thaw_s=round((now_ms() - thawed_at_ms) / 1000, 1), removed_after_deletion_s=after_s([released],
+           deleted_at_ms))  # fmt: skip
 
 
 def freeze(ground: Ground, zombies: Sequence[Case], released: Case) -> float:
-    """Let objects go under a frozen kubelet, kill the operator, and see that everybody stays;
-    returns how long no operator acted.
-    """
+    """Delete objects under a frozen kubelet and kill the operator; returns for how long no operator acted."""
     Trouble.FROZEN.begin(ground.node)
     ground.perform([*zombies, released])
     collected = zombies[-1]
@@ -172,7 +167,8 @@ def test_deleted_node_of_a_machine_that_is_off(
     ground.await_removed(cases, 90)
     removed_s = after_s(cases, said_at_ms)
     ground.judge(cases)
-    record(f"nodes: deleted under {lifecycle}, machine off", drills=len(cases), live_removals=0, removed_after_deletion_s=removed_s,
+    record(f"nodes: deleted under {lifecycle}, machine off", drills=len(cases), live_removals=0,
+           removed_after_deletion_s=removed_s,
            dead_before_removal_s=dead_s(ground, cases))  # fmt: skip
     assert removed_s["max"] <= GONE_S
 
@@ -181,9 +177,7 @@ def test_deleted_node_of_a_machine_that_is_off(
 def test_node_of_no_cloud_that_is_deleted_while_its_pods_live(
     new_case: NewCase, ground: Ground, lifecycle: str
 ) -> None:
-    """`kubectl delete node` of a machine whose kubelet is only away, a common recipe:
-    nothing of it is a proof, then or later.
-    """
+    """`kubectl delete node` of a machine whose kubelet is only away, a common recipe, proves nothing, now or later."""
     ground.prepare(Evidence(node_lifecycle=lifecycle))
     cases = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED)]
     ground.start(cases)
@@ -205,12 +199,11 @@ def test_node_of_no_cloud_that_is_deleted_while_its_pods_live(
 @pytest.mark.long
 @pytest.mark.timeout(8 * 3600)
 def test_drawn_drills(ground: Ground) -> None:
-    """200 drills and more, a batch of them at each failure;
-    DRILL_SEED goes on with what a run that was cut off has left.
-    """
+    """200 drills or more, a batch at each failure; DRILL_SEED continues a run that was cut off."""
     series = Series.of_environment()
     drills = series.run(lambda batch: carry_out(ground, batch), say)
     rows = series.done()
-    record("nodes: drawn drills", seed=series.seed, drills=drills, batches=len(rows), live_removals=sum(r["live_removals"] for r in rows),
+    record("nodes: drawn drills", seed=series.seed, drills=drills, batches=len(rows),
+           live_removals=sum(r["live_removals"] for r in rows),
            removed=sum(r["removed"] for r in rows))  # fmt: skip
     assert drills >= DRILLS_MIN

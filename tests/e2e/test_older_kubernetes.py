@@ -1,4 +1,4 @@
-"""Injection where no admission policy is served: a release on an API server of 1.35, and the real one of Kubernetes 1.29.
+"""Injection without admission policies: a release on an API server of 1.35, and a real Kubernetes 1.29.
 
 1.35 is today's API server with the interfaces of 1.35 (`--emulated-version`, KEP-4330), with nodes on which the
 operator and the webhook run in pods. 1.29 is its own code, without nodes: both processes run beside it, and it finds
@@ -45,7 +45,8 @@ GROUP = {
     "spec": {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"},
 }  # fmt: skip
 CONNECTION = {
-    "apiVersion": "staticgroup.io/v1alpha1", "kind": "KafkaConnection", "metadata": {"name": "kafka", "namespace": SHOP},
+    "apiVersion": "staticgroup.io/v1alpha1", "kind": "KafkaConnection", "metadata": {"name": "kafka",
+    "namespace": SHOP},
     "spec": {"bootstrapServers": ["kafka.example:9092"]},
 }  # fmt: skip
 
@@ -95,7 +96,8 @@ def test_a_release_on_kubernetes_1_35_chooses_the_webhook_and_no_id_is_lost() ->
         values = f"image.repository={repository},image.tag={tag},image.pullPolicy=Never"
         installed = subprocess.run(
             [str(helm_program()), "--kubeconfig", cluster.state.kubeconfig, "upgrade", "--install", "staticgroup",
-             str(REPOSITORY / "charts/staticgroup"), "--namespace", SYSTEM, "--create-namespace", "--set", values, "--wait", "--timeout", "180s"],
+             str(REPOSITORY / "charts/staticgroup"), "--namespace", SYSTEM, "--create-namespace", "--set", values,
+             "--wait", "--timeout", "180s"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert installed.returncode == 0, installed.stderr
@@ -173,7 +175,8 @@ def test_the_api_server_of_kubernetes_1_29_gives_every_pod_its_id(old: OldApiSer
             for replica, settings in sorted(commands.items())
         ]  # fmt: skip
         stack.enter_context(running(
-            tmp_path / "operator.log", old.kubeconfig, "run", NAMESPACE=SYSTEM, IDENTITY="operator-0", HEALTH_PORT="19480",
+            tmp_path / "operator.log", old.kubeconfig, "run", NAMESPACE=SYSTEM, IDENTITY="operator-0",
+            HEALTH_PORT="19480",
         ))  # fmt: skip
         no_id_is_lost(kube, str(old.kubeconfig), webhooks[0].kill)
         assert [each.poll() is None for each in webhooks] == [False, True]

@@ -51,8 +51,7 @@ def removed_ids(play: Play) -> list[str]:
 def kill_in_the_middle_of_scale_downs(
     play: Play, stage: Stage, rounds: int, seed: int, moments_s: float = MOMENTS_S, *, everybody: bool = False
 ) -> None:
-    """Scale down by one, kill the active replica, or all, within `moments_s`, and wait until the member is removed;
-    again.
+    """Scale down by one and kill replicas within `moments_s`, wait until the member is removed, and repeat.
 
     The moments are spread evenly over that time, in random order: before the pod ends, while its end is looked at,
     while the member is removed and while that is verified.

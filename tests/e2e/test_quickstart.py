@@ -1,4 +1,4 @@
-"""The quickstart, step by step as its page tells it: applied, restarted with a rebalance, restarted without one, scaled down.
+"""The quickstart page, step by step: applied, restarted with a rebalance and without one, scaled down.
 
 What counts are the lines that the page lets a newcomer count: those of the broker's own log.
 """

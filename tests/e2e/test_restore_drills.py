@@ -46,8 +46,7 @@ def ground(stage: Stage, has_failed: Callable[[], bool]) -> Iterator[Ground]:
 def test_restored_uids_are_not_believed_to_be_dead(
     ground: Ground, has_failed: Callable[[], bool], operator_runs: bool, raised_by: int
 ) -> None:
-    """Both groups' pods 1 ended with a proof after the backup;
-    restored, they run again, and become zombies on a frozen kubelet.
+    """Pods 1 of both groups ended after the backup; restored, they run again and become zombies on a frozen kubelet.
 
     Where the revision is raised, as etcd describes it for Kubernetes, no resourceVersion goes back.
     """
@@ -72,7 +71,7 @@ def test_restored_uids_are_not_believed_to_be_dead(
         Trouble.FROZEN.end(ground.node)
         ground.await_ended(cases)
         ground.await_settled(cases)
-        told = {c.name: sorted(set(c.held().values())) or "removed" for c in cases}
+        outcomes = {c.name: sorted(set(c.held().values())) or "removed" for c in cases}
         accusations = [each for c in cases for each in ground.lives.accusations(c.game.events())]
         record(
             "nodes: etcd restored",
@@ -80,7 +79,7 @@ def test_restored_uids_are_not_believed_to_be_dead(
             raised_by=raised_by,
             drills=2,
             live_removals=len(accusations),
-            told=list(told.values()),
+            outcomes=list(outcomes.values()),
         )
         assert accusations == []
     finally:
@@ -107,7 +106,8 @@ def rejoin_after_restore(ground: Ground, cases: list[Case], copy: Path, *, opera
     ground.active(since_ms=restored_ms)
     for case in cases:
         uid = case.uids[1]
-        until(lambda uid=uid: ground.lives.is_alive(uid), deadline_s=120, what=f"pod 1 of {case.name} to run again")  # type: ignore[misc]
+        what = f"pod 1 of {case.name} to run again"
+        until(lambda uid=uid: ground.lives.is_alive(uid), deadline_s=120, what=what)  # type: ignore[misc]
         case.await_joined()
     assert {uid for c in cases for uid in c.gone_uids} == before, (
         "the same uids as before, so that what was proven of them matters"

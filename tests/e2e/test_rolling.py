@@ -17,7 +17,7 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import by_length
 from support.scene.figures import record, spread
 from support.scene.play import Play
-from support.scene.pod_lines import PodLines, heard
+from support.scene.pod_lines import PodLines, collected_lines
 from support.scene.witnesses import is_operators
 from support.waiting import until
 from support.workload.process import Program, ranges_of
@@ -68,7 +68,7 @@ def test_rolling_restarts_under_load_are_not_noticed(new_play: NewPlay, protocol
     pods, rolls = 5, by_length(short=1, long=3)
     game = new_play(protocol=protocol)
     session = game.outlast_restarts(SESSION_S)
-    with heard(game.stage.cluster, game.name) as consumers, load(game) as producer:
+    with collected_lines(game.stage.cluster, game.name) as consumers, load(game) as producer:
         game.start(pods, static=session)
         assert game.rebalances(game.since_ms) > 0  # so the brokers' log does tell of rebalances
         quiet_since_ms = now_ms()

@@ -29,7 +29,7 @@ from support.devcluster.progress import say
 from support.drills.api import Api
 from support.scene.figures import record
 from support.scene.play import Play
-from support.scene.pod_lines import PodLines, heard
+from support.scene.pod_lines import PodLines, collected_lines
 from support.scene.stage import WORKLOAD_IMAGE, Stage
 from support.waiting import until
 
@@ -126,9 +126,7 @@ class Lesson:
 
 
 def test_rolls_of_slow_pods_are_not_noticed_after_two(new_play: NewPlay, roomy_brokers: Brokers) -> None:
-    """Classic and KIP-848 side by side; the first two rolls are not judged,
-    because they teach the operator what a restart takes.
-    """
+    """Classic and KIP-848 side by side; the first two rolls only teach the operator how long a restart takes."""
     seed = int(os.environ.get("SLOW_ROLLS_SEED") or secrets.randbelow(1 << 32))
     say(f"SLOW_ROLLS_SEED={seed}")
     rng = Random(seed)
@@ -137,7 +135,7 @@ def test_rolls_of_slow_pods_are_not_noticed_after_two(new_play: NewPlay, roomy_b
         new_play("consumer", protocol="consumer", other_brokers=roomy_brokers),
     ]
     with ExitStack() as stack:
-        voices = [stack.enter_context(heard(g.stage.cluster, g.name)) for g in games]
+        voices = [stack.enter_context(collected_lines(g.stage.cluster, g.name)) for g in games]
         start(classic, waits(rng))
         start(consumer, waits(rng), mode="Fixed", seconds=FIXED_S)
         for game in games:
@@ -155,9 +153,7 @@ def test_rolls_of_slow_pods_are_not_noticed_after_two(new_play: NewPlay, roomy_b
 
 
 def in_force(game: Play) -> set[int]:
-    """Return the session timeouts that the members live under, in milliseconds,
-    by what their pods were made with or by Kafka's own admin client.
-    """
+    """Return the members' session timeouts in milliseconds, from their pods or from Kafka's own admin client."""
     if game.protocol == "consumer":
         return {int(game.admin.group_settings(game.name)[SETTING])}
     return {int(pod["metadata"]["annotations"][SESSION_TIMEOUT_ANNOTATION]) for pod in game.pods()}
@@ -184,8 +180,7 @@ def learn(game: Play, voice: PodLines) -> Lesson:
 
 
 def judge(game: Play, voice: PodLines, since_ms: int, lesson: Lesson, held_ms: Sequence[set[int]]) -> None:
-    """Assert that the later rolls were not noticed,
-    and that what was chosen before them is long enough and no longer than needed.
+    """Assert that later rolls caused no rebalance, and that the chosen timeout was long enough and not too long.
 
     Parameters
     ----------
@@ -194,8 +189,10 @@ def judge(game: Play, voice: PodLines, since_ms: int, lesson: Lesson, held_ms: S
     rebalances, expired = [game.rebalances(since_ms)], game.events(GroupEventKind.SESSION_EXPIRED, since_ms=since_ms)
     away = away_ms(voice)
     record(
-        f"slow rolls, {game.protocol}", chosen_ms=lesson.chosen_ms, longest_of_two_rolls_ms=lesson.away_ms, seen_ms=lesson.seen_ms,
-        in_force_ms=[sorted(each) for each in held_ms], longest_ms=max(away), restarts=len(away), rebalances=rebalances[0],
+        f"slow rolls, {game.protocol}", chosen_ms=lesson.chosen_ms, longest_of_two_rolls_ms=lesson.away_ms,
+        seen_ms=lesson.seen_ms,
+        in_force_ms=[sorted(each) for each in held_ms], longest_ms=max(away), restarts=len(away),
+        rebalances=rebalances[0],
         sessions_expired=len(expired), removals=len(game.removals()), next_ms=status(game)["timeout"]["nextMs"],
     )  # fmt: skip
     assert len(away) == PODS * ROLLS
@@ -214,12 +211,10 @@ def judge(game: Play, voice: PodLines, since_ms: int, lesson: Lesson, held_ms: S
 
 
 def test_bound_of_the_brokers_that_is_too_low_is_named_with_the_number_to_raise_it_to(new_play: NewPlay) -> None:
-    """Stock brokers allow a KIP-848 group 60 s:
-    too little for pods that take 50 s, and the condition says how much is needed.
-    """
+    """Stock brokers allow a KIP-848 group 60 s: too little for pods that take 50 s; the condition says how much."""
     game = new_play("stock", protocol="consumer")
     shortest, longest = (" ".join([str(each)] * PODS) for each in (WAIT_S_MIN, WAIT_S_MAX))
-    with heard(game.stage.cluster, game.name) as voice:
+    with collected_lines(game.stage.cluster, game.name) as voice:
         start(game, shortest)
         game.await_joined(PODS, deadline_s=WAIT_S_MAX + 120)
         roll([game], [longest])

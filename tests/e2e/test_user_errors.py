@@ -103,9 +103,10 @@ def test_wrong_password_and_missing_acl_are_named_and_harm_no_other_group(
 
     said = json.dumps(play.stage.items("ksg,kafkaconnection,events", play.name)) + play.stage.operator_logs()
     for password in (wrong, secure_brokers.state.settings.users["remover"]):
-        assert password not in said, "a password was told"
+        assert password not in said, "a password was shown"
     assert play.events(GroupEventKind.SESSION_EXPIRED) + other.events(GroupEventKind.SESSION_EXPIRED) == []
-    record("credentials", missing_acl_named_s=acl_s, missing_acl_recovery_s=acl_recovery_s, wrong_password_named_s=password_s,
+    record("credentials", missing_acl_named_s=acl_s, missing_acl_recovery_s=acl_recovery_s,
+           wrong_password_named_s=password_s,
            wrong_password_recovery_s=password_recovery_s, other_group_removed_s=other_s)  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The published stories of absences (docs/reference/journal/absences.json) as records, for every reader that claims to agree."""
+"""The published stories of absences (docs/reference/journal/absences.json) as records, for all their readers."""
 
 from __future__ import annotations
 
@@ -104,4 +104,5 @@ def as_row(absence: Absence) -> dict[str, Any]:
 
 def line(number: int, found: journal.GroupData, k8s_cluster_uid: str = "k8s-1") -> str:
     """Return the journal's line of a fact of a story."""
-    return journal.write(journal.group_record(k8s_cluster_uid, f"{number}/{found.noun}/{found.instance_id}", found))  # type: ignore[attr-defined]
+    fact = f"{number}/{found.noun}/{found.instance_id}"  # type: ignore[attr-defined]
+    return journal.write(journal.group_record(k8s_cluster_uid, fact, found))

@@ -53,7 +53,7 @@ class FakeApiServer:
     Attributes
     ----------
     model: what answers.
-    compacted: whoever asks for a watch or a next page from below is answered 410.
+    compacted: a watch or a next page from below is answered 410.
     sends_bookmarks: short watches get one after their replay.
     is_stalled: long watches hold back what they should send.
     gone_as_event: a watch from a compacted version answers 200 and an ERROR event, else HTTP 410.

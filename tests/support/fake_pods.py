@@ -59,9 +59,7 @@ class FakePods(Hooks):
             self.at = max(self.at, version.resource_version)
 
     def begin_afresh(self, present: Iterable[PodVersion], resource_version: int) -> None:
-        """Begin with a complete LIST at a resource version, as a process that cannot resume does;
-        what it does not show has vanished.
-        """
+        """Begin with a complete LIST at a resource version, like a fresh process; pods not in it have vanished."""
         versions = tuple(present)
         for version in versions:
             self.book.take(version, is_deleted=False, in_order=False)

@@ -162,7 +162,8 @@ def _timeout() -> api.Timeout:
         written_ms=60_000,
         unknown_pods=1,
         recommended=api.Recommended(
-            lower_ms=1, target_ms=2, upper_ms=3, uncapped_ms=4, source=api.RecommendationSource.FLEET, valid_until=LATER,
+            lower_ms=1, target_ms=2, upper_ms=3, uncapped_ms=4, source=api.RecommendationSource.FLEET,
+            valid_until=LATER,
             reasons=["TooYoung"],
         ),
         samples=7,

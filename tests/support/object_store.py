@@ -62,12 +62,11 @@ class ObjectStore:
         return Process(name="versitygw", directory=self.folder)
 
     def credentials_file(self, path: Path, *, secret_key: str | None = None) -> Path:
-        """Write the keys as a file of the kind that AWS_SHARED_CREDENTIALS_FILE names;
-        another secret is a wrong one.
-        """
+        """Write the keys as a file for AWS_SHARED_CREDENTIALS_FILE; another secret makes it a wrong one."""
         path.touch(mode=0o600)
         path.write_text(
-            f"[default]\naws_access_key_id = {self.access_key}\naws_secret_access_key = {secret_key or self.secret_key}\n"
+            f"[default]\naws_access_key_id = {self.access_key}\naws_secret_access_key = "
+            f"{secret_key or self.secret_key}\n"
         )
         return path
 

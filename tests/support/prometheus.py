@@ -33,8 +33,7 @@ START_DEADLINE_S = 30.0
 
 
 def programs() -> Path:
-    """Return the folder of `prometheus` and `promtool`:
-    where they are installed, otherwise unpacked once into the cache.
+    """Return the folder of `prometheus` and `promtool`: the installed one, or one unpacked once into the cache.
 
     Raises
     ------

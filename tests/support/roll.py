@@ -46,9 +46,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A roll: so many pods of so many StaticGroups in `lasts_s` seconds;
-    of the first `refused` the status is refused.
-    """
+    """A roll: so many pods of so many StaticGroups in `lasts_s` seconds; the first `refused` statuses are refused."""
 
     groups: int = 20
     pods: int = 1_000
@@ -254,9 +252,7 @@ class Roll:
         self.moved.append((self.loop.time(), self.version))
 
     def _steps(self, number: int, began_s: float) -> Iterator[tuple[float, Any]]:
-        """Yield what happens to one pod of the roll, and when:
-        it ends, its object goes, its successor comes and runs.
-        """
+        """Yield the events of one pod in the roll with their times: it ends, its object goes, its successor runs."""
         name = f"w{number % self.scene.groups}-{number // self.scene.groups}"
         ids = self._ids(number)
         old = make.ended(0, f"old-{number}", name=name, instance_ids=ids)

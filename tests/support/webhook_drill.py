@@ -1,4 +1,4 @@
-"""The webhook of the chart before a real API server: put it there, create pods at a pace, and read which id each one got.
+"""The chart's webhook under a real API server: install it, create pods at a pace, and read each pod's id.
 
 The pods have a scheduler that nobody runs, so no kubelet starts them: what is tried is their creation.
 """

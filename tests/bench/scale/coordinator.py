@@ -23,7 +23,7 @@ MEMBER_CLIENT_ID = "bench-member"
 """Of the members; whatever else asks is the operator."""
 TOPIC = "orders"
 SESSION_MS = 6 * 3_600_000
-"""The half hour that brokers allow by default was over, and with it all members gone, before the operator had seen 100,000 of them."""
+"""Longer than the default half hour, after which all members were gone before the operator had seen 100,000 of them."""
 INITIAL_DELAY_MS = 500
 """Members of one group begin closer together than this, so that a group forms in one rebalance."""
 

@@ -1,4 +1,4 @@
-"""What a run stands on: an API server with etcd, the coordinator's process, and one operator, each a process of its own."""
+"""Processes of a run: an API server with etcd, the coordinator, and one operator."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def ground(folder: Path) -> Iterator[Ground]:
 
 
 def _policy() -> Any:
-    """Return the admission policy, which is not bound:
-    the pods are made as it makes them, at less cost for the API server.
-    """
+    """Return the admission policy, unbound: pods are made as it would, at less cost for the API server."""
     documents = yaml.safe_load_all((REPOSITORY / "deploy" / "policy.yaml").read_text())
     return next(each for each in documents if each["kind"] == "MutatingAdmissionPolicy")
 
@@ -143,11 +141,13 @@ class OperatorProcess:
     def start(self) -> None:
         """Start it."""
         own = {
-            "STATICGROUP_NAMESPACE": SYSTEM, "STATICGROUP_IDENTITY": "bench", "STATICGROUP_HEALTH_PORT": str(free_port()),
+            "STATICGROUP_NAMESPACE": SYSTEM, "STATICGROUP_IDENTITY": "bench",
+            "STATICGROUP_HEALTH_PORT": str(free_port()),
             "STATICGROUP_ALLOW_LOOPBACK": "true",
         } if self.subject.injects else {}  # fmt: skip
         environment = {
-            "PATH": os.environ["PATH"], "HOME": str(self.ground.folder), "PYTHONPATH": f"{REPOSITORY}/operator:{REPOSITORY}/tests",
+            "PATH": os.environ["PATH"], "HOME": str(self.ground.folder),
+            "PYTHONPATH": f"{REPOSITORY}/operator:{REPOSITORY}/tests",
             "KUBECONFIG": str(self.ground.kubeconfig), **own, **self.environment,
         }  # fmt: skip
         with self.log.open("ab") as output:

@@ -93,9 +93,7 @@ async def poll(namespace: str, spec: Mapping[str, Any], memo: kopf.Memo, **indic
 
 
 async def reconcile(key: Key, memo: kopf.Memo, indices: Mapping[str, Any]) -> None:
-    """Remove the departed members of the StaticGroup of a StatefulSet, and write its status when it changes;
-    one at a time.
-    """
+    """Remove departed members and write the status when it changes; one StatefulSet at a time."""
     async with memo.locks.setdefault(key, asyncio.Lock()):
         for name, spec, generation, status in list(indices["groups"].get(key, ())):
             servers = next(iter(indices["connections"].get((key[0], spec["connectionRef"]["name"]), ())), None)
@@ -115,7 +113,7 @@ async def reconcile(key: Key, memo: kopf.Memo, indices: Mapping[str, Any]) -> No
             ]
             if dead:
                 await memo.kafka.leave(settings, spec["groupId"], dead)
-            told = {
+            fields = {
                 "observedGeneration": generation,
                 "members": {
                     "expected": wanted,
@@ -123,8 +121,8 @@ async def reconcile(key: Key, memo: kopf.Memo, indices: Mapping[str, Any]) -> No
                     "departed": len(departed) - len(dead),
                 },
             }
-            if any(status.get(field) != value for field, value in told.items()):
-                await _write(memo.objects, key[0], name, told)
+            if any(status.get(field) != value for field, value in fields.items()):
+                await _write(memo.objects, key[0], name, fields)
 
 
 def _ordinal(instance_id: str) -> int:

@@ -112,7 +112,8 @@ def node(number: int) -> Json:
     unique = hashlib.sha256(name.encode()).hexdigest()
     system = {
         "machineID": unique[:32], "systemUUID": unique[32:], "bootID": unique[8:40], "kubeletVersion": "v1.36.3",
-        "kernelVersion": "6.1.0", "osImage": "Debian", "containerRuntimeVersion": "containerd://2.0", "operatingSystem": "linux",
+        "kernelVersion": "6.1.0", "osImage": "Debian", "containerRuntimeVersion": "containerd://2.0",
+                "operatingSystem": "linux",
         "architecture": "amd64", "kubeProxyVersion": "",
     }  # fmt: skip
     conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": AT}]
@@ -177,7 +178,8 @@ def pod(group: Group, ordinal: int, node_count: int) -> Json:
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "labels": labels, "ownerReferences": [owner]},
         "spec": {
-            "nodeName": f"node-{(group.number * 7 + ordinal) % node_count:04d}", "terminationGracePeriodSeconds": GRACE_S,
+            "nodeName": f"node-{(group.number * 7 + ordinal) % node_count:04d}",
+                "terminationGracePeriodSeconds": GRACE_S,
             "containers": [_container()], "hostname": name, "subdomain": group.name,
         },
     }  # fmt: skip
@@ -197,7 +199,8 @@ def _status(phase: str, state: Json, *, is_ready: bool) -> Json:
     ready = "True" if is_ready else "False"
     conditions = [{"type": kind, "status": ready, "lastTransitionTime": AT} for kind in ("Ready", "ContainersReady")]
     entry = {
-        "name": "app", "image": "registry.example/shop/orders:1.4.2", "imageID": "sha256:1", "ready": is_ready, "restartCount": 0,
+        "name": "app", "image": "registry.example/shop/orders:1.4.2", "imageID": "sha256:1",
+                "ready": is_ready, "restartCount": 0,
         "started": is_ready, "containerID": "containerd://1", "state": state,
     }  # fmt: skip
     return {"status": {"phase": phase, "conditions": conditions, "containerStatuses": [entry], "startTime": AT}}

@@ -1,7 +1,7 @@
 """One run: a fleet is made, an operator serves it, and what that costs and how long it takes is measured from outside.
 
 The order is that of a life: the fleet grows under the operator, which is then started again, left alone, and given
-edits, scale-downs and a rolling restart. A part that takes longer than its limit is ended and told as such.
+edits, scale-downs and a rolling restart. A part that takes longer than its limit is ended and reported as such.
 """
 
 from __future__ import annotations
@@ -222,9 +222,7 @@ class Run:
         return found
 
     async def edits(self, per_s: int) -> None:
-        """Change specs at a rate, the StaticGroups in turn;
-        of one object a change waits for the answer to the one before.
-        """
+        """Change specs at a rate, StaticGroups in turn; a change waits for the answer to the last one of its object."""
         answered: dict[tuple[tuple[str, str], int], float] = {}
         turns = [asyncio.Lock() for _ in self.groups]
         cpu_before_s, machine_before_s = self.operator.cpu_s(), machine_cpu_s()
@@ -280,7 +278,7 @@ class Run:
         self.figures["scale_down_lost"] = len(ended_s) - len(waits)
         for share in (50, 99):
             self.figures[f"scale_down_p{share}_s"] = percentile(waits, share / 100)
-        await self._form(chosen)  # the others hear of the rebalance, and come back
+        await self._form(chosen)  # the others learn of the rebalance, and come back
 
     async def _gone(self, wanted: Any) -> dict[tuple[str, str], float]:
         """Return when each member was removed, of those that were within a quarter of the limit."""

@@ -252,7 +252,8 @@ class Duo:
             return f"{head} {members}"
         (shown,) = cast(m.ConsumerGroupDescribeResponse, answer).groups
         rows = sorted(
-            f"{back.get(e.member_id, e.member_id if e.member_type == 1 else '?')}/{e.instance_id}@{e.member_epoch} {e.assignment}→{e.target_assignment}"
+            f"{back.get(e.member_id, e.member_id if e.member_type == 1 else '?')}/{e.instance_id}"
+            f"@{e.member_epoch} {e.assignment}→{e.target_assignment}"
             f" {e.subscribed_topic_names} type {e.member_type}"
             for e in shown.members
         )

@@ -101,8 +101,8 @@ def _run(command: Sequence[str], folder: Path) -> None:
         command, cwd=folder, capture_output=True, text=True, check=False, timeout=MAVEN_TIMEOUT_S
     )
     if outcome.returncode != 0:
-        told = [line for line in (outcome.stdout + outcome.stderr).splitlines() if "ERROR" in line or "error" in line]
-        raise RuntimeError(f"{command[0]} failed: {(told or ['no message'])[0][:300]}")
+        errors = [line for line in (outcome.stdout + outcome.stderr).splitlines() if "ERROR" in line or "error" in line]
+        raise RuntimeError(f"{command[0]} failed: {(errors or ['no message'])[0][:300]}")
 
 
 if __name__ == "__main__":

@@ -41,16 +41,16 @@ class Event:
 
 @dataclass(slots=True)
 class Account:
-    """What a topic tells of a table.
+    """The changes of a table that a topic contains.
 
     Parameters
     ----------
     snapshot, streamed
         Rows that were read, and changes that were streamed, each counted once.
     again
-        Events that had been told before.
+        Events that repeat an earlier one.
     wrong
-        What is lost, skipped, unknown to the database or without its tombstone, in words; nothing when all is right.
+        What is lost, skipped, unknown to the database or without its tombstone, as text; empty when all is right.
     delays_ms
         Of each streamed change, when it was committed and how long after that its first event was appended.
     """
@@ -75,14 +75,14 @@ def judge(history: Sequence[Change], events: Iterable[Event], *, snapshots: int 
     lives: dict[int, list[Change]] = {}
     for change in history:
         lives.setdefault(change.key, []).append(change)
-    told: dict[int, list[Event]] = {}
+    by_key: dict[int, list[Event]] = {}
     for event in events:
-        told.setdefault(event.key, []).append(event)
+        by_key.setdefault(event.key, []).append(event)
     read: set[tuple[int, int | None]] = set()
     streamed: dict[int, Event] = {}
-    for key, of_key in told.items():
+    for key, of_key in by_key.items():
         _walk(lives.get(key, []), of_key, account, read, streamed)
-    _look_for_lost(history, read, streamed, account, is_exact=snapshots == 1)
+    _find_lost(history, read, streamed, account, is_exact=snapshots == 1)
     account.snapshot, account.streamed = len(read), len(streamed)
     by_number = {change.number: change for change in history}
     for number, event in streamed.items():
@@ -98,7 +98,7 @@ def _walk(
     read: set[tuple[int, int | None]],
     streamed: dict[int, Event],
 ) -> None:
-    """Follow one key: each event is the next change of its life, or one that was told before."""
+    """Follow one key: each event is the next change of its life, or a repetition of an earlier one."""
     at: int | None = None
     previous = ""
     for event in events:
@@ -138,7 +138,7 @@ def _place(life: Sequence[Change], event: Event) -> int | None:
     return None
 
 
-def _look_for_lost(
+def _find_lost(
     history: Sequence[Change],
     read: set[tuple[int, int | None]],
     streamed: Mapping[int, Event],

@@ -1,6 +1,6 @@
 """Debezium's PostgreSQL connector under Connect workers: one connector, slot and task for each table.
 
-One idea: who streams is told by the database, not by Connect: a slot is read by one sending process over one TCP
+One idea: the database, not Connect, shows the streaming process: a slot is read by one sending process over one TCP
 connection, whose other end is one worker. A task that was stopped and started again reads by another sender.
 """
 
@@ -231,10 +231,10 @@ def _event(key: bytes, value: bytes | None, appended_ms: int) -> Event:
     row = int(json.loads(key)["id"])
     if value is None:
         return Event(op="", key=row, appended_ms=appended_ms)
-    told = json.loads(value)
-    before, after = told["before"] or {}, told["after"] or {}
+    change = json.loads(value)
+    before, after = change["before"] or {}, change["after"] or {}
     return Event(
-        op=told["op"],
+        op=change["op"],
         key=row,
         before=before.get("version"),
         after=after.get("version"),
@@ -273,7 +273,7 @@ def roll(
     worker.start()
     worker.await_up()
     restart_ms = now_ms() - began_ms
-    group.await_heard()
+    group.await_heartbeats()
     after = capture.await_rest(tables)
     return Rolled(
         led=led,

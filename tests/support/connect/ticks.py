@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 OVERLAP_MS = 100
-"""Less than a tick's distance is not told from the end of one and the beginning of the next."""
+"""A gap below a tick's distance is not distinguished from an end and a new beginning."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -224,7 +224,7 @@ class ConnectGroup(ConnectCluster):
             if worker.process.pid() is None:
                 continue
             for line in worker.process.log.read_text(errors="replace").splitlines():
-                if told := _LEADER.search(line):
-                    found.append((line[:24], int(told[1])))
+                if match := _LEADER.search(line):
+                    found.append((line[:24], int(match[1])))
         port = max(found)[1]
         return next(name for name, worker in self.workers.items() if worker.port == port)

@@ -81,14 +81,14 @@ class ConnectPods(ConnectCluster):
     def leader(self) -> str:
         """Return the pod whose worker leads, by what the workers logged last."""
         names = [pod["metadata"]["name"] for pod in self.game.pods()]
-        found = [(told["at"], told["pod"]) for name in names for told in _LEADER.finditer(self.log(name))]
+        found = [(match["at"], match["pod"]) for name in names for match in _LEADER.finditer(self.log(name))]
         return max(found)[1]
 
     def up_at_ms(self, pod: str) -> int:
         """Return when the REST API of a pod's present process began to answer, by its own log."""
-        told = _UP.search(self.log(pod))
-        assert told is not None, f"{pod} is not up"
-        return int(datetime.fromisoformat(told["at"] + "+00:00").timestamp() * 1000)
+        match = _UP.search(self.log(pod))
+        assert match is not None, f"{pod} is not up"
+        return int(datetime.fromisoformat(match["at"] + "+00:00").timestamp() * 1000)
 
     def sighting(self, pod: str) -> PodSighting:
         """Return what the watch saw of the newest pod of a name."""

@@ -1,4 +1,4 @@
-"""Roles that read a topic: the load on it, and consumers as pods, with ids from nobody, from their author, and from the operator.
+"""Roles that read a topic: the load on it, and consumer pods without ids, with their own, and with the operator's.
 
 The one idea: all groups read the same topic, and the groups of a pair differ in nothing but their static membership.
 Those of the second pair have what makes rebalances dear: a state for each partition, on a volume of the pod, and

@@ -148,10 +148,7 @@ class DemoGroup:
         return sum(bool(x["records"]) for x in self.lines() if x["kind"] == "restored" and x["at_ms"] >= since_ms)
 
     def departure(self, since_ms: int) -> GroupEvent | None:
-        """Return the broker's line about the departed pod's last member:
-        removed by the operator, its session expired, or
-        where its client does so, it left.
-        """
+        """Return the broker's line about the end of the departed pod's last member: removed, expired or left."""
         kinds = (GroupEventKind.REMOVED, GroupEventKind.SESSION_EXPIRED)
         found = self.play.events(*kinds, since_ms=since_ms)
         leaves = self.role.leaves_by_itself and not self.is_managed

@@ -137,9 +137,7 @@ def departed_partitions(departed: Iterable[Line], since_ms: int) -> dict[int, in
 
 
 def takeovers(departed: Iterable[Line], others: Iterable[Line], since_ms: int) -> dict[int, float | None]:
-    """Return for each partition of a departed pod how long nobody consumed it: from its last record there to the
-    first record at another pod, in seconds; None while nobody does.
-    """
+    """Return by partition of a departed pod the seconds from its last record there to its first elsewhere."""
     times = received(others, since_ms)
     found: dict[int, float | None] = {}
     for partition, last_ms in sorted(departed_partitions(departed, since_ms).items()):

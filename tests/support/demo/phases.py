@@ -34,7 +34,7 @@ class Show:
     Parameters
     ----------
     pair: the two groups that are compared now.
-    told: what was narrated so far, with the time, milliseconds since 1970.
+    lines: the narration so far, with times in milliseconds since 1970.
     """
 
     stage: Stage
@@ -43,7 +43,7 @@ class Show:
     scene: str = "opening"
     scene_at_ms: int = field(default_factory=now_ms)
     pair: tuple[str, str] = field(init=False)
-    told: list[tuple[int, str]] = field(default_factory=list)
+    lines: list[tuple[int, str]] = field(default_factory=list)
     groups: dict[str, DemoGroup] = field(default_factory=dict)
     figures: Figures | None = None
 
@@ -52,7 +52,7 @@ class Show:
 
     def tell(self, text: str) -> None:
         """Narrate."""
-        self.told.append((now_ms(), text))
+        self.lines.append((now_ms(), text))
 
     def enter(self, scene: str, pair: tuple[str, str]) -> None:
         """Begin a scene."""

@@ -1,4 +1,4 @@
-"""What the live view shows at one moment, gathered from pods, consumers' lines, the broker's log and the operator's Events.
+"""One moment of the live view, from pods, consumers' lines, the broker's log and the operator's Events.
 
 The one idea: gathering (this module) and drawing (view.py) meet in frozen values, so drawing can be tested alone.
 """
@@ -63,7 +63,7 @@ class Picture:
     groups: the two that are compared.
     events: what the operator said, oldest first.
     columns: what `kubectl get ksg` shows, by column; empty before there is one.
-    told: the narrator's lines, with their times.
+    lines: of the narrator, with their times.
     words: of the role.
     """
 
@@ -74,7 +74,7 @@ class Picture:
     groups: tuple[GroupPicture, ...]
     events: tuple[str, ...]
     columns: Mapping[str, str]
-    told: tuple[tuple[int, str], ...]
+    lines: tuple[tuple[int, str], ...]
 
 
 def still(times: Times, partitions: Iterable[int], at_ms: int) -> dict[int, float]:
@@ -138,7 +138,7 @@ class Gatherer:
             groups=tuple(self._group(group, at_ms) for group in groups),
             events=self._events(),
             columns=self._columns(),
-            told=tuple(show.told),
+            lines=tuple(show.lines),
         )
 
     def _get(self, path: str) -> Any:

@@ -130,7 +130,8 @@ def _differences_with_state(without: Roll | None, with_it: Roll | None) -> list[
     found = []
     if with_it.rebalances or with_it.rebuilds:
         found.append(
-            f"with state, the rolling restart with StaticGroup caused {with_it.rebalances} rebalances and {with_it.rebuilds} rebuilds, not 0"
+            f"with state, the rolling restart with StaticGroup caused {with_it.rebalances} rebalances and "
+            f"{with_it.rebuilds} rebuilds, not 0"
         )
     if not without.rebuilds:
         found.append("with state, dynamic members rebuilt nothing: the measurement cannot be right")
@@ -140,9 +141,7 @@ def _differences_with_state(without: Roll | None, with_it: Roll | None) -> list[
 
 
 def rows(figures: Figures, words: Wording) -> list[tuple[str, str, str]]:
-    """Return the lines of the table: what was measured, without and with StaticGroup;
-    a line without values is a title.
-    """
+    """Return the table's lines: measured without and with StaticGroup; a line without values is a title."""
     one, other = figures.roll_without, figures.roll_with
     left, right = figures.scale_down_without, figures.scale_down_with
     *without, with_it = figures.faults.values()

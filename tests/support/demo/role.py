@@ -1,6 +1,6 @@
-"""What one kind of workload is to the storyline: what is started, and by whose word its work goes on or stands still.
+"""One kind of workload in the storyline: what is started, and what shows that its work goes on or stands still.
 
-The one idea: whatever the work is, it is told as lines of one form (`consumed`, `assigned`, `revoked`, `closed`, as
+The one idea: whatever the work is, it appears as lines of one form (`consumed`, `assigned`, `revoked`, `closed`, as
 consumers print them), so that one set of functions measures all of it.
 """
 
@@ -122,9 +122,7 @@ class Role(ABC):
         return
 
     def ending(self, group: DemoGroup, pod_name: str) -> Callable[[], int | None]:
-        """Return what tells when the process of a pod that is about to be ended has, milliseconds since 1970;
-        None before.
-        """
+        """Return a function that returns when the process of a pod ended, milliseconds since 1970; None before."""
         since_ms = now_ms()
 
         def closed() -> int | None:

@@ -50,8 +50,8 @@ def agent_jar(project: Path, report: Report = say) -> Path:
             timeout=MAVEN_TIMEOUT_S,
         )
         if done.returncode != 0:
-            told = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            raise RuntimeError(f"Maven could not build the Connect agent: {(told or ['no message'])[0][:300]}")
+            errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+            raise RuntimeError(f"Maven could not build the Connect agent: {(errors or ['no message'])[0][:300]}")
         (scratch / "target" / JAR).rename(folder / JAR)
         shutil.rmtree(scratch)
 
@@ -60,9 +60,7 @@ def agent_jar(project: Path, report: Report = say) -> Path:
 
 
 def agent_image(project: Path) -> str:
-    """Return the reference of an image in the cache's store: the base image with the jar;
-    `project` as for `agent_jar`.
-    """
+    """Return the reference of the base image with the jar in the cache's store; `project` as for `agent_jar`."""
     jar, base = agent_jar(project), base_image()
     recipe = f"FROM {base}\nCOPY {JAR} /agent/\n"
     key = digest(jar, recipe)

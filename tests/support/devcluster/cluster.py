@@ -202,7 +202,7 @@ class Cluster:
         Parameters
         ----------
         lose_history
-            Compact etcd in between: whoever resumes a watch is told that its position is gone (410). A server that was
+            Compact etcd in between: a client that resumes a watch gets 410: its position is gone. A server that was
             restarted mostly says so anyway, because its watch cache is empty; this makes it certain.
 
         Returns

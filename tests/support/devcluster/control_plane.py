@@ -31,7 +31,7 @@ revision = ask("put", key=name, value=name)["header"]["revision"]
 ask("compaction", revision=revision, physical=True)
 print(json.dumps(int(revision)))
 """
-"""Asks etcd's gRPC gateway, so that no further program is needed. Writes first: who has seen the last write has missed nothing."""
+"""Uses etcd's gRPC gateway, without a further program; a watch that saw its write has missed nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +114,7 @@ class ControlPlane:
             raise RuntimeError(f"kube-apiserver ended:\n{server.last_lines()}")
 
     def compact(self) -> int:
-        """Let etcd forget every revision but the present one, so that no watch can begin in the past;
-        returns that revision.
-        """
+        """Compact etcd to its present revision, so that no watch can begin in the past; returns that revision."""
         place = ["nsenter", f"--net=/run/netns/{self.first_node.network_namespace}"]
         revision: int = json.loads(run([*place, "--", sys.executable, "-c", _COMPACT]))
         return revision

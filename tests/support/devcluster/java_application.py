@@ -31,8 +31,8 @@ COPY java /opt/java
 COPY jars /opt/application
 USER 65532:65532
 WORKDIR /opt/application
-ENTRYPOINT ["/opt/java/bin/java", "-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", \\
-            "-cp", "/opt/application/*"]
+ENTRYPOINT ["/opt/java/bin/java", "-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", \\
+            "-XX:-UsePerfData", "-cp", "/opt/application/*"]
 """
 
 
@@ -67,8 +67,8 @@ def application_jars(project: Path, report: Report = say) -> Path:
             timeout=MAVEN_TIMEOUT_S,
         )
         if done.returncode != 0:
-            told = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            raise RuntimeError(f"Maven could not build {project.name}: {(told or ['no message'])[:5]}")
+            errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+            raise RuntimeError(f"Maven could not build {project.name}: {(errors or ['no message'])[:5]}")
         for jar in (scratch / "target").glob("*.jar"):
             jar.rename(folder / jar.name)
         shutil.rmtree(scratch)
@@ -86,14 +86,14 @@ def java_runtime(modules: str = MODULES) -> Path:
         When there is no JDK and none can be installed.
     """
     ensure_tools(say, TOOLS)
-    told = subprocess.run(["jlink", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    jlink_version = subprocess.run(["jlink", "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
     def link(folder: Path) -> None:
         options = ["--strip-debug", "--no-header-files", "--no-man-pages"]
-        with step(f"link a Java {told} runtime"):
+        with step(f"link a Java {jlink_version} runtime"):
             run(["jlink", *options, "--add-modules", modules, "--output", folder / "java"])
 
-    return built(f"java-runtime-{digest(told, modules)}", link)
+    return built(f"java-runtime-{digest(jlink_version, modules)}", link)
 
 
 def build_java_image(tag: str, jars: Path, main_class: str, modules: str = MODULES) -> Path:

@@ -1,6 +1,6 @@
 """The properties of test brokers, as pure functions of what was asked for.
 
-Why: what a broker was told must be readable in one place and testable without starting one. One idea: listeners,
+Why: a broker's settings must be readable in one place and testable without starting one. One idea: listeners,
 security, sizes and profile each give a dictionary; later ones win; the caller's overrides win over all.
 Source: Kafka's server configuration reference; `facts` of the group coordinator (KIP-848, KIP-853, KIP-84, KIP-152).
 """

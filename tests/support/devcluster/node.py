@@ -132,7 +132,8 @@ class Node:
             return
         for process in (self.process("kubelet"), self.process("containerd")):
             say(
-                f" ! {process.name} of {self.name}, pid {process.pid()}, starts once more; it said:\n{process.last_lines(8)}"
+                f" ! {process.name} of {self.name}, pid {process.pid()}, starts once more; it "
+                f"said:\n{process.last_lines(8)}"
             )
             process.stop()
         self.start_runtime()

@@ -1,6 +1,6 @@
 """The texts by which a kubelet tells which machine it runs on: a node's own, although all nodes share one machine.
 
-Two of them a kubelet takes from files that it is told by flags. The third, the system UUID, it reads where the firmware
+A kubelet takes two of them from files named by flags. The third, the system UUID, it reads where the firmware
 or the distribution has it, so it sees a node's own there: in a mount namespace, from which nothing but its pods'
 volumes is seen outside. Source: cAdvisor's GetSystemUUID (utils/sysfs), which takes the first of these files that it
 can read.

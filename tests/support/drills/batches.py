@@ -16,7 +16,7 @@ from support.scene.play import Play
 from support.waiting import holds, until
 
 SETTLED_S = 110.0
-"""Until a member is removed or told as held, on a busy machine."""
+"""Until a member is removed or reported as held, on a busy machine."""
 LOOKED_S = 4.0
 
 
@@ -88,7 +88,7 @@ def _await_fate(ground: Ground, case: Case, fate: Fate) -> None:
         return case.removed_at_ms().keys() == set(case.ordinals)
 
     def is_settled() -> bool:
-        return is_removed() or (fate is not Fate.REMOVED and case.is_told())
+        return is_removed() or (fate is not Fate.REMOVED and case.is_reported())
 
     until(is_settled, deadline_s=SETTLED_S, what=f"{case.name}, {case.act.value}: {fate.value}", poll_s=0.5)
     if fate is Fate.HELD:
@@ -96,7 +96,7 @@ def _await_fate(ground: Ground, case: Case, fate: Fate) -> None:
 
 
 def _end_the_living(ground: Ground, cases: dict[Case, Drawn]) -> None:
-    """Have the node work again, and end the pods that nobody has told to end, by an ordinary deletion."""
+    """Have the node work again, and delete the pods that are not terminating yet."""
     if not ground.api.get("Node", ground.node.name):
         register_again(ground.node)
     ground.mend()

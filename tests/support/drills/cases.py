@@ -23,7 +23,7 @@ from support.scene.witnesses import instance_ids
 from support.waiting import until
 
 SESSION_S = 280
-"""Nobody leaves meanwhile but by a removal; a consumer refuses to start with more than its max.poll.interval.ms, 300 s."""
+"""No member leaves meanwhile except by a removal; consumers refuse more than their max.poll.interval.ms, 300 s."""
 STAYS = [
     {"key": f"node.kubernetes.io/{why}", "operator": "Exists"} for why in ("not-ready", "unreachable", "out-of-service")
 ]
@@ -168,7 +168,7 @@ class Case:
 
     def _scale_and_force(self) -> None:
         self.scale(self.ordinals.start)
-        self.await_shown(lambda shown: all("deletionTimestamp" in shown[u] for u in self.gone_uids), "pods told to end")
+        self.await_shown(lambda shown: all("deletionTimestamp" in shown[u] for u in self.gone_uids), "pods terminating")
         if self.act is Act.OVERDUE:
             due_ms = now_ms() + self.grace_s * 1000 + 1500
             until(lambda: now_ms() > due_ms, deadline_s=self.grace_s + 30, what="an end overdue")
@@ -181,7 +181,7 @@ class Case:
         self.scale(self.ordinals.start)
         self.await_shown(
             lambda shown: all("deletionTimestamp" in m for m in shown.values() if m["name"] in names),
-            "successors told to end",
+            "successors terminating",
         )
         self.force_delete()
 
@@ -200,7 +200,7 @@ class Case:
     def removals(self) -> dict[int, int]:
         """Return when the operator removed the member of each ordinal since the start, by the brokers' log.
 
-        Whoever was booted again with its machine has joined under the same instance id as another member.
+        A process that was booted again with its machine has joined under the same instance id as another member.
         """
         ids = instance_ids(self.game.events())
         removals = self.game.removals(since_ms=self.joined_at_ms)
@@ -215,8 +215,8 @@ class Case:
         rows = self.status().get("exceptions", [])
         return {r["podName"]: r["reason"] for r in rows if r["kind"] == "Held" and r.get("podName")}
 
-    def is_told(self) -> bool:
-        """Say whether the status tells of every departed member that is not removed that it waits."""
+    def is_reported(self) -> bool:
+        """Return whether the status shows every departed member that is not removed as waiting."""
         return {self.pod(o) for o in self.ordinals if o not in self.removed_at_ms()} <= self.held().keys()
 
     def expired(self) -> list[str]:
@@ -233,9 +233,7 @@ class Case:
 
 
 def start(node: Node, cases: Sequence[Case], lives: PodLives) -> None:
-    """Start the consumers of all drills at once,
-    and wait until their members have joined and their processes are followed.
-    """
+    """Start the consumers of all drills at once; wait until members have joined and processes are followed."""
     for case in cases:
         case.open()
     until(lambda: all(c.status().get("injected") for c in cases), deadline_s=90, what="ids are issued", poll_s=0.5)

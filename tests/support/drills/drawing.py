@@ -1,8 +1,8 @@
 """Drills drawn at random, a batch of them to each failure of a node; a run that was cut off goes on where it was.
 
 The one idea: what a batch is depends on the seed and its number alone, and each that was done is one line of a file, so
-the same seed makes the same drills and passes over those that are done. What must come of a drill is known for most; of
-the others it must be told.
+the same seed makes the same drills and passes over those that are done. The outcome of most drills is
+known; of the others the status must report it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Fate(StrEnum):
 
     REMOVED = "removed"
     HELD = "held"
-    TOLD = "removed, or held and told"
+    REPORTED = "removed, or held and reported"
 
 
 class Blow(StrEnum):
@@ -94,16 +94,14 @@ class Batch:
     def fate(self, drill: Drawn) -> Fate:
         """Return what must come of a drill."""
         if drill.act not in (Act.SCALED, Act.REPLACED, Act.ORPHANED, Act.OVERDUE):
-            return Fate.TOLD
+            return Fate.REPORTED
         # Nothing that a kubelet does later, and nobody's word, proves the end of what vanished; only that its machine
         # is gone.
         return Fate.REMOVED if self.ending is Ending.NODE_DELETED and self.evidence.trusts_deletion else Fate.HELD
 
 
 def draw(seed: int, number: int) -> Batch:
-    """Return a batch. A Node of which the deletion is believed is only deleted when its machine is off,
-    as its cloud would.
-    """
+    """Return a batch; a Node whose deletion counts as proof is deleted only when its machine is off."""
     block = Random(f"{seed} block {number // BLOCK}")
     evidence = Evidence(
         node_lifecycle=block.choice(["Auto", "Auto", "Untrusted", "Cloud", "Fixed"]),
@@ -117,7 +115,8 @@ def draw(seed: int, number: int) -> Batch:
         endings.append(Ending.NODE_DELETED)
     return Batch(
         number=number, evidence=evidence, operators=operators, trouble=trouble, ending=rng.choice(endings),
-        blow=rng.choice([Blow.NONE, Blow.NONE, Blow.ACTIVE_KILLED, Blow.ALL_KILLED]), delay_s=round(rng.uniform(0, 8), 1),
+        blow=rng.choice([Blow.NONE, Blow.NONE, Blow.ACTIVE_KILLED, Blow.ALL_KILLED]), delay_s=round(rng.uniform(0, 8),
+        1),
         drills=tuple(_drill(rng) for _ in range(rng.randint(4, 6))),
     )  # fmt: skip
 
@@ -162,9 +161,7 @@ class Series:
                 yield batch
 
     def run(self, one: Callable[[Batch], dict[str, Any]], say: Callable[[str], None]) -> int:
-        """Do every batch that is left, write what it showed, and say how far it is;
-        returns how many drills are done.
-        """
+        """Do every remaining batch, write its figures, and print the progress; returns how many drills are done."""
         self.file.parent.mkdir(exist_ok=True)
         for batch in self.left():
             count = sum(row["drills"] for row in self.done())

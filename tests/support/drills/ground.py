@@ -104,9 +104,9 @@ class Ground:
     def hold(self, cases: Sequence[Case], *, alive: bool = True) -> None:
         """Look for a while whether every member stays, and every process with it; the status must say why."""
         until(
-            lambda: all(c.is_told() for c in cases),
+            lambda: all(c.is_reported() for c in cases),
             deadline_s=120,
-            what=f"{[c.act.name for c in cases]} told as held",
+            what=f"{[c.act.name for c in cases]} reported as held",
             poll_s=0.5,
         )
 
@@ -132,9 +132,9 @@ class Ground:
     def await_settled(self, cases: Sequence[Case], deadline_s: float = 60) -> None:
         """Wait until every departed member is removed, or the status says that it waits."""
         until(
-            lambda: all(c.is_told() for c in cases),
+            lambda: all(c.is_reported() for c in cases),
             deadline_s=deadline_s,
-            what="members removed or told as held",
+            what="members removed or reported as held",
             poll_s=0.5,
         )
 
@@ -152,8 +152,8 @@ class Ground:
         for case in cases:
             assert self.lives.accusations(case.game.events()) == []
             assert case.expired() == [], f"{case.name}: nobody may leave but by a removal, or the drill shows nothing"
-            strangers = case.removals().keys() - set(case.ordinals)
-            assert strangers == set(), f"{case.name}: only who departed may be removed"
+            others = case.removals().keys() - set(case.ordinals)
+            assert others == set(), f"{case.name}: only departed members may be removed"
 
     def mend(self) -> None:
         """Have the node there and at work again, whatever a drill has left."""

@@ -54,7 +54,7 @@ def test_a_removal_is_judged_by_the_very_moment_at_which_the_process_ended(pod_g
         process.kill()
         process.wait()
         killed_ms = now_ms()
-        ended_ms = until(lambda: lives.ended_at_ms(uid), deadline_s=20, what="its end told")
+        ended_ms = until(lambda: lives.ended_at_ms(uid), deadline_s=20, what="its end reported")
         assert alive_ms <= ended_ms <= killed_ms + 1000
         assert lives.accusations([removal(alive_ms)])
         assert lives.accusations([removal(ended_ms)]) == []

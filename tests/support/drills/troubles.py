@@ -14,7 +14,7 @@ from support.drills.api import Api
 from support.waiting import until
 
 OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoSchedule"}
-"""With this effect nobody is evicted, so that only a drill's own deletions count; operators and PodGC look at the key alone."""
+"""This effect evicts no pod, so that only a drill's own deletions count; operators and PodGC read the key alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

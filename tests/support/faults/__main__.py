@@ -1,4 +1,4 @@
-"""`python -m support.faults`: every fault in every phase, with a cluster and a broker of its own; writes what it saw."""
+"""`python -m support.faults`: every fault in every phase on a cluster and broker of its own; writes the outcomes."""
 
 from __future__ import annotations
 

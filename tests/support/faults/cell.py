@@ -25,7 +25,7 @@ REACHED_WITHIN_S = 40.0
 RECOVERED_WITHIN_S = 110.0
 """Silence of a watch is noticed after 75 s."""
 SILENT: frozenset[Fault] = frozenset({KubeFault.STALLED_WATCH, ByteFault.HALF_OPEN})
-"""What falls silent stays so until then, longer than a session: with the same process the next cell would begin blind."""
+"""Time until a silent connection works again, longer than a session: so each cell starts a new process."""
 LOOK_S = 0.25
 
 

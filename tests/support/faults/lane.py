@@ -83,9 +83,7 @@ class Lane:
         return next((e for e in events if e.member_id == member_id and e.kind in kinds), None)
 
     def is_settled(self, replicas: int) -> bool:
-        """Say whether the status tells of so many replicas, all of them members, nobody departed,
-        and that all is well.
-        """
+        """Return whether the status shows so many replicas, all members, none departed, all conditions good."""
         status = self.status()
         members = status.get("members", {})
         ready = next((c for c in status.get("conditions", []) if c["type"] == "Ready"), {})

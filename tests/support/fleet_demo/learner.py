@@ -122,9 +122,7 @@ def bill(*, bootstrap: str, page: Path, log: Path, tell: Callable[[str], None]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What absences that ended are made of: medians until the container started,
-    and from there until the member was back.
-    """
+    """Medians of ended absences: until the container started, and from there until the member was back."""
 
     start_ms: int
     join_ms: int

@@ -24,7 +24,7 @@ class Departure:
     joined_at_ms: its process said that it was first given partitions.
     terminal_at_ms: the witness' watch received the pod's terminal phase.
     removed_at_ms: the broker logged the removal of exactly this member.
-    assigned_at_ms: a survivor was told its last partition; None while not all are.
+    assigned_at_ms: a survivor was assigned its last partition; None while not all are.
     consumed_at_ms: survivors reported records of all its partitions; they report once a second, so this is late.
     """
 

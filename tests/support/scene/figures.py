@@ -1,6 +1,6 @@
 """The figures that tests measure on the real system: printed where they arise, and kept for one table at the end.
 
-The one idea: a figure is a line of JSON in build/figures.jsonl, so that whoever wants a table reads a file and no log.
+The one idea: a figure is a line of JSON in build/figures.jsonl, so that a table is made from a file and not from logs.
 """
 
 from __future__ import annotations

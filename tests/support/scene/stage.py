@@ -41,7 +41,8 @@ TWO_NODES = (NodeWish(role="control-plane", labels={}), NodeWish(role="worker", 
 
 
 ASKED_DIRECTLY = {
-    "pod": "Pod", "pods": "Pod", "lease": "Lease", "statefulset": "StatefulSet", "ksg": "StaticGroup", "staticgroup": "StaticGroup",
+    "pod": "Pod", "pods": "Pod", "lease": "Lease", "statefulset": "StatefulSet", "ksg": "StaticGroup",
+    "staticgroup": "StaticGroup",
 }  # fmt: skip
 """What tests ask for again and again: starting kubectl each time costs a tenth of a second of a core."""
 
@@ -56,9 +57,7 @@ def _as_kubectl_says() -> Iterator[None]:
 
 
 def build_what_is_missing() -> str:
-    """Build the cluster's programs, the broker's jars and both images, each beside the others;
-    returns the operator's build.
-    """
+    """Build the cluster's programs, the broker's jars and both images in parallel; returns the operator's build."""
     ensure_requirements()  # first, since apt-get does one thing at a time
     ensure_tools(say, AGENT_TOOLS)
     with ThreadPoolExecutor() as builders:

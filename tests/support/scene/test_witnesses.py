@@ -1,4 +1,4 @@
-"""Hold the witnesses against a real process and a broker's log as it is written: an innocent verdict must mean something."""
+"""Check the witnesses against a real process and a broker's log: an innocent verdict must mean something."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class BrokerLog:
 
     def remove(self, reason: str) -> int:
         return self.write(
-            f"[Group g] Member {MEMBER_ID} has left group through explicit `LeaveGroup` request; client reason: {reason}"
+            f"[Group g] Member {MEMBER_ID} has left group through explicit `LeaveGroup` request; client reason: "
+            f"{reason}"
         )
 
 

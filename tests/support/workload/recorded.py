@@ -36,27 +36,27 @@ def now_ms() -> int:
 class Recorded:
     """One consumer from start to end."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any]) -> None:
         self.is_stopping = threading.Event()
-        self._told = told
-        self._file = os.open(told["file"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self._commits_itself = bool(told["client"].get("enable.auto.commit"))
-        self._consumer = Consumer({"auto.offset.reset": "earliest", "enable.auto.commit": False, **told["client"]})
+        self._settings = settings
+        self._file = os.open(settings["file"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._commits_itself = bool(settings["client"].get("enable.auto.commit"))
+        self._consumer = Consumer({"auto.offset.reset": "earliest", "enable.auto.commit": False, **settings["client"]})
 
     def run(self) -> None:
         """Consume until SIGTERM."""
-        self._consumer.subscribe([self._told["topic"]], on_assign=self._on_assign, on_revoke=self._on_revoke)
+        self._consumer.subscribe([self._settings["topic"]], on_assign=self._on_assign, on_revoke=self._on_revoke)
         due_s = time.monotonic()
         while not self.is_stopping.is_set():
             messages = [m for m in self._consumer.consume(BATCH, POLL_S) if m.error() is None]
             taken_ms = now_ms()
             if messages:
-                time.sleep(self._told["batch_ms"] / 1000)
+                time.sleep(self._settings["batch_ms"] / 1000)
             for message in messages:
                 os.write(self._file, f"{message.partition()} {message.offset()} {taken_ms} {now_ms()}\n".encode())
             if not self._commits_itself and time.monotonic() >= due_s:
                 self._commit()
-                due_s = time.monotonic() + self._told["commit_ms"] / 1000
+                due_s = time.monotonic() + self._settings["commit_ms"] / 1000
         if not self._commits_itself:
             self._commit()
         self._consumer.close()
@@ -77,7 +77,7 @@ class Recorded:
                 raise
 
     def _on_assign(self, consumer: Consumer, partitions: list[Any]) -> None:
-        time.sleep(self._told["restore_ms"] * len(partitions) / 1000)
+        time.sleep(self._settings["restore_ms"] * len(partitions) / 1000)
         print(json.dumps(sorted(each.partition for each in partitions)), flush=True)
 
     def _on_revoke(self, consumer: Consumer, partitions: list[Any]) -> None:

@@ -1,7 +1,7 @@
 """What an application keeps about each partition on a volume of its pod, and reads again where it does not have it.
 
-The one idea: the state of a partition is made of all its records and holds up to an offset, so whoever is given the
-partition with an older state, or with none, reads the records in between again before it goes on, no faster than its
+The one idea: the state of a partition is made of all its records and holds up to an offset, so the next owner of the
+partition, with an older state or with none, reads the records in between again before it goes on, no faster than its
 store takes them in.
 """
 

@@ -1,4 +1,4 @@
-"""The draft's groups, members, epochs and assignors rule by rule; items are those of the list of the proposals' mechanisms."""
+"""The draft's groups, members, epochs and assignors rule by rule; items refer to the list of its mechanisms."""
 
 from __future__ import annotations
 
@@ -122,9 +122,7 @@ def test_item_66_computed_for_an_older_epoch() -> None:
 
 @pytest.mark.parametrize("fail_over", [False, True])
 def test_item_67_a_worker_that_does_not_stop_is_kicked(fail_over: bool) -> None:
-    """Phase 1 is capped by rebalance.timeout.ms, in full again on a new coordinator:
-    only then others get what it had.
-    """
+    """Phase 1 is capped by rebalance.timeout.ms, in full again on a new coordinator; others get the work after it."""
     cluster = cluster_of("W1")
     cluster.start(DraftWorker("W2", DeclarativeAssignor(), CONFIG))
     cluster.heartbeat("W2")

@@ -225,7 +225,7 @@ def test_item_75_upgrade_keeps_generation_and_work() -> None:
     ("mode", "assignor"), [(SESSIONED, DeclarativeAssignor), (EAGER, EagerDraftAssignor)], ids=["sessioned", "eager"]
 )
 def test_item_76_mixed_group(mode: ConnectProtocolCompatibility, assignor: type[ConnectAssignor]) -> None:
-    """A new worker comes into an old group: it alone computes, old ones are told to rejoin, stop, and rejoin again."""
+    """A new worker comes into an old group: it alone computes, old ones rejoin, stop, and rejoin again."""
     cluster, old = upgraded("W1", "W2", mode=mode)
     generation = describe(cluster).group_epoch
     cluster.start(new_worker("W3", assignor()))
@@ -242,7 +242,7 @@ def test_item_76_mixed_group(mode: ConnectProtocolCompatibility, assignor: type[
 
 
 def test_item_76_states_of_a_worker_of_the_old_protocol() -> None:
-    """STABLE, told to rejoin: PREPARING_REBALANCE, joined: COMPLETING_REBALANCE, synced: STABLE."""
+    """STABLE, asked to rejoin: PREPARING_REBALANCE, joined: COMPLETING_REBALANCE, synced: STABLE."""
     cluster, old = upgraded("W1")
     cluster.start(new_worker("W2"))
     cluster.heartbeat("W2")
@@ -377,14 +377,14 @@ def test_item_75_downgrade_when_the_last_new_worker_dies() -> None:
 
 
 def test_item_75_upgrade_reads_what_the_last_round_changed() -> None:
-    """Incremental: what a worker reported when it joined, without what it was told to stop, with what it was given."""
+    """Incremental: what a worker reported when it joined, minus its revoked work, plus its assigned work."""
     a, b, c = (ConnectorsAndTasks.of([name]) for name in "ABC")
     worker = classic_group("W1").workers["W1"]
     assert worker.assignment is not None
     worker.assignment = replace(worker.assignment, assigned=a.plus(b))
-    told = replace(worker.assignment, assigned=c, revoked=b)
+    assignment = replace(worker.assignment, assigned=c, revoked=b)
     protocols = worker.protocols()
-    member = ClassicConnectMember("W1", "c", "/h", 10_000, 60_000, protocols, encode_assignment(told))
+    member = ClassicConnectMember("W1", "c", "/h", 10_000, 60_000, protocols, encode_assignment(assignment))
     cluster = DraftCluster()
     cluster.upgrade(ClassicConnectGroup(GROUP, 7, "sessioned", (member,)))
     assert describe(cluster).members[0].assigned.same_as(a.plus(c))

@@ -75,9 +75,7 @@ def test_item_83_records_round_trip(data: st.DataObject, record_type: DraftRecor
 
 
 def test_item_83_bytes() -> None:
-    """Key version and plain strings in the key;
-    value version, big-endian fields, compact strings and tags in the value.
-    """
+    """Key: version and plain strings; value: version, big-endian fields, compact strings and tags."""
     assert encode_key(DraftRecordType.CURRENT_MEMBER_ASSIGNMENT, ("g", "W1")).hex(" ") == "00 07 00 01 67 00 02 57 31"
     assert encode_value(records.GroupMetadata(5, "W1")).hex(" ") == "00 00 00 00 00 05 03 57 31 00"
     assert [t.value for t in DraftRecordType] == [3, 4, 5, 6, 7, 8]
@@ -124,9 +122,7 @@ def test_item_83_group_configuration() -> None:
 
 
 def test_item_84_assignors_plug_in() -> None:
-    """Eager, today's incremental cooperative and the draft's own serve the same interface and assign everything
-    once.
-    """
+    """Eager, today's cooperative and the draft's assignor serve one interface and assign everything once."""
     for make in (EagerDraftAssignor, TodaysAssignor, DeclarativeAssignor):
         cluster = DraftCluster()
         for name in ("W1", "W2", "W3"):

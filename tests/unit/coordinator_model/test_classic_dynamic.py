@@ -1,4 +1,4 @@
-"""Dynamic members, the initial delay, pending members and the size of classic groups. GMMT is Kafka's GroupMetadataManagerTest."""
+"""Dynamic members, initial delay, pending members and size of classic groups (GMMT: GroupMetadataManagerTest)."""
 
 from __future__ import annotations
 

@@ -204,9 +204,7 @@ def test_same_rounds_as_on_the_classic_coordinator(mode: ConnectProtocolCompatib
 
 
 def test_what_describe_shows() -> None:
-    """DescribeGroups of a stable group: protocol, URL and current work in the metadata,
-    the leader in the assignment.
-    """
+    """DescribeGroups of a stable group: metadata with protocol, URL and work; assignment with the leader."""
     real, _ = pair(SESSIONED)
     real.start("w1")
     real.start("w2")

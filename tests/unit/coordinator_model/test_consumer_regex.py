@@ -66,8 +66,7 @@ def test_known_regex_is_taken_at_once(bench: ConsumerBench) -> None:
 
 
 def test_a_member_that_holds_nothing_and_changes_its_regex_moves_its_previous_epoch(bench: ConsumerBench) -> None:
-    """CurrentAssignmentBuilder.updateCurrentAssignment:
-    nothing subscribed any more, so the (empty) assignment is written.
+    """CurrentAssignmentBuilder.updateCurrentAssignment: without subscription the (empty) assignment is written.
 
     maybeReconcile writes the change itself: each field that differs, here the previous member epoch.
     """

@@ -38,9 +38,7 @@ def typed(session: str) -> str:
     [("classic.txt", 0), ("consumer.txt", 0), ("streams.txt", 0), ("future.txt", 0), ("errors.txt", 1)],
 )
 def test_session_reads_as_recorded(name: str, code: int) -> None:
-    """Golden sessions: a free static bounce, a removal, a fail-over; a crash release; Streams and share;
-    every error.
-    """
+    """Golden sessions: static bounce, removal, fail-over; crash release; Streams and share; every error."""
     recorded = (SESSIONS / name).read_text(encoding="utf-8")
     assert run(typed(recorded)) == (code, recorded)
 

@@ -157,7 +157,8 @@ def test_an_active_task_becomes_standby_in_place_and_is_still_acknowledged() -> 
     revoking = step(start, Tasks(standby=frozenset({A})), Holders(active={A: "p"}))
     assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 1)
     assert (revoking.assigned.standby, dict(revoking.pending_revocation.active)) == (frozenset({A}), {A: 1})
-    acknowledged = step(revoking, Tasks(standby=frozenset({A})), Holders(active={A: "p"}), Tasks(standby=frozenset({A})))
+    standby = Tasks(standby=frozenset({A}))
+    acknowledged = step(revoking, standby, Holders(active={A: "p"}), standby)
     assert (acknowledged.state, acknowledged.member_epoch) == (MemberState.STABLE, 2)
 
 

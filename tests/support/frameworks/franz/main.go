@@ -63,7 +63,7 @@ func (r *readiness) joined(consumer string) {
 
 // options hands the two injected values on, where they are there: this is all that an application has to write, and a balancer.
 //
-// A leader that restarts is told to keep the plan, yet franz-go makes one and joins again when it differs (consumer_group.go, KIP-814).
+// A restarted leader must skip the assignment, yet franz-go makes one and joins again when it differs (consumer_group.go, KIP-814).
 // Its default, cooperative-sticky, makes another one, because the leader has lost what it owned: one rebalance for each restart of
 // the leader. Range depends on the sorted ids alone.
 func options(prefix string) ([]kgo.Opt, error) {

@@ -56,7 +56,7 @@ OF_CONNECT = {
         "ff000000010000ea60"
     ),
 }
-"""Assignments as ConnectProtocol and IncrementalCooperativeConnectProtocol of Connect 4.3.1 serialized them, by version."""
+"""Assignments by version, as ConnectProtocol and IncrementalCooperativeConnectProtocol 4.3.1 serialized them."""
 STATES_OF_CONNECT = (
     (1, (
         "00010010687474703a2f2f772d313a383038332f000000000000000800000069000100000005772d302d310010687474"
@@ -327,9 +327,7 @@ def decisions(steps: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def doubtful() -> dict[str, Any]:
-    """A leader of a group in which one member never sends its last generation,
-    for more rounds than the leader asks for.
-    """
+    """A leader with one member that never sends its last generation, for more rounds than the leader asks for."""
     steps: list[dict[str, Any]] = []
     leader = Recorded("w-0", steps)
     mode = ConnectProtocolCompatibility.SESSIONED

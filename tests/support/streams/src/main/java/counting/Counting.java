@@ -50,15 +50,15 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
         };
     }
 
-    /** Tells count and next offset of every partition that was read since the last time, and what came if asked for. */
+    /** Prints count and next offset of each partition that was read since the last call, and received records if asked for. */
     static synchronized void tellChanges() {
         Received.tell();
-        Map<Integer, List<Long>> told = new TreeMap<>();
+        Map<Integer, List<Long>> changed = new TreeMap<>();
         for (Integer each : CHANGED.keySet()) {
-            told.put(each, CHANGED.remove(each));
+            changed.put(each, CHANGED.remove(each));
         }
-        if (!told.isEmpty()) {
-            Lines.tell("counted", "partitions", told);
+        if (!changed.isEmpty()) {
+            Lines.tell("counted", "partitions", changed);
         }
     }
 

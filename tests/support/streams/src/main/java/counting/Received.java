@@ -23,18 +23,18 @@ final class Received {
         prolong(found.times, System.currentTimeMillis(), PAUSE_MS);
     }
 
-    /** Tells what was noted since the last time. */
+    /** Prints what was noted since the last call. */
     static synchronized void tell() {
-        Map<Integer, Object> told = new LinkedHashMap<>();
+        Map<Integer, Object> noted = new LinkedHashMap<>();
         since.forEach((partition, each) -> {
             Map<String, Object> content = new LinkedHashMap<>();
             content.put("offsets", pairs(each.offsets));
             content.put("received", pairs(each.times));
-            told.put(partition, content);
+            noted.put(partition, content);
         });
         since = new TreeMap<>();
-        if (!told.isEmpty()) {
-            Lines.tell("consumed", "partitions", told);
+        if (!noted.isEmpty()) {
+            Lines.tell("consumed", "partitions", noted);
         }
     }
 
