@@ -86,12 +86,12 @@ def account_of(capture: Capture, table: str) -> Account:
     assert begun > 0, "the connector logged no snapshot"
     found: list[Account] = []
 
-    def looked() -> bool:
+    def is_complete() -> bool:
         found[:] = [judge(changes, capture.events(table), snapshots=begun)]
         return not found[0].wrong
 
     try:
-        until(looked, deadline_s=60, what=f"{table} to be complete", poll_s=1)
+        until(is_complete, deadline_s=60, what=f"{table} to be complete", poll_s=1)
     except AssertionError:
         raise AssertionError(f"{table}: {len(found[0].wrong)} wrong: {found[0].wrong[:5]}") from None
     assert replayed(capture.events(table)) == debezium.table_now(capture.database, table)

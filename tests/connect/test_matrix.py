@@ -43,7 +43,7 @@ def test_rolls_are_quiet(brokers: Brokers, tmp_path: Path, version: str, protoco
             measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
             record_roll(f"Connect {version} {protocol}, static", measured)
             if measured.led and protocol == "eager" and version < "3.2":
-                continue  # its leader learns who runs what by a round only, which stops everything
+                continue  # its leader learns each worker's work by a round only, which stops everything
             assert_quiet(measured, generations=1 if measured.led and protocol != "eager" else 0)
         assert ticks.twice(group.lines()) == []
 

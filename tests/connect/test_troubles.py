@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.long]
 
 ROUNDS = int(os.environ.get("CONNECT_ROLLS", "1"))
 HEARTBEAT_S = 3
-"""Until a member hears of a round at the latest, `heartbeat.interval.ms`."""
+"""Longest time until a member learns of a round: `heartbeat.interval.ms`."""
 REBALANCE_MS = 8_000
 """How long a round waits for a worker that is away, where a test waits for that."""
 
@@ -80,7 +80,7 @@ def test_the_work_of_a_worker_that_is_removed_runs_elsewhere_at_once(
             lambda: lost <= set(ticks.tasks(group.lines(), began_ms)), deadline_s=60, what="its work to run elsewhere"
         )
         lines = group.lines()
-        back = {line.who: line.at_ms for line in reversed(lines) if line.what == "TICK" and line.at_ms >= began_ms}
+        back = {line.work: line.at_ms for line in reversed(lines) if line.what == "TICK" and line.at_ms >= began_ms}
         elsewhere_s = max(back[task] - began_ms for task in lost) / 1000
         others = ticks.stopped(lines, began_ms, now_ms(), but=gone)
         kind = "leader" if led else "follower"
@@ -245,7 +245,7 @@ def test_every_worker_restarts_tasks_and_takes_changes_after_the_leader_came_bac
 
 
 def started(group: ConnectGroup, since_ms: int) -> set[tuple[str, str]]:
-    return {(line.who, line.worker) for line in group.lines() if line.what == "START" and line.at_ms >= since_ms}
+    return {(line.work, line.worker) for line in group.lines() if line.what == "START" and line.at_ms >= since_ms}
 
 
 def test_exactly_once_source_tasks_come_back_and_are_fenced_by_a_leader_that_came_back(

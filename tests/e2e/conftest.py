@@ -59,7 +59,7 @@ def process_table() -> Iterator[ProcessTable]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let fixtures know whether the test they serve has failed, while what it looked at is still there."""
+    """Let fixtures know whether their test has failed, while its objects still exist."""
     report = yield
     if report.when == "call":
         item.stash[HAS_FAILED] = report.failed
@@ -67,7 +67,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def tell_what_was_there(play: Play) -> None:
-    """Print what a person would look at next: status, pods, the operators' and the brokers' lines about the group.
+    """Print the next things to inspect: status, pods, the operators' and the brokers' lines about the group.
 
     A test that fails once in thirty runs must say why the first time, because its cluster is gone afterwards.
     """

@@ -112,7 +112,7 @@ def make_group(
 
 
 def settled(brokers: Brokers, group_id: str, members: int, timeout_s: float = 30.0) -> dict[str, frozenset[int]]:
-    """Wait until a group is stable with so many members that own all six partitions; return who owns which."""
+    """Wait until a group is stable and so many members own all six partitions; returns partitions by member."""
     admin = BrokerAdmin(brokers.bootstrap)
     deadline_s = time.monotonic() + timeout_s
     while True:

@@ -226,7 +226,7 @@ def test_connect_workers_are_rolled_scaled_and_killed(
         until(lambda: shows_work(static), deadline_s=40, what="the status to show the work of each worker")
         assert_explained(static)
 
-        # From here on the operator looks at the stock workers too: it gives ids, which Connect drops, and helps nobody.
+        # From here on the operator also reads the stock workers: it gives ids, which Connect drops.
         stock.game.stage.apply(stock.game.static_group(**STATIC))
         until(lambda: (stock.game.status() or {}).get("injected"), deadline_s=30, what="ids are issued")
         (follower,) = delete(stock, 1)

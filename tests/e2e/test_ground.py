@@ -245,7 +245,7 @@ def test_killed_container_is_restarted_by_the_kubelet(cluster: Cluster) -> None:
 
 
 def test_frozen_node_turns_not_ready_while_the_pods_process_lives_on(cluster: Cluster) -> None:
-    """A zombie: the object is force-deleted, the process runs until the kubelet hears of it."""
+    """A zombie: the object is force-deleted, the process runs until the kubelet learns of it."""
     uid = run_pod(cluster, "zombie")["metadata"]["uid"]
     worker = cluster.node("worker")
     pids = cluster.pod_processes(uid)
@@ -385,7 +385,7 @@ def test_second_create_is_fast_and_delete_leaves_nothing() -> None:
     try:
         assert again.is_healthy()
         found = leftovers(name)
-        # The check can fail: a running cluster is full of what it looks for.
+        # The check can fail: a running cluster is full of what it finds.
         kinds = {"process", "cgroup", "mount", "interface", "network", "route", "directory"}
         assert kinds <= {line.split()[0] for line in found}
     finally:

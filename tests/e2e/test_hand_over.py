@@ -137,7 +137,7 @@ def test_a_rolling_upgrade_leaves_nobody_unanswered(running: Play, installed: St
 def disturb(
     play: Play, stage: Stage, rounds: int, trouble: Callable[[list[int]], AbstractContextManager[None]], seed: str
 ) -> list[float]:
-    """Scale up and down by one while the active replica is in trouble, and hold that nobody who lives is harmed.
+    """Scale up and down by one while the active replica is in trouble; assert that no live member is harmed.
 
     The trouble begins at a moment of the scale-down and lasts until the member is gone, in long runs for 60 s more.
 
@@ -165,7 +165,7 @@ def disturb(
                 began_s = time.monotonic()
                 until(lambda at_s=began_s: time.monotonic() - at_s > 60, deadline_s=75, what="a long time")
         await_reported(play, change(play), time.monotonic())
-        assert play.member_ids() == staying, "those who stay are the very same"
+        assert play.member_ids() == staying, "the other members stay"
         assert len(play.removals()) == before + 1, "one is removed, once"
     return waits_s
 

@@ -66,7 +66,7 @@ def id_of(play: Play, ordinal: int) -> str:
 
 
 def removed_ids(play: Play) -> list[str]:
-    removals = play.removals()  # before what they are looked up in
+    removals = play.removals()  # read before the log that is searched for them
     known = instance_ids(play.brokers.group_log.events())
     return sorted(known[e.member_id or ""] for e in removals)
 
@@ -162,7 +162,7 @@ def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[...,
     assert (play.removals(), other_cluster.of_kind("error")) == ([], [])
 
     play.stage.apply(play.static_group(identity={"template": "{podName}", "exclusive": True}))
-    until(lambda: removed_ids(play) == [ours], deadline_s=50, what="removed once the user gave his word")
+    until(lambda: removed_ids(play) == [ours], deadline_s=50, what="removed once the user declared the ids exclusive")
     until(lambda: held() == {taken: "Unattributed"}, deadline_s=30, what="the other one reported as unattributed")
     holds(lambda: play.member_ids().get(taken) == stays, for_s=6, what="the other cluster's member stays")
     assert (removed_ids(play), other_cluster.of_kind("error")) == ([ours], [])
@@ -204,7 +204,7 @@ def test_takeover_of_an_id_by_another_cluster_is_reported_within_a_minute_and_ne
 
 
 def managers(play: Play) -> dict[str, set[str]]:
-    """Return who has ever written to the workload and its pods, by object, from their managedFields."""
+    """Return the field managers of the workload and its pods, by object, from their managedFields."""
     found = play.stage.items("statefulsets,pods", play.name)
     shown = [play.stage.kubectl("get", o["kind"].lower(), o["metadata"]["name"], "-n", play.name,
              "--show-managed-fields", "-o",

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.timeout(600)]
 
 NewCase = Callable[..., Case]
 GONE_S = 30.0
-"""From the deletion of a Node to the removal of who ran on it, on a busy machine."""
+"""From the deletion of a Node to the removal of its members, on a busy machine."""
 ON_AWS = "aws:///eu-west-1a/i-0123456789abcdef0"
 SUSPECT = "Suspect"
 
@@ -135,7 +135,7 @@ def freeze(ground: Ground, zombies: Sequence[Case], released: Case) -> float:
     ground.await_settled([*zombies[:-1], released], 120)
     handed_over_s = ground.kill_operator()
     await_not_ready(ground.node, ground.api)
-    with out_of_service(ground.node, ground.api):  # nobody's word
+    with out_of_service(ground.node, ground.api):  # without a statement of any user
         collected.await_shown(lambda shown: not shown.keys() & collected.gone_uids, "a pod collected")
         ground.hold([*zombies, released])
     return handed_over_s

@@ -62,12 +62,12 @@ def prepared(kube: Kube) -> None:
 def issued(kube: Kube) -> Json:
     """What the operator lets pods be given, once it does."""
 
-    def look() -> Json | None:
+    def injected_with_method() -> Json | None:
         status = json.loads(kube("get", "ksg", "orders", "-n", SHOP, "-o", "json")).get("status", {})
         found: Json = status.get("injected") or {}
         return found if found.get("method") not in (None, "None") else None
 
-    return until(look, deadline_s=120, what="status.injected with a method")
+    return until(injected_with_method, deadline_s=120, what="status.injected with a method")
 
 
 def no_id_is_lost(kube: Kube, kubeconfig: str, kill: Callable[[], object]) -> None:

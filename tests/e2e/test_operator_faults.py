@@ -1,7 +1,7 @@
 """The operator dies in the middle of its work, or runs twice: departed members still go, live ones never do.
 
 The one idea: whatever the operator knows is in Kafka, the API server and the status, so a SIGKILL at any moment costs
-only time. Truth is the brokers' log: who was removed, how often, and whose session ran out instead.
+only time. Truth is the brokers' log: each member's removals, and the sessions that ran out instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def reinstalled(installed: Stage) -> Iterator[Stage]:
 
 def removed_ids(play: Play) -> list[str]:
     """Return the instance ids of the operator's removals, by the brokers' log."""
-    removals = play.removals()  # before what they are looked up in
+    removals = play.removals()  # read before the log that is searched for them
     known = instance_ids(play.brokers.group_log.events())
     return [known[e.member_id or ""] for e in removals]
 
@@ -53,7 +53,7 @@ def kill_in_the_middle_of_scale_downs(
 ) -> None:
     """Scale down by one and kill replicas within `moments_s`, wait until the member is removed, and repeat.
 
-    The moments are spread evenly over that time, in random order: before the pod ends, while its end is looked at,
+    The moments are spread evenly over that time, in random order: before the pod ends, while its end is checked,
     while the member is removed and while that is verified.
     """
     rng = random.Random(seed)

@@ -1,7 +1,7 @@
 """etcd is restored from a backup: uids whose end was proven run again, and what was proven of them before says nothing.
 
 The one idea: between backup and restore every pod that matters ends with a proof, so an operator that believed its own
-memory would remove those who run under the same uids afterwards.
+memory would remove the members that run under the same uids afterwards.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_restored_uids_are_not_believed_to_be_dead(
 
 
 def rejoin_after_restore(ground: Ground, cases: list[Case], copy: Path, *, operator_runs: bool, raised_by: int) -> None:
-    """Restore the backup, wait until the pods of then run again, and look who they are now."""
+    """Restore the backup, wait until its pods run again, and read their uids and members."""
     cluster = ground.stage.cluster
     if not operator_runs:
         ground.api.patch("Deployment", "staticgroup-operator", "staticgroup-system", {"spec": {"replicas": 0}})

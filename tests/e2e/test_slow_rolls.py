@@ -169,7 +169,7 @@ def learn(game: Play, voice: PodLines) -> Lesson:
     def chosen() -> int | None:
         timeout = status(game)["timeout"]
         is_measured = timeout.get("samples", 0) >= len(away) and timeout.get("basis") == "LongestAbsence"
-        # Members take a raised setting over with a later heartbeat, and who is away has the one of before.
+        # Members take a raised setting over with a later heartbeat; an absent one keeps the former setting.
         names = ("nextMs", "ownMs", "effectiveMs") if game.protocol == "consumer" else ("nextMs",)
         found: set[int | None] = {timeout.get(name) for name in names}
         return found.pop() if is_measured and len(found) == 1 else None

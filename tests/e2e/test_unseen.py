@@ -90,7 +90,7 @@ def test_api_server_that_lost_its_history_during_a_roll_holds_back_only_who_join
         await_plain(game, 6)
         first, loss = roll_over_a_loss(game, watch)
         assert suspects(game) == {first[3]: f"{game.name}-3"}
-        assert unseen(game) == {0, 1, 2, 3}, "who joined after the watch began anew"
+        assert unseen(game) == {0, 1, 2, 3}, "members that joined after the watch began anew"
         took_s = leave(game, watch, 4)
         left = members(game)
         leave(game, watch, 2, waiting={3: SUSPECT, 2: JOINED_BEFORE_WATCH})
@@ -288,7 +288,7 @@ def budget(game: Play) -> dict[str, Any]:
 
 
 def test_flapping_autoscaler_never_costs_a_live_member(new_play: NewPlay, installed: Stage) -> None:
-    """6 → 2 → 6 → 0 → 3 within a minute, by two groups at once; `new_play` asks whether anybody removed was alive."""
+    """6 → 2 → 6 → 0 → 3 within a minute, by two groups at once; `new_play` checks that no removed member was alive."""
     rolling, on_delete = new_play("rolling"), new_play("on-delete")
     games = (rolling, on_delete)
     for game in games:

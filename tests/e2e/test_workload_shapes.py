@@ -105,7 +105,7 @@ def test_ids_follow_a_range_of_ordinals_that_moves(new_play: NewPlay) -> None:
 
 
 def test_updates_that_restart_some_pods_or_none_keep_every_seat(new_play: NewPlay) -> None:
-    """`partition` restarts the upper ordinals only, `OnDelete` none until somebody deletes a pod."""
+    """`partition` restarts the upper ordinals only, `OnDelete` none until a pod is deleted."""
     game = new_play()
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
     game.start(3, static=LONG_SESSION, podManagementPolicy="Parallel", updateStrategy=rolling)

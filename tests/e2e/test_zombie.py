@@ -91,7 +91,7 @@ def test_live_process_of_a_force_deleted_pod_is_never_removed(
         return play.removals() == [] and all(process_table.is_alive(ids[ordinal]) for ordinal in (2, 3))
 
     watch_s = max(10.0, ZOMBIE_S - (time.monotonic() - gone_s))
-    looks = holds(untouched, for_s=watch_s, what="zombies live and are members")
+    checks = holds(untouched, for_s=watch_s, what="zombies live and are members")
     members = play.member_ids()
     assert {ordinal: members.get(ids[ordinal]) for ordinal in (2, 3)} == {o: joined[ids[o]] for o in (2, 3)}
-    record("zombies not removed", zombies=2, watched_s=round(time.monotonic() - gone_s, 1), looks=looks, removed=0)
+    record("zombies not removed", zombies=2, watched_s=round(time.monotonic() - gone_s, 1), checks=checks, removed=0)

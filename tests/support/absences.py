@@ -22,7 +22,7 @@ _FIELDS: Final = ("down_ms", "gap_ms", "started_ms", "starts", "back_lo_ms", "ba
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Facts of one member, times in which nobody looked, and the absences that they make."""
+    """Facts of one member, times without a watch, and the absences that follow from them."""
 
     name: str
     facts: tuple[journal.GroupData, ...]

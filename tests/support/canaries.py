@@ -16,7 +16,7 @@ from urllib.parse import quote
 def forms_of(secret: str) -> frozenset[str]:
     """Return the forms of a secret: plain, quoted for a URL or JSON, hexadecimal, and base64 at each offset."""
     raw = secret.encode()
-    # In base64 three bytes become four characters; where the secret begins within them decides how it looks.
+    # In base64 three bytes become four characters; the form depends on where the secret begins within them.
     shifted = (base64.b64encode(bytes(shift) + raw).decode()[4 if shift else 0 : -4] for shift in range(3))
     return frozenset({secret, quote(secret, safe=""), json.dumps(secret)[1:-1], raw.hex(), *shifted})
 

@@ -59,12 +59,12 @@ class FakeApiServer:
     gone_as_event: a watch from a compacted version answers 200 and an ERROR event, else HTTP 410.
     denied: (verb, resource) pairs answered 403.
     failing_status: every request is answered with this status while it is not 0.
-    user: as whom every caller is known. created_at: the server's clock, for what is created over HTTP.
+    user: of every caller. created_at: the server's clock, for what is created over HTTP.
     failing: per (verb, resource), the statuses that its next requests are answered with; BROKEN breaks the connection.
     failure_text: the message of what `failing` answers.
     failing_paths, forbidden_paths: requests of these paths are answered with 503, or with 403.
     openapi: what is published of our resources; None: 404, as before any CRD is installed.
-    served: by path, the discovery documents of groups that somebody installed; others are answered with 404. And what
+    served: by path, the discovery documents of installed groups; others are answered with 404. And what
         nodes answer.
     """
 

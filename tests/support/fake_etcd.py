@@ -11,7 +11,7 @@ Key = tuple[str, str, str]  # plural.group, namespace, name
 
 
 class Etcd(ApiServer):
-    """The model's API server, whose store a test may write to without asking anybody."""
+    """The model's API server, whose store a test may write to directly."""
 
     def write(self, resource: str, obj: Json) -> Json:
         """Store a new version of an object, even of the same content; a missing uid is drawn or kept."""

@@ -45,7 +45,7 @@ class FakePods(Hooks):
         )
 
     def push(self, version: PodVersion, *, is_deleted: bool = False) -> None:
-        """Let one thing happen to a pod; the watch hears of it at once unless it lags."""
+        """Let one event happen to a pod; the watch delivers it at once unless it lags."""
         self.history.append((version, is_deleted))
         self.waiting.append((version, is_deleted))
         if not self.is_lagging:

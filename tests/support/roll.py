@@ -1,7 +1,7 @@
 """What a roll of many pods writes to the API server, and how old the stored position of the watch gets.
 
 The real store of pods, rounds, statuses and Lease in virtual time; the watch is fed directly, brokers answer at once
-with who holds which id, and the API server counts. A round lasts as long as one does that brings the watch up to a
+with the holder of each id, and the API server counts. A round lasts as long as one does that brings the watch up to a
 read, among many others.
 """
 

@@ -29,7 +29,7 @@ INITIAL_DELAY_MS = 500
 
 
 class CountingListener(Listener):
-    """A listener that counts the calls of everybody but the members, and remembers who was removed, and when.
+    """A listener that counts all calls but those of members, and records removed members with their times.
 
     Attributes
     ----------

@@ -2,7 +2,8 @@
 
 kopf and kio import some of them where they find them (pykube-ng, hypothesis), which costs up to 170 MiB. With
 `BENCH_PROFILE=<folder>` our own operator is profiled: SIGUSR1 writes where every task waits, SIGUSR2 the profile of the
-part that has ended, and with `BENCH_TRACEMALLOC=1` who holds the memory. Figures of a run that is profiled say nothing.
+part that has ended, and with `BENCH_TRACEMALLOC=1` which code holds the memory. Figures of a profiled run are not
+valid.
 """
 
 from __future__ import annotations

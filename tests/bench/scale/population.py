@@ -1,8 +1,8 @@
 """The objects of a fleet, written as their owners write them: the StatefulSet controller, kubelets, and users.
 
 One idea: there are no nodes and no controllers, so what they would write is written here, by the same names and in the
-same order, because the operator's evidence is who wrote what: a pod's end is the kubelet's word, then its object goes.
-Source: the kubelet's status manager; the StatefulSet controller of Kubernetes 1.36.
+same order, because the operator's evidence is the writer of each field: the kubelet writes a pod's end, then its object
+goes. Source: the kubelet's status manager; the StatefulSet controller of Kubernetes 1.36.
 """
 
 from __future__ import annotations

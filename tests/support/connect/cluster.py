@@ -1,4 +1,4 @@
-"""A Connect cluster as it looks from outside, wherever its workers run: its REST API, and its tasks' own lines.
+"""A Connect cluster seen from outside, wherever its workers run: its REST API, and its tasks' own lines.
 
 One idea: whether tasks run, and where, is waited for in what they write themselves; REST is only asked to change
 something.
@@ -18,7 +18,7 @@ from support.devcluster.kafka_log import now_ms
 from support.waiting import until
 
 REST_MS = 4_000
-"""More than a heartbeat interval: within it every member hears of a round."""
+"""More than a heartbeat interval: within it every member learns of a round."""
 
 
 def call(url: str, method: str, path: str, body: Any = None, timeout_s: float = 90) -> Any:

@@ -113,11 +113,11 @@ class Worker:
     def await_up(self) -> None:
         """Wait for its REST API; AssertionError with the end of its log when the process ends instead."""
 
-        def looked() -> bool:
+        def answers() -> bool:
             assert self.process.pid() is not None, f"{self.name} ended: {self.process.last_lines()}"
             return self.is_up()
 
-        until(looked, deadline_s=START_DEADLINE_S, what=f"REST of {self.name}", poll_s=0.05)
+        until(answers, deadline_s=START_DEADLINE_S, what=f"REST of {self.name}", poll_s=0.05)
 
     def call(self, method: str, path: str, body: Any = None, timeout_s: float = 90) -> Any:
         """Call the REST API; returns the answer, None for an empty one; OSError when it refuses or is not there."""

@@ -56,7 +56,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--role", choices=ROLES, default="consumer", help="what the pods are (default: %(default)s)")
-    parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for a look around")
+    parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for inspection")
     parser.add_argument("--plain", action="store_true", help="print lines instead of the live view")
     return parser.parse_args(arguments)
 

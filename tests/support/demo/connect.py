@@ -45,9 +45,9 @@ class Teller:
         found: list[Line] = []
         open_line: Line | None = None
         for row in rows:
-            at, what, who = row.split(" ", 2)
-            number = who.rpartition("/")[2]
-            if "/" not in who:
+            at, what, work = row.split(" ", 2)
+            number = work.rpartition("/")[2]
+            if "/" not in work:
                 continue
             at_ms, task = int(at), int(number)
             if what != "TICK":

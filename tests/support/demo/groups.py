@@ -1,6 +1,7 @@
 """One group of the demo: its namespace, its StatefulSet, and everything its pods said.
 
-The one idea: groups differ in what their role starts and in who gives them ids; they are watched and waited for alike.
+The one idea: groups differ in what their role starts and in the source of their ids; they are watched and waited for
+alike.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class DemoGroup:
 
     @property
     def is_managed(self) -> bool:
-        """Whether a StaticGroup looks after it."""
+        """Whether a StaticGroup manages it."""
         return self.name in (MANAGED, MANAGED_STATE)
 
     def start(self) -> None:
@@ -107,7 +108,7 @@ class DemoGroup:
             poll_s=0.3,
         )
 
-    # looks ----------------------------------------------------------------------------------------------------
+    # readings -------------------------------------------------------------------------------------------------
 
     def processes(self) -> list[PodVoice]:
         """Return what each pod of this run said; the files of an earlier run's pods may linger."""

@@ -147,7 +147,7 @@ def takeovers(departed: Iterable[Line], others: Iterable[Line], since_ms: int) -
 
 
 def moves(by_ordinal: Mapping[int, Times], *, since_ms: int, until_ms: int) -> int:
-    """Count how often a partition went to another pod within a window, by who received its records.
+    """Count how often a partition went to another pod within a window, by the receivers of its records.
 
     Parameters
     ----------

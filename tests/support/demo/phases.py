@@ -171,14 +171,14 @@ def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
     ended = role.ending(group, departed)
     group.play.scale(REPLICAS - 1)
 
-    def look() -> dict[int, float | None]:
+    def standstills() -> dict[int, float | None]:
         rest = [line for n in range(REPLICAS - 1) for line in group.lines(f"{group.name}-{n}")]
         return takeovers(group.lines(departed), rest, since_ms - 3000)
 
     ended_at_ms = until(ended, deadline_s=60, what=f"{departed} ends")
 
     def taken() -> dict[int, float | None] | None:
-        found = look()
+        found = standstills()
         return found if found and None not in found.values() else None
 
     pieces = f"the {role.wording.pieces} of {departed}"
@@ -199,7 +199,7 @@ def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
 
 
 def how_ended(event: GroupEvent) -> str:
-    """Return in words who ended a member."""
+    """Return as text what ended a member."""
     if event.kind is GroupEventKind.SESSION_EXPIRED:
         return SESSION_EXPIRY
     return OPERATOR if is_operators(event) else ITSELF

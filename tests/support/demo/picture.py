@@ -26,7 +26,7 @@ RATE_WINDOW_MS = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPicture:
-    """One pod: `state` is Kubernetes' word, `partitions` are those, or the tasks, that its process says it holds."""
+    """One pod: `state` is Kubernetes' column, `partitions` are those, or the tasks, that its process reports."""
 
     ordinal: int
     state: str
@@ -111,7 +111,7 @@ class Gatherer:
         self.latest: Picture | None = None
 
     def start(self) -> Gatherer:
-        """Begin to look."""
+        """Start to gather."""
         self._thread.start()
         return self
 

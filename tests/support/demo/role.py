@@ -144,12 +144,12 @@ def process_ends(pids: list[int]) -> Callable[[], int | None]:
     """Return what tells when all of some processes were seen to be gone, by the process table."""
     gone_at_ms: list[int] = []
 
-    def look() -> int | None:
+    def ended_at_ms() -> int | None:
         if not gone_at_ms and not any(_is_alive(pid) for pid in pids):
             gone_at_ms.append(now_ms())
         return gone_at_ms[0] if gone_at_ms else None
 
-    return look
+    return ended_at_ms
 
 
 def _is_alive(pid: int) -> bool:

@@ -38,7 +38,7 @@ def owner(group: GroupPicture, partition: int, from_ms: float, until_ms: float) 
 
 
 def strip(group: GroupPicture, partition: int, picture: Picture, cells: int) -> Text:
-    """Draw the last minute of a partition, the newest at the right: who consumed it, or that nobody did."""
+    """Draw the last minute of a partition, the newest at the right: its consumers, or that it had none."""
     end_ms, text = picture.at_ms - RECENT_MS / 2, Text()
     cell_ms = HISTORY_MS / cells
     begun = [times[partition][0][0] for times in group.received.values() if times.get(partition)]

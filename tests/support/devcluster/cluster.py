@@ -1,6 +1,6 @@
 """A whole cluster: bring it up, repair it, use it, take it away.
 
-The one idea: `up` is idempotent. It looks at what is there and starts what is not, so the same call makes a cluster,
+The one idea: `up` is idempotent. It finds what runs and starts what does not, so the same call makes a cluster,
 repairs one after a crash of anything, and finds a healthy one in a moment. `down` works from the kernel's names alone,
 so it also removes what a crashed `up` left without a state file.
 """
@@ -50,7 +50,7 @@ DEFAULT_NODES = (NodeWish(role=CONTROL_PLANE, labels={}),)
 
 
 class Cluster:
-    """A cluster of this machine. Every method looks at the state on disk, so several programs may hold one."""
+    """A cluster of this machine. Every method reads the state on disk, so several programs may hold one."""
 
     def __init__(self, name: str) -> None:
         self.name = name

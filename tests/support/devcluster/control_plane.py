@@ -87,7 +87,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={pki}/sa.pub", f"--service-account-signing-key-file={pki}/sa.key",
             "--default-not-ready-toleration-seconds=5", "--default-unreachable-toleration-seconds=5",
-            # `kubectl logs` would look the node's name up in DNS, which there is none of.
+            # `kubectl logs` would resolve the node's name, and there is no DNS.
             "--kubelet-preferred-address-types=InternalIP", "--profiling=false",
             *self.state.apiserver_arguments,
         ])  # fmt: skip

@@ -37,7 +37,7 @@ class BrokerSettings:
     bind
         IP address to listen on and to advertise.
     security
-        Add SASL_SSL and SSL (mutual TLS) listeners and deny by default; User:ANONYMOUS, which is who speaks over
+        Add SASL_SSL and SSL (mutual TLS) listeners and deny by default; User:ANONYMOUS, the principal over
         PLAINTEXT, stays a super user so that tests can administer.
     users
         User name to password, known to PLAIN and SCRAM from the first start. `admin` is a super user.

@@ -1,6 +1,6 @@
 """An API server and an etcd on loopback, without nodes or controllers: today's, or the one of Kubernetes 1.29.
 
-The older one is built from its own module, beside today's etcd; pods that are created there are looked at and never
+The older one is built from its own module, beside today's etcd; pods that are created there are read and never
 run.
 """
 

@@ -32,7 +32,7 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
 class Act(StrEnum):
-    """How the object of a living process goes, or is taken from who looks for it."""
+    """How the object of a living process goes, or leaves the operator's selection."""
 
     SCALED = "scaled away, then deleted by force"
     REPLACED = "deleted by force, replaced, then scaled away"
@@ -120,7 +120,7 @@ class Case:
         return "staticgroup.io/instance-id" in pod.get("metadata", {}).get("annotations", {})
 
     def await_joined(self) -> None:
-        """Wait until all members have joined, and remember who sits where."""
+        """Wait until all members have joined, and remember their pods."""
         self.game.await_joined(self.replicas, deadline_s=240)
         self.joined = {_ordinal(i): m for i, m in self.game.member_ids().items()}
         self.uids = {_ordinal(m["name"]): uid for uid, m in self.shown().items()}
@@ -190,7 +190,7 @@ class Case:
             self.api.patch("Pod", self.pod(o), self.name, {"metadata": {"labels": {"app": None}}})
         self.scale(self.ordinals.start)
 
-    # looks --------------------------------------------------------------------------------------------------------
+    # readings -----------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
         """Return the StaticGroup's status; only what it says is judged by it."""

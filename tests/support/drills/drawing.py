@@ -95,8 +95,8 @@ class Batch:
         """Return what must come of a drill."""
         if drill.act not in (Act.SCALED, Act.REPLACED, Act.ORPHANED, Act.OVERDUE):
             return Fate.REPORTED
-        # Nothing that a kubelet does later, and nobody's word, proves the end of what vanished; only that its machine
-        # is gone.
+        # Nothing that a kubelet does later, and no statement of a user, proves the end of what vanished; only that its
+        # machine is gone.
         return Fate.REMOVED if self.ending is Ending.NODE_DELETED and self.evidence.trusts_deletion else Fate.HELD
 
 

@@ -19,7 +19,7 @@ from support.waiting import holds, until
 
 AT_ONCE = 4
 LOOKED_S = 6.0
-"""How long it is looked whether a member stays; a removal comes within 3 s of the proof that permits it."""
+"""How long a member is observed to stay; a removal comes within 3 s of the proof that permits it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Ground:
         return found
 
     def identify(self, provider_id: str) -> None:
-        """Say which machine the Node stands for, as a cloud does once; another word needs another Node."""
+        """Set the Node's providerID, as a cloud does once; another value needs another Node."""
         if self.provider_id():
             self.api.delete("Node", self.node.name)
             register_again(self.node)

@@ -141,7 +141,7 @@ class PodLives:
         return found
 
     def _take(self, pid: int) -> None:
-        """Follow a process that carries an id; one that carries none is looked at until it has surely called exec."""
+        """Follow a process that carries an id; one without an id is read again until it has surely called exec."""
         descriptor = os.pidfd_open(pid)
         try:
             found = self._born(pid)

@@ -58,7 +58,7 @@ def test_a_removal_is_judged_by_the_very_moment_at_which_the_process_ended(pod_g
         assert alive_ms <= ended_ms <= killed_ms + 1000
         assert lives.accusations([removal(alive_ms)])
         assert lives.accusations([removal(ended_ms)]) == []
-        assert lives.accusations([GroupEvent(**{**_fields(removal(alive_ms)), "reason": "somebody else"})]) == []
+        assert lives.accusations([GroupEvent(**{**_fields(removal(alive_ms)), "reason": "another cause"})]) == []
 
 
 def _fields(event: GroupEvent) -> dict[str, object]:

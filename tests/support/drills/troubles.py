@@ -54,7 +54,7 @@ class Trouble(StrEnum):
     KUBELET_STOPPED = "kubelet stopped"
     """The kubelet is gone, as while it is upgraded."""
     RUNTIME_STOPPED = "runtime stopped"
-    """containerd is gone, and its shims hold the containers: the kubelet hears of everything and can end nothing."""
+    """containerd is gone, and its shims hold the containers: the kubelet learns of everything and can end nothing."""
     UNPLUGGED = "unplugged"
     """The node is cut off, brokers included."""
     OFF = "off"

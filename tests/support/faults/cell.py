@@ -36,7 +36,7 @@ class Cell:
     Parameters
     ----------
     is_reached: the fault began in its phase; otherwise in none, and the rest says nothing of it.
-    ended_by: who ended the departed member: operator, session or nobody.
+    ended_by: what ended the departed member: operator, session or nobody.
     member_gone_s, settled_s: from the end of the fault until that, and until the status was right; negative: before.
     said: what was not True in the status from the begin of the fault until all was well, and had been before.
     is_alive: the process of the operator lives, the same one.

@@ -97,7 +97,7 @@ class Lane:
 
 
 def removed_by(event: GroupEvent | None) -> str:
-    """Say in a word who ended a member."""
+    """Return what ended a member."""
     if event is None:
         return "nobody"
     return "operator" if is_operators(event) else "session"

@@ -49,7 +49,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         "--groups", type=_count, default=500, help="groups of the simulated fleet (default: %(default)s)"
     )
     parser.add_argument("--days", type=_count, default=30, help="days of its past (default: %(default)s)")
-    parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for a look around")
+    parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for inspection")
     parser.add_argument("--plain", action="store_true", help="print lines only, without a status line")
     return parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""What the demo stands on: a cluster, a broker, an operator that reads recommendations, and who serves them.
+"""The demo's environment: a cluster, a broker, an operator that reads recommendations, and their server.
 
 The one idea: recommendations are served as they would be to another cluster's operator, as plain files over HTTP, on
 the address by which pods reach this machine.

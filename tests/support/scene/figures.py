@@ -50,7 +50,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     Raises
     ------
     ValueError
-        When there is none: a measurement without values must not look like a good one.
+        When there is none: a measurement without values must not pass for a good one.
     """
     if not values:
         raise ValueError("nothing was measured")

@@ -177,10 +177,10 @@ class Play:
             "rollout", "status", f"statefulset/{self.name}", "-n", self.name, f"--timeout={deadline_s:.0f}s"
         )
 
-    # looks ----------------------------------------------------------------------------------------------------
+    # readings -------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any] | None:
-        """Return the StaticGroup's status; only to know when to look elsewhere, never as the truth."""
+        """Return the StaticGroup's status; only to know when to check other sources, never as the truth."""
         found = self.stage.get("ksg", self.name, self.name)
         return (found or {}).get("status")
 

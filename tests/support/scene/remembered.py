@@ -221,7 +221,7 @@ def lose_history(game: Play, *, while_stopped: Callable[[], None] | None = None)
 def await_injecting(game: Play) -> None:
     """Wait until the API server would give an id to a new pod of the StatefulSet.
 
-    A 1.36.3 server looks up once what kind the policy's parameter is, and when it does so before its own CRDs are
+    A 1.36.3 server resolves the kind of the policy's parameter once, and if it does so before its own CRDs are
     served, it does so again only after 30 s: until then the policy is not in force, and `failurePolicy: Ignore` lets
     pods pass without.
     """
@@ -274,7 +274,7 @@ def leave(game: Play, watch: PodWatch, end: int, *, waiting: Mapping[int, str] |
 def acknowledged_s(
     ends: Mapping[int, PodSighting], known: Mapping[int, str], removals: Mapping[str, int]
 ) -> list[float]:
-    """Return the seconds from each visible end to the removal, of those members for whom both were seen."""
+    """Return the seconds from each visible end to the removal, of those members with both."""
     found = []
     for each, member_id in known.items():
         ended_at_ms = ends[each].terminal_at_ms if each in ends else None

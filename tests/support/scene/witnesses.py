@@ -53,7 +53,7 @@ class Life:
 
 
 class ProcessTable:
-    """Sample the machine's processes and remember who carried an instance id, and when."""
+    """Sample the machine's processes and remember those with an instance id, and when."""
 
     def __init__(self) -> None:
         self._lives: dict[tuple[int, int], tuple[Life, ...]] = {}
@@ -114,7 +114,7 @@ class ProcessTable:
         found = {match[1].decode() for e in environment if (match := _ID_VARIABLE.fullmatch(e))}
         if not found:
             # A container's process gets its environment only with the exec that follows some milliseconds later, on a
-            # busy machine seconds; its name is another one from then on, and it is looked at again.
+            # busy machine seconds; its name is another one from then on, and it is read again.
             return () if now_ms - started_at_ms > 5_000 else None
         bootstrap = next((e[len(b"BOOTSTRAP=") :] for e in environment if e.startswith(b"BOOTSTRAP=")), b"").decode()
         return tuple(

@@ -42,7 +42,7 @@ from state import States
 POLL_S = 0.1
 BATCH = 500
 REPORT_S = 1.0
-# The kubelet's default patience is 30 s; a broker that is away must not make a pod's end look like a hang.
+# The kubelet's default patience is 30 s; a broker that is away must not make a pod's end seem to hang.
 CLOSE_TIMEOUT_S = 10.0
 COMMITTED_TIMEOUT_S = 30.0
 # Above twice the poll, so that a steady stream of records is one range of time.
@@ -233,7 +233,7 @@ class Application:
         self._unready()
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        # They belong to somebody else already: a commit would be refused.
+        # They belong to another member already: a commit would be refused.
         if self._states is not None:
             self._states.give_up(_numbers(partitions))
         tell("lost", partitions=_numbers(partitions))

@@ -70,7 +70,7 @@ class Recorded:
             self._consumer.commit(asynchronous=False)
         except KafkaException as failure:
             if failure.args[0].fatal():
-                raise SystemExit(1) from failure  # such as an instance id that somebody else still has
+                raise SystemExit(1) from failure  # such as an instance id that another member still has
             if failure.args[0].code() not in (KafkaError._NO_OFFSET, KafkaError.ILLEGAL_GENERATION,
                                               KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS,
                                               KafkaError.STALE_MEMBER_EPOCH):  # fmt: skip

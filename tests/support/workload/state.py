@@ -76,7 +76,7 @@ class States:
         return fold.records - before
 
     def add(self, partition: int, offset: int, value: bytes) -> None:
-        """Take in a record; one of a partition that was taken away while it was worked on is somebody else's."""
+        """Take in a record; one of a partition that was revoked meanwhile belongs to another member."""
         if partition in self._folds:
             self._folds[partition].add(offset, value)
 

@@ -22,7 +22,7 @@ public class TickSource extends SourceConnector {
     private static PrintWriter file;
     private Map<String, String> config;
 
-    static synchronized void tell(String what, String who) {
+    static synchronized void write(String what, String work) {
         try {
             if (file == null) {
                 file = new PrintWriter(new FileWriter(System.getenv("TICK_FILE"), true));
@@ -30,19 +30,19 @@ public class TickSource extends SourceConnector {
         } catch (IOException problem) {
             throw new IllegalStateException(problem);
         }
-        file.println(System.currentTimeMillis() + " " + what + " " + who);
+        file.println(System.currentTimeMillis() + " " + what + " " + work);
         file.flush();
     }
 
     @Override
     public void start(Map<String, String> given) {
         config = given;
-        tell("START", config.get("name"));
+        write("START", config.get("name"));
     }
 
     @Override
     public void stop() {
-        tell("STOP", config.get("name"));
+        write("STOP", config.get("name"));
     }
 
     @Override
@@ -78,7 +78,7 @@ public class TickSource extends SourceConnector {
         @Override
         public void start(Map<String, String> given) {
             id = given.get("name") + "/" + given.get("number");
-            tell("START", id);
+            write("START", id);
         }
 
         @Override
@@ -90,7 +90,7 @@ public class TickSource extends SourceConnector {
 
         @Override
         public void stop() {
-            tell("STOP", id);
+            write("STOP", id);
         }
 
         @Override

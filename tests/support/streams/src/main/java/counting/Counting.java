@@ -89,7 +89,7 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
         CHANGED.put(partition, List.of(count, next));
     }
 
-    /** Tells what is left to tell before somebody else is given the partition and tells more of it than this process knows. */
+    /** Prints the last counts before another process gets the partition and prints newer ones. */
     @Override
     public void close() {
         tellChanges();
