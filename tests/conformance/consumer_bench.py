@@ -129,7 +129,7 @@ def member(
 
 @dataclass
 class ConsumerBench:
-    """One coordinator and everybody who talks to it."""
+    """One coordinator and its clients."""
 
     settings: BrokerSettings = field(default_factory=broker_settings)
     image: TopicImage = TOPICS

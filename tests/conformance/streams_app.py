@@ -160,7 +160,7 @@ class App:
 
 
 def settle(*apps: App, now_ms: int, rounds: int = 4) -> None:
-    """Let everybody heartbeat until nothing is left to revoke or to take."""
+    """Let all members heartbeat until nothing is left to revoke or to take."""
     for _ in range(rounds):
         for app in apps:
             app.beat(now_ms)

@@ -1,4 +1,4 @@
-"""What the system tests count: who is in the group, who lost partitions, which brokers were restarted.
+"""What the system tests count: members of the group, lost partitions, restarted brokers.
 
 Modelled consumers do not read records, so there is no position to compare with a count of records. What that comparison
 guards against, a partition that two consumers work on or that a live one had to give up, is counted here instead.

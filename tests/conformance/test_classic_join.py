@@ -1,4 +1,4 @@
-"""Rows C01 to C13: how static members join a classic group, and who is fenced then."""
+"""Rows C01 to C13: how static members join a classic group, and which are fenced then."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_C08_replacement_with_another_selected_protocol_rebalances(bench: Classi
 
 
 @pytest.mark.parametrize(
-    ("refused", "heard"),
+    ("refused", "error"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -157,14 +157,14 @@ def test_C08_replacement_with_another_selected_protocol_rebalances(bench: Classi
     ],
 )
 def test_C09_replacement_that_is_not_stored_is_undone(
-    bench: ClassicBench, refused: ErrorCode, heard: ErrorCode
+    bench: ClassicBench, refused: ErrorCode, error: ErrorCode
 ) -> None:
     """GMMT.testReplaceStaticMemberInStableStateErrors and testJoinGroupAppendErrorConversion."""
     (old,) = bench.stable("x", session_timeout_ms=8_000, rebalance_timeout_ms=9_000)
     logged = list(bench.log)
     bench.coordinator.write_error = refused
     answer = bench.join("x", protocols=BOTH, session_timeout_ms=7_000, rebalance_timeout_ms=6_000)
-    assert answer.error is heard
+    assert answer.error is error
     assert (answer.joined.member_id, answer.joined.leader, answer.joined.generation_id) == ("", old, 1)
     assert not answer.joined.skip_assignment
     member = bench.group.members[old]

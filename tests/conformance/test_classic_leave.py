@@ -280,8 +280,8 @@ def test_I07_error_of_one_member_is_that_members_alone(bench: ClassicBench) -> N
     assert bench.leave(("", "y"), ("", "gone"), ("wrong", "z")) == [NONE, UNKNOWN, FENCED]
     answer = bench.send(DescribeGroupsRequest(groups=(GROUP,))).response
     assert isinstance(answer, DescribeGroupsResponse)
-    everybody = [(m.member_id, m.group_instance_id) for m in answer.groups[0].members]
-    assert bench.leave(*everybody) == [NONE, NONE]
+    all_members = [(m.member_id, m.group_instance_id) for m in answer.groups[0].members]
+    assert bench.leave(*all_members) == [NONE, NONE]
     assert bench.group.members == {}
 
 

@@ -1,4 +1,4 @@
-"""Rows C14 to C28: known members that join a classic group again, and rebalances in which somebody does not."""
+"""Rows C14 to C28: known members that join a classic group again, and rebalances in which one does not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rows N of the catalogue: KIP-848 groups.
 
 GMMT is Kafka's GroupMetadataManagerTest. The groups are those of its tests: topics foo (6 partitions) and bar (3),
-everybody stable at epoch 10.
+all stable at epoch 10.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def test_N07_leaving_static_member_bumps_group_epoch(bench: ConsumerBench) -> No
 
 
 def test_N07_leaving_takes_its_own_topics_out_of_the_hash(bench: ConsumerBench) -> None:
-    """GMMT.testLeavingStaticMemberBumpsGroupEpoch: zar is no longer subscribed by anybody."""
+    """GMMT.testLeavingStaticMemberBumpsGroupEpoch: no member subscribes to zar any more."""
     bench = ConsumerBench(image=TopicImage({"foo": 6, "bar": 3, "zar": 1}))
     bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND, topics=["foo", "bar", "zar"]))
     before = bench.group.metadata_hash
@@ -190,7 +190,7 @@ def test_N08_same_member_id_may_come_back_with_another_instance_id(bench: Consum
 
 
 def test_N08_after_a_temporary_leave_it_comes_back_without_partitions(bench: ConsumerBench) -> None:
-    """ConsumerGroup.targetAssignment looks the target up by the new instance id, which nobody held: nothing is found.
+    """ConsumerGroup.targetAssignment finds the target by the new instance id, which no member held: nothing is found.
 
     The group then reads Stable with partitions that nobody has, until something else bumps its epoch.
     """
@@ -360,7 +360,7 @@ def test_N17_rebalance_timer_lifecycle() -> None:
 
 
 def test_N17_rebalance_timer_expiration() -> None:
-    """GMMT.testRebalanceTimeoutExpiration: who does not revoke in time is fenced although it beats."""
+    """GMMT.testRebalanceTimeoutExpiration: a member that does not revoke in time is fenced although it beats."""
     bench = ConsumerBench(image=TopicImage({"foo": 3}))
     bench.join("m1", topics=("foo",), rebalance_timeout_ms=10_000)
     bench.join("m2", topics=("foo",), rebalance_timeout_ms=10_000)

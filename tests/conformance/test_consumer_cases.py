@@ -1,6 +1,6 @@
-"""Rows I and A of the catalogue for KIP-848 groups, and who may commit offsets.
+"""Rows I and A of the catalogue for KIP-848 groups, and the checks of commits.
 
-GMMT is Kafka's GroupMetadataManagerTest; everybody starts stable at epoch 10 on foo (6 partitions) and bar (3).
+GMMT is Kafka's GroupMetadataManagerTest; all members start stable at epoch 10 on foo (6 partitions) and bar (3).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_I04_leave_group_removes_consumer_protocol_members(api_version: int) -> 
 
 
 def test_A1_late_release_after_removal_and_return(bench: ConsumerBench) -> None:
-    """A removal and the pod's own late -2 or heartbeat: the second hears FENCED or UNKNOWN, nobody goes twice."""
+    """A removal and the pod's own late -2 or heartbeat: the second gets FENCED or UNKNOWN, no member goes twice."""
     assert bench.leave(("m2", "y")) == [NONE]
     assert bench.beat("m2", -2, "y").error_code is UNKNOWN
     assert bench.beat("m2", 10, "y").error_code is UNKNOWN
@@ -190,7 +190,7 @@ def test_A9_one_by_one_costs_one_epoch_each() -> None:
 
 
 def test_A10_late_removal_does_not_reach_the_returned() -> None:
-    """3 to 2 to 3: the removal names the member that was seen; who has come back since is another."""
+    """3 to 2 to 3: the removal names the member that was seen; one that has come back since is another."""
     bench = five()
     bench.beat("m4", -2, "x4")
     assert bench.join("m4-again", "x4", topics=("foo",)).error_code is NONE

@@ -81,8 +81,8 @@ def test_who_does_not_sync_is_removed_although_it_heartbeats(bench: ClassicBench
     bench.advance(2_500)
     assert bench.group.state == "PreparingRebalance"
     assert errors(syncs) == ([REBALANCING] * 2 if silent == "leader" else [NONE])
-    heard = {m: bench.heartbeat(m, generation_id=1) for m in (leader_id, *followers)}
-    assert heard == {m: REBALANCING if m in syncing else UNKNOWN for m in heard}
+    errors_by_member = {m: bench.heartbeat(m, generation_id=1) for m in (leader_id, *followers)}
+    assert errors_by_member == {m: REBALANCING if m in syncing else UNKNOWN for m in errors_by_member}
 
 
 def test_nobody_is_removed_when_all_have_synced_in_time(bench: ClassicBench) -> None:

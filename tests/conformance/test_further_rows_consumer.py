@@ -1,7 +1,7 @@
 """Rules of KIP-848 groups that Kafka's own tests pin and the catalogue of rows does not name.
 
 GMMT is GroupMetadataManagerTest of Kafka 4.4; each docstring names the test it restates. The groups are those
-of its tests: topics foo (6 partitions) and bar (3), everybody stable at epoch 10.
+of its tests: topics foo (6 partitions) and bar (3), all stable at epoch 10.
 """
 
 from __future__ import annotations

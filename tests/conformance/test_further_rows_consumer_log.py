@@ -248,8 +248,8 @@ def test_tombstones_of_a_group_name_the_replacement_instead_of_the_replaced() ->
     records = bench.group.tombstones(("m3", "m4"))
     assert [record.value for record in records] == [None] * len(records)
     by_type = {kind: [r.key[1:] for r in records if r.record_type is kind] for kind in RecordType}
-    everybody = [("m1",), ("m2",), ("m4",)]
-    assert [by_type[kind] for kind in (CURRENT, TARGET, MEMBER)] == [everybody] * 3
+    all_members = [("m1",), ("m2",), ("m4",)]
+    assert [by_type[kind] for kind in (CURRENT, TARGET, MEMBER)] == [all_members] * 3
     assert by_type[REGEX] == [("foo*",)]
     assert [by_type[kind] for kind in (TARGET_EPOCH, RecordType.CONSUMER_GROUP_PARTITION_METADATA, EPOCH)] == [[()]] * 3
 

@@ -170,7 +170,7 @@ def test_return_to_a_full_group_leaves_the_dynamic_member_alone() -> None:
 
 
 def test_session_of_the_absent_ends_and_its_tasks_go_to_the_dynamic_member() -> None:
-    """mixed.testDynamicJoinSucceedsAfterTemporarilyLeftStaticMemberSessionTimeoutInMixedGroup, for who is there."""
+    """mixed.testDynamicJoinSucceedsAfterTemporarilyLeftStaticMemberSessionTimeoutInMixedGroup, present members."""
     broker = coordinator()
     accepted(broker.handle(join("m1", "X"), 0))
     accepted(broker.handle(join("m2", process_id="other"), 1))

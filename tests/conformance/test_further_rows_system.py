@@ -20,7 +20,7 @@ PARTITIONS = 6
 def test_restarted_consumers_all_come_back_and_share_the_partitions(protocol: str, mode: str, is_static: bool) -> None:
     """consumer_test.test_consumer_bounce, and the same with instance ids: nothing is worked on twice meanwhile.
 
-    With static members the bounce takes no partition from anybody that goes on.
+    With static members the bounce takes no partition from a member that goes on.
     """
 
     async def story() -> None:

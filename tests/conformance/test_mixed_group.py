@@ -1,6 +1,6 @@
 """Members of the classic protocol inside a consumer group: JoinGroup, SyncGroup and Heartbeat on it.
 
-GMMT is Kafka's GroupMetadataManagerTest; everybody starts stable at epoch 10 on foo (6 partitions) and bar (3).
+GMMT is Kafka's GroupMetadataManagerTest; all members start stable at epoch 10 on foo (6 partitions) and bar (3).
 """
 
 from __future__ import annotations

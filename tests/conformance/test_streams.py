@@ -264,7 +264,7 @@ def test_S06_full_group_takes_a_new_member_once_the_absent_one_expired() -> None
 
 
 def test_A2_release_in_the_name_of_a_dead_process_lets_its_successor_in() -> None:
-    """No Kafka test: after a crash the seat is unreleased until somebody sends -2 with both ids."""
+    """No Kafka test: after a crash the seat is unreleased until a client sends -2 with both ids."""
     broker = with_static_member()
     assert answer(broker.handle(join("m2", "X"), 1_000)).error_code is ErrorCode.UNRELEASED_INSTANCE_ID
     broker.handle(beat("m1", -2, "X"), 2_000)

@@ -1,6 +1,6 @@
 """Rows Y of the catalogue and the rows I of clients: Kafka's system tests, on simulated clients in virtual time.
 
-The simulated consumers speak the classic protocol with an eager assignor, and KIP-848; cooperative assignors of clients
+The simulated consumers use the classic protocol with an eager assignor, and KIP-848; cooperative assignors of clients
 are not modelled. Records are not modelled either; see `system_bench` for what is counted instead.
 """
 

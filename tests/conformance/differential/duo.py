@@ -2,7 +2,7 @@
 
 One idea: the model says which requests wait, so the real broker is waited for exactly as long as it must answer; what
 the model leaves waiting must still wait there after the groups' descriptions agree. Two things only are Kafka's free
-choice and are taken from the broker: member ids, and who leads after the leader is lost (the order of a Java map).
+choice and are taken from the broker: member ids, and the leader after the old one is lost (the order of a Java map).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Slot:
     ids: int = 0
     current: str | None = None
     stale: list[str] = field(default_factory=list)
-    speaks: str = ""
+    protocol: str = ""
     generation: int = -1
     leads: bool = False
     listed: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class Duo:
         return answer
 
     async def _find_leader(self, actor: Slot) -> None:
-        """Let the broker say whom it made the leader of a group that has just become classic: any member may be it."""
+        """Take the broker's leader of a group that has just become classic: any member may be it."""
         group = self.model.coordinator.groups.get(self.group)
         kind = getattr(group, "group_type", "")
         if self.was_consumer and kind == CLASSIC:
@@ -155,7 +155,7 @@ class Duo:
         if isinstance(ours, m.JoinGroupResponse):
             self._learn(slot, ours, cast(m.JoinGroupResponse, theirs))
         if was_open and isinstance(ours, m.JoinGroupResponse) and isinstance(theirs, m.JoinGroupResponse):
-            ours = dataclasses.replace(ours, skip_assignment=theirs.skip_assignment)  # it follows from who leads
+            ours = dataclasses.replace(ours, skip_assignment=theirs.skip_assignment)  # it follows from the leader
         model_says, real_says = self._canon(ours, self.model_ids), self._canon(theirs, self.real_ids)
         self.transcript.append(f"      {text} → {_short(model_says)}")
         self.seen[f"{type(ours).__name__.removesuffix('Response')} {ours.error_code.name}"] += 1
@@ -173,7 +173,7 @@ class Duo:
         symbol = self._symbol(ours.member_id, self.model_ids)
         if slot.current != symbol:
             slot.forget()
-        slot.current, slot.speaks, slot.dead = symbol, CLASSIC, False
+        slot.current, slot.protocol, slot.dead = symbol, CLASSIC, False
         slot.generation = theirs.generation_id
         led = self._symbol(theirs.leader, self.real_ids)
         self._agree_on_leader(led, self._symbol(ours.leader, self.model_ids))

@@ -90,7 +90,7 @@ async def C08_another_selected_protocol_triggers_a_rebalance(talk: Conversation)
 
 @row("C10", f"{GMMT}.testReplaceStaticMemberInCompletingRebalanceStateTriggersRebalance")
 async def C10_replaced_before_the_leader_has_synced(talk: Conversation) -> None:
-    """Joined, not synced: rejoin without id → rebalance; the follower's waiting sync hears it, the old id is FENCED."""
+    """Joined, not synced: rejoin without id → rebalance; the follower's waiting sync gets it, the old id is FENCED."""
     leader = talk.later(talk.join("X"))
     follower = talk.later(talk.join("Y"))
     x, y = await leader, await follower
@@ -293,8 +293,8 @@ async def I13_every_version_fences_or_has_no_instance_id(talk: Conversation) -> 
     for api in (Api.SYNC_GROUP, Api.HEARTBEAT):
         low, high = talk.target.client.versions[api]
         for version in range(low, high + 1):
-            who: dict[str, Any] = {"group_id": talk.group, "member_id": "other", "generation_id": x.generation}
-            answer = await talk.call(api, version, **who, group_instance_id="X", **named)
+            ids: dict[str, Any] = {"group_id": talk.group, "member_id": "other", "generation_id": x.generation}
+            answer = await talk.call(api, version, **ids, group_instance_id="X", **named)
             expected = E.FENCED_INSTANCE_ID if version >= 3 else E.UNKNOWN_MEMBER_ID
             assert answer["error_code"] == expected, (api, version)
     assert await talk.heartbeat(x) is E.NONE

@@ -281,7 +281,7 @@ async def I01_a_topic_appears_and_the_member_bounces(talk: Conversation) -> None
 
 @row("I02", "ConsumerGroupHeartbeatRequestTest (core) 483", since="4.0")
 async def I02_an_unreleased_id_is_free_after_the_session(talk: Conversation) -> None:
-    """A member stops without -2: another one with its X hears UNRELEASED_INSTANCE_ID until the session is over."""
+    """A member stops without -2: another one with its X gets UNRELEASED_INSTANCE_ID until the session is over."""
     assert (await talk.set_config(consumer_session_timeout_ms=2_000)).error_code is E.NONE
     await settings_apply()
     silent = await Member(talk, "X").join()

@@ -54,7 +54,7 @@ async def A07_sessions_begin_again_after_a_fail_over_classic(talk: Conversation)
 
 @row("A07", "ours: an acknowledged removal that was not stored", fails_over=True)
 async def A07_a_removal_before_the_new_generation_is_undone_classic(talk: Conversation) -> None:
-    """X is removed, answer NONE; the coordinator is lost before anybody rejoined → X is a member again, Stable."""
+    """X is removed, answer NONE; the coordinator is lost before any member rejoined → X is a member again, Stable."""
     x, y = await talk.form("X", "Y")
     assert await talk.leave((x.member, "X")) == [E.NONE]
     await talk.target.fail_over()

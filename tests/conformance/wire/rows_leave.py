@@ -161,7 +161,7 @@ async def A08_batch_of_two_is_one_rebalance_classic(talk: Conversation) -> None:
 
 @row("A09", "ours: one by one, at most two rebalances (classic)")
 async def A09_one_by_one_during_the_rebalance_is_still_one(talk: Conversation) -> None:
-    """5 members, 2 removed one after the other before anybody rejoins → one generation more."""
+    """5 members, 2 removed one after the other before any member rejoins → one generation more."""
     seats = await talk.form(*(f"X{i}" for i in range(5)))
     before = seats[0].generation
     assert await talk.leave(("", "X3")) == [E.NONE]

@@ -38,8 +38,8 @@ class Thread:
             held |= {"rebalance_timeout_ms": 30_000, "client_tags": ()}
         if at == 0:
             held["topology"] = TOPOLOGY
-        who = {"group_id": self.talk.group, "member_id": self.member, "group_instance_id": self.instance}
-        request = st.StreamsGroupHeartbeatRequest(**{**who, "member_epoch": at, **held, **options})
+        ids = {"group_id": self.talk.group, "member_id": self.member, "group_instance_id": self.instance}
+        request = st.StreamsGroupHeartbeatRequest(**{**ids, "member_epoch": at, **held, **options})
         answer = cast(st.StreamsGroupHeartbeatResponse, await self.talk.ask(request))
         if answer.error_code is E.NONE and at >= 0:
             self.epoch = answer.member_epoch

@@ -154,7 +154,7 @@ def test_item_71_an_assignment_for_an_unknown_epoch() -> None:
     assert code(cluster, request) is ErrorCode.NONE
 
 
-# assignors and who runs them ---------------------------------------------------------------------------------------
+# assignors and their workers ---------------------------------------------------------------------------------------
 
 
 def test_item_68_assignor_is_common_and_preferred() -> None:

@@ -54,7 +54,7 @@ EAGER = ConnectProtocolCompatibility.EAGER
 
 @dataclass
 class OldWorker:
-    """A worker of today's protocol that speaks to the draft's coordinator."""
+    """A worker of today's protocol in a group of the draft's coordinator."""
 
     cluster: DraftCluster
     worker: ConnectWorker
@@ -208,7 +208,7 @@ def new_worker(name: str, assignor: ConnectAssignor | None = None) -> DraftWorke
 
 
 def test_item_75_upgrade_keeps_generation_and_work() -> None:
-    """The group epoch starts at the generation, everybody at it with what they run; nothing moves by it."""
+    """The group epoch starts at the generation, all workers at it with their work; nothing moves."""
     classic = classic_group("W1", "W2")
     cluster, old = upgraded("W1", "W2")
     described = describe(cluster)
@@ -406,7 +406,7 @@ def test_upgrade_of_a_failed_assignment_gives_nobody_anything() -> None:
 
 
 class Rolling:
-    """Old workers leave, die and come; new ones come and leave; everybody steps in random order."""
+    """Old workers leave, die and come; new ones come and leave; all step in random order."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -180,7 +180,7 @@ class Schedule:
                 assert worker.owned.within(current.assigned.plus(current.revoking))
 
     def settle(self) -> ConnectGroupDescribeResponse:
-        """No more faults: everybody heartbeats for some minutes."""
+        """No more faults: all workers heartbeat for some minutes."""
         for name in NAMES[:2]:
             if name not in self.cluster.workers:
                 self.cluster.start(DraftWorker(name, DeclarativeAssignor(max_delay_ms=MAX_DELAY_MS), self.config))

@@ -113,10 +113,10 @@ class OnClassic:
                 answers = [(self.waiting.pop(ticket), answer) for ticket, answer in self.answers]
                 if response is not None:
                     answers.append((name, response))
-                for who, answer in answers:
+                for worker_name, answer in answers:
                     assert isinstance(answer, JoinGroupResponse)
                     assert answer.error_code is ErrorCode.NONE
-                    joined[who] = answer
+                    joined[worker_name] = answer
         assert set(joined) == set(self.workers)
         self.sync(joined)
         return True
@@ -175,7 +175,7 @@ def pair(mode: ConnectProtocolCompatibility) -> tuple[OnClassic, ConnectCluster]
 
 @pytest.mark.parametrize("mode", [EAGER, COMPATIBLE, SESSIONED])
 def test_same_rounds_as_on_the_classic_coordinator(mode: ConnectProtocolCompatibility) -> None:
-    """Joins, a follower's bounce, the leader's end: who runs what and the delays are alike, step by step."""
+    """Joins, a follower's bounce, the leader's end: each worker's work and the delays are alike, step by step."""
     real, model = pair(mode)
     steps = [
         ("start", "w1"),

@@ -73,7 +73,7 @@ def test_stock_workers_beside_it_move_or_idle(name: str) -> None:
 
 
 def test_a_static_follower_of_a_stock_leader_asks_for_a_round_rather_than_live_on_an_increment() -> None:
-    """What a stock leader stores is the last increment: on it three of four tasks would be gone without a word."""
+    """What a stock leader stores is the last increment: with it three of four tasks would be lost silently."""
     cluster = StaticConnectCluster(max_delay_ms=MAX_DELAY_MS)
     cluster.start_stock("w-0")
     cluster.start("w-1")

@@ -77,7 +77,8 @@ def test_validation(bench: ConsumerBench, change: dict[str, object], code: Error
 
 def test_access() -> None:
     """KafkaApis: READ on the group for heartbeats, DESCRIBE for descriptions; refused groups come first."""
-    settings = BrokerSettings(is_denied=lambda who, what, group: (who, what) in {("eve", "READ"), ("eve", "DESCRIBE")})
+    denied = {("eve", "READ"), ("eve", "DESCRIBE")}
+    settings = BrokerSettings(is_denied=lambda principal, operation, group: (principal, operation) in denied)
     bench = ConsumerBench(settings)
     refused = bench.send(replace(JOIN, principal="eve"))
     assert refused is not None
@@ -136,7 +137,7 @@ def test_steady_heartbeat_writes_nothing_and_renews_the_session(bench: ConsumerB
 
 
 def test_third_party_heartbeat_changes_client_id(bench: ConsumerBench) -> None:
-    """What a broker of 4.4.0 was seen to do: who beats for an absent member is shown as its client."""
+    """As a 4.4.0 broker does: a client that beats for an absent member is shown as its client."""
     bench.join("m1", "x")
     bench.beat("m1", 2, "x", client_id="operator")
     assert bench.types() == [MEMBER]
@@ -278,7 +279,7 @@ def test_describe(bench: ConsumerBench, api_version: int) -> None:
 
 
 def test_refused_write_leaves_the_state_alone(bench: ConsumerBench) -> None:
-    """CoordinatorRuntime: what the log refuses has not happened; the client hears a retriable error."""
+    """CoordinatorRuntime: what the log refuses has not happened; the client gets a retriable error."""
     bench.join("m1", "x")
     bench.coordinator.write_error = ErrorCode.REQUEST_TIMED_OUT
     assert bench.join("m2", "y").error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE

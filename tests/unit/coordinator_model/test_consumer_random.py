@@ -43,7 +43,7 @@ class Player:
         self.live: list[Consumer] = []
         self.serial = 0
         self.downgraded = False
-        self.looks = 0
+        self.checks = 0
 
     def play(self, action: str, which: int) -> None:
         consumer = self.live[which % len(self.live)] if self.live else None
@@ -125,7 +125,7 @@ class Player:
         if not isinstance(group, ConsumerGroup):
             self.downgraded = self.downgraded or group is not None
             return
-        self.looks += 1
+        self.checks += 1
         self.nobody_shares(group)
         assert group.assignment_epoch <= group.group_epoch
         assert set(group.targets) <= set(group.members)
@@ -166,7 +166,7 @@ def test_no_partition_twice_and_the_log_is_the_state(history: list[tuple[str, in
     player = Player()
     for action, which in history:
         player.play(action, which)
-    assume(player.looks)  # a history in which nobody joins shows nothing; too many of them are an error
+    assume(player.checks)  # a history without a join shows nothing; too many of them are an error
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

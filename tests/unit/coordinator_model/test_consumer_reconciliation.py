@@ -82,14 +82,14 @@ def test_stable_to_unrevoked() -> None:
 
 def test_stable_to_stable_when_the_revoked_is_not_owned() -> None:
     """testStableToUnreleasedPartitionsWithOwnedPartitionsNotHavingRevokedPartitions:
-    who does not own it need not give it up.
+    a member that does not own it need not give it up.
     """
     after = step(member(assigned=foo(1, 2, 3)), foo(3, 4, 5), owned=foo(3))
     assert shape(after) == (STABLE, 11, 10, foo(3, 4, 5), [])
 
 
 def test_stable_to_unreleased() -> None:
-    """testStableToUnreleasedPartitions: what somebody else still has, even one that is away (-2), is waited for."""
+    """testStableToUnreleasedPartitions: it waits for partitions of another member, even of one that is away (-2)."""
     after = step(member(assigned=foo(1, 2, 3)), foo(1, 2, 3, 4, 5), taken=foo(4))
     assert shape(after) == (UNRELEASED, 11, 10, foo(1, 2, 3, 5), [])
     nothing_free = step(member(assigned=foo(1, 2, 3)), foo(1, 2, 3, 4), taken=foo(4))

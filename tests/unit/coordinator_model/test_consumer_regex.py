@@ -187,7 +187,7 @@ def test_resolution_of_a_group_that_is_gone_does_nothing(bench: ConsumerBench) -
 
 
 def test_fail_over_resolves_again(bench: ConsumerBench) -> None:
-    """replay(ConsumerGroupRegularExpression…): what was resolved is in the log; new topics are looked for at once."""
+    """replay(ConsumerGroupRegularExpression…): resolved topics are in the log; new topics are resolved at once."""
     bench.given(member("m1", None, FOO, topics=(), regex="foo.*"))
     answer = bench.beat("m1", 10)
     assert answer.error_code is ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Offsets: who may commit, and what is fetched."""
+"""Checks of offset commits, and fetched offsets."""
 
 from __future__ import annotations
 

@@ -283,7 +283,7 @@ def test_describe() -> None:
     )
 )
 def test_every_partition_has_a_reader_and_the_log_gives_the_state(steps: list[tuple[str, str]]) -> None:
-    """KIP-932: nothing is left unread while somebody subscribes; a fresh coordinator reads the same from the log."""
+    """KIP-932: nothing is left unread while a member subscribes; a fresh coordinator reads the same from the log."""
     broker = coordinator()
     log: list[Record] = []
     now_ms = 0
