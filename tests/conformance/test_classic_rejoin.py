@@ -228,7 +228,7 @@ def test_C27_return_before_the_sync_timeout_still_costs_a_rebalance(bench: Class
     assert bench.group.state == "PreparingRebalance"
 
 
-def test_C28_rebalance_in_which_nobody_rejoins_waits_for_the_sessions(bench: ClassicBench) -> None:
+def test_C28_rebalance_without_a_rejoin_waits_for_the_sessions(bench: ClassicBench) -> None:
     """GMMT.testGroupStuckInRebalanceTimeoutDueToNonjoinedStaticMember."""
     options = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 5_000}
     m1, _ = bench.stable("x", "y", **options)

@@ -288,7 +288,7 @@ def test_N12_epoch_0_of_a_known_dynamic_member_is_always_a_rejoin() -> None:
 
 
 @pytest.mark.parametrize("epoch", [-1, -2])
-def test_N13_leaving_as_somebody_else(bench: ConsumerBench, epoch: int) -> None:
+def test_N13_leaving_under_another_member_id(bench: ConsumerBench, epoch: int) -> None:
     """GMMT.testShouldThrowUnknownMemberId…WhenUnknownStaticMemberLeaves, …FencedInstanceId…DifferentMemberIdLeaves."""
     assert bench.beat("m1", epoch, "unknown").error_code is UNKNOWN
     assert bench.beat("m2", epoch, "x").error_code is FENCED

@@ -171,7 +171,7 @@ def test_failed_replacement_leaves_the_former_member_in_its_place(bench: Classic
 
 
 @pytest.mark.parametrize("instance_id", [None, "x"])
-def test_member_id_that_nobody_gave_out_creates_no_group(bench: ClassicBench, instance_id: str | None) -> None:
+def test_made_up_member_id_creates_no_group(bench: ClassicBench, instance_id: str | None) -> None:
     """GMMT.testJoinGroupUnknownMemberNewGroup, testJoinGroupProtocolTypeIsNotProvidedWhenAnErrorOccurs."""
     answer = bench.join(instance_id, "made-up")
     assert (answer.error, answer.joined.protocol_type) == (UNKNOWN, None)
@@ -195,7 +195,7 @@ def test_empty_protocol_type_is_refused(bench: ClassicBench, instance_id: str | 
     assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_every_admitted_member_is_told_the_protocol_type(bench: ClassicBench) -> None:
+def test_every_admitted_member_gets_the_protocol_type(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupReturnsTheProtocolType."""
     joins = [bench.join(api_version=UNIDENTIFIED) for _ in range(2)]
     bench.advance(3_000)

@@ -71,7 +71,7 @@ def test_leader_may_leave_members_without_an_assignment(bench: ClassicBench) -> 
 
 
 @pytest.mark.parametrize("silent", ["leader", "followers"])
-def test_who_does_not_sync_is_removed_although_it_heartbeats(bench: ClassicBench, silent: str) -> None:
+def test_member_that_does_not_sync_is_removed_although_it_heartbeats(bench: ClassicBench, silent: str) -> None:
     """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceivedFromLeaders, …FromFollowers (KAFKA-13419)."""
     leader_id, *followers = three_in_completing_rebalance(bench)
     bench.advance(2_500)
@@ -85,7 +85,7 @@ def test_who_does_not_sync_is_removed_although_it_heartbeats(bench: ClassicBench
     assert errors_by_member == {m: REBALANCING if m in syncing else UNKNOWN for m in errors_by_member}
 
 
-def test_nobody_is_removed_when_all_have_synced_in_time(bench: ClassicBench) -> None:
+def test_no_member_is_removed_when_all_have_synced_in_time(bench: ClassicBench) -> None:
     """GMMT.testRebalanceDoesNotTimeOutWhenAllSyncAreReceived."""
     ids = three_in_completing_rebalance(bench)
     bench.advance(2_500)
@@ -150,7 +150,7 @@ def test_duplicate_of_a_syncing_follower_outlives_a_leader_that_is_silent(bench:
     assert bench.group.static_members == {"y": joined.member_id}
 
 
-def test_fenced_joiner_is_told_nothing_of_the_group(bench: ClassicBench) -> None:
+def test_fenced_join_gets_nothing_of_the_group(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberFenceDuplicateRejoiningFollowerAfterMemberIdChanged:
     its own id, generation -1, no leader.
     """
@@ -233,7 +233,7 @@ def test_only_an_empty_group_is_deleted(bench: ClassicBench) -> None:
     assert delete() is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_new_generation_waits_for_everybody_s_sync_again(bench: ClassicBench) -> None:
+def test_new_generation_waits_for_every_sync_again(bench: ClassicBench) -> None:
     """CGT.testNewGenerationClearsPendingSyncMembers:
     pending syncs of the former generation become pending in the new one.
     """

@@ -183,7 +183,7 @@ def test_heartbeat_answer_has_the_fields_of_the_final_protocol_only() -> None:
 # removal by an administrator ----------------------------------------------------------------------------------------
 
 
-def test_batch_removal_drops_the_expressions_that_nobody_has_any_more() -> None:
+def test_batch_removal_drops_unused_expressions() -> None:
     """GMMT.testResolvedRegularExpressionsRemovedWhenConsumerMembersRemovedByAdminApi: one by each form of identity."""
     bench = ConsumerBench()
     bench.given(

@@ -102,7 +102,7 @@ def test_commit_to_a_dead_group() -> None:
     assert commit(bench.coordinator, CLASSIC_GROUP, "m", 10) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_commit_under_an_instance_id_that_nobody_has() -> None:
+def test_commit_under_an_unknown_instance_id() -> None:
     """OMMT.testGenericGroupOffsetCommitWithUnknownInstanceId, …WithFencedInstanceId: the member id does not help."""
     bench = ClassicBench()
     (static_id,) = bench.stable("x")
@@ -114,7 +114,7 @@ def test_commit_under_an_instance_id_that_nobody_has() -> None:
     assert commit(dynamic.coordinator, CLASSIC_GROUP, joined.joined.member_id, 1, instance_id="y") is UNKNOWN
 
 
-def test_commit_of_a_stranger_or_of_another_generation() -> None:
+def test_commit_of_an_unknown_member_or_of_another_generation() -> None:
     """OMMT.testGenericGroupOffsetCommitWithUnknownMemberId, …WithIllegalGeneration, …WithoutMemberIdAndGeneration."""
     bench = ClassicBench()
     (member_id,) = bench.stable("x")

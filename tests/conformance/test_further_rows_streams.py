@@ -225,7 +225,7 @@ def test_new_member_of_a_full_group_is_refused() -> None:
     assert result.records == ()
 
 
-def test_leaver_that_asks_for_a_shutdown_is_heard_by_the_others() -> None:
+def test_leave_that_asks_for_a_shutdown_reaches_the_others() -> None:
     """GMMT.testStreamsGroupMemberRequestingShutdownApplicationUponLeaving: not by itself."""
     broker = pair()
     leaver = join("m2", member_epoch=-1, topology=None, active_tasks=None, standby_tasks=None, warmup_tasks=None)

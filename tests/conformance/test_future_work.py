@@ -181,7 +181,7 @@ def test_item_2_short_session_is_enough_when_a_standby_takes_over() -> None:
     assert rebalances == {False: True, True: False}
 
 
-def test_item_2_the_leader_is_not_told_of_standbys() -> None:
+def test_item_2_the_leader_does_not_see_standbys() -> None:
     bench = ClassicBench(BrokerSettings(hot_standby=True))
     m1, _ = bench.stable("a", "b")
     plan(bench, target=2)

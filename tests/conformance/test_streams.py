@@ -357,7 +357,7 @@ def test_before_4_4_any_instance_id_is_refused() -> None:
     assert accepted(broker.handle(join("m1"), 0)).member_epoch == 2
 
 
-def test_leave_group_on_a_streams_group_knows_nobody() -> None:
+def test_leave_group_on_a_streams_group_knows_no_member() -> None:
     """GroupMetadataManagerTest.testClassicGroupLeaveOnStreamsGroup: LeaveGroup does not remove streams members."""
     broker = with_static_member()
     request = LeaveGroupRequest(

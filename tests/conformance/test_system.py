@@ -462,7 +462,7 @@ def test_I09_leave_group_close_hands_the_partitions_over_at_once(protocol: str) 
     ],
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_I10_who_leaves_on_close(protocol: str, is_static: bool, close: str, sent: int | None) -> None:
+def test_I10_leaves_on_close(protocol: str, is_static: bool, close: str, sent: int | None) -> None:
     """AbstractCoordinatorTest 1130 and ConsumerMembershipManagerTest 525, 546;
     -2 of a classic member: no LeaveGroup.
     """
@@ -483,7 +483,7 @@ def test_I10_who_leaves_on_close(protocol: str, is_static: bool, close: str, sen
     simulate(story)
 
 
-def test_I11_leader_told_to_skip_the_assignment_still_watches_everybodys_topics() -> None:
+def test_I11_leader_that_skips_the_assignment_still_watches_all_topics() -> None:
     """ConsumerCoordinatorTest 2082, 2111: it assigns nothing, but asks for a rebalance when partitions are added.
 
     The modelled leader watches all topics of the cluster, those of the other members among them.

@@ -48,7 +48,7 @@ def test_every_hook_is_found(version: str) -> None:
     assert done.stdout.endswith("the agent can be active here\n")
 
 
-def test_a_class_path_without_connect_is_told(tmp_path: Path) -> None:
+def test_a_class_path_without_connect_is_reported(tmp_path: Path) -> None:
     jars = ensure_connect(DEFAULT_VERSION, print)
     (tmp_path / "clients.jar").symlink_to(next(jars.glob("kafka-clients-*.jar")))
     done = java("-jar", str(ensure_agent(print)), "--self-test", str(tmp_path))

@@ -113,7 +113,7 @@ def tell(name: str, accounts: dict[str, Account], rolls: list[tuple[str, Rolled]
     return delays_ms
 
 
-def test_every_row_is_told_through_rolls_of_static_workers(brokers: Brokers, written: Written, tmp_path: Path) -> None:
+def test_every_row_is_streamed_through_static_rolls(brokers: Brokers, written: Written, tmp_path: Path) -> None:
     settings = GroupSettings(
         group_id="static",
         static=True,

@@ -122,7 +122,7 @@ def test_a_leader_elected_while_the_old_one_is_away_takes_nothing_from_it(broker
         )
 
 
-def test_a_leader_whom_nobody_tells_what_the_old_one_had_starts_nothing_of_it(brokers: Brokers, tmp_path: Path) -> None:
+def test_a_leader_without_the_last_allocations_starts_no_work_of_the_old_one(brokers: Brokers, tmp_path: Path) -> None:
     """The only worker takes along what it knows; the next leader is a new process and holds back."""
     settings = static("alone", rebalance_timeout_ms=str(REBALANCE_MS))
     group = ConnectGroup(settings, brokers.bootstrap, tmp_path)

@@ -115,7 +115,7 @@ def test_killed_replica_is_replaced_and_a_terminating_one_hands_over(running: Pl
         assert max(terminated_s) <= TERMINATED_MAX_S
 
 
-def test_a_rolling_upgrade_leaves_nobody_unanswered(running: Play, installed: Stage) -> None:
+def test_a_rolling_upgrade_leaves_no_change_unanswered(running: Play, installed: Stage) -> None:
     """Both replicas are replaced while one StaticGroup changes again and again; the longest wait is the hand-over."""
     play, stage = running, installed
     members = play.member_ids()
@@ -170,14 +170,14 @@ def disturb(
     return waits_s
 
 
-def assert_nobody_was_harmed(play: Play) -> None:
+def assert_no_member_was_harmed(play: Play) -> None:
     """Nobody was fenced, and no session ran out, by the brokers' log."""
     assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
 
 
 def test_a_frozen_replica_does_no_harm_when_it_goes_on(running: Play, installed: Stage) -> None:
     waits_s = disturb(running, installed, by_length(short=1, long=8), standing_still, "frozen")
-    assert_nobody_was_harmed(running)
+    assert_no_member_was_harmed(running)
     record(
         "frozen while it removes",
         rounds=by_length(short=1, long=8),
@@ -189,7 +189,7 @@ def test_a_frozen_replica_does_no_harm_when_it_goes_on(running: Play, installed:
 @pytest.mark.parametrize("way", list(Way))
 def test_a_replica_cut_off_from_the_api_server_hands_over(running: Play, installed: Stage, way: Way) -> None:
     waits_s = disturb(running, installed, 3, lambda pids: cut(pids[0], api_server_of(pids[0]), way), way.value)
-    assert_nobody_was_harmed(running)
+    assert_no_member_was_harmed(running)
     record("cut off from the API server", way=way.value, rounds=3, cut_to_removed_s=spread(waits_s) if waits_s else {})
 
 
@@ -216,4 +216,4 @@ def test_a_replica_cut_off_from_kafka_says_so_and_removes_afterwards(running: Pl
     await_reported(play, change(play), time.monotonic())
     assert play.member_ids() == staying
     assert len(play.removals()) == 1
-    assert_nobody_was_harmed(play)
+    assert_no_member_was_harmed(play)

@@ -254,14 +254,14 @@ def put_group(cluster: Cluster) -> None:
 def await_reconciled(cluster: Cluster) -> None:
     """Wait until the status tells of the StaticGroup as it is."""
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         (group,) = objects(cluster, "ksg", "-n", "team-a")
         conditions = group.get("status", {}).get("conditions", [])
         return any(
             c["type"] == "Ready" and c["observedGeneration"] == group["metadata"]["generation"] for c in conditions
         )
 
-    until(is_told, deadline_s=90, what="the status to tell of the newest generation", poll_s=0.5)
+    until(is_reported, deadline_s=90, what="the status to tell of the newest generation", poll_s=0.5)
 
 
 def assert_operator_can_neither_list_secrets_nor_write_pods(cluster: Cluster) -> None:

@@ -127,7 +127,7 @@ def test_static_members_become_dynamic_ones_and_static_again(new_play: NewPlay, 
 
 @pytest.mark.long
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_nobody_is_removed(
+def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_removes_no_member(
     new_play: NewPlay, protocol: str
 ) -> None:
     """In a classic group the two fence each other again and again, in a KIP-848 group the later one is refused."""

@@ -78,7 +78,7 @@ def sessions_expired(game: Play) -> set[str]:
 
 
 @pytest.mark.parametrize("replicas", [1, 2], ids=["one-replica", "two-replicas"])
-def test_api_server_that_lost_its_history_during_a_roll_holds_back_only_who_joined_meanwhile(
+def test_history_lost_during_a_roll_holds_back_only_members_that_joined_meanwhile(
     new_play: NewPlay, settling: Stage, replicas: int
 ) -> None:
     """Number 3 is replaced unobserved, then 2, 1 and 0; 5 and 4 had joined before. The next restart frees them."""

@@ -90,7 +90,7 @@ def describe(shard: Shard, step: Step, request: ShareGroupDescribeRequest) -> Sh
     """Show share groups; a group of another type or none answers GROUP_ID_NOT_FOUND (shareGroupDescribe)."""
     return ShareGroupDescribeResponse(
         groups=tuple(
-            described(shard, request.principal, group_id, ShareGroup, ShareGroupDescribedGroup, _told)
+            described(shard, request.principal, group_id, ShareGroup, ShareGroupDescribedGroup, _described_fields)
             for group_id in request.group_ids
         )
     )
@@ -201,7 +201,7 @@ def _on_loaded(shard: Shard, step: Step) -> None:
             step.arm(("share-session", group.group_id, member_id), session_ms)
 
 
-def _told(group: ShareGroup) -> dict[str, object]:
+def _described_fields(group: ShareGroup) -> dict[str, object]:
     members = tuple(
         ShareGroupDescribedMember(
             member_id=member.member_id,

@@ -247,7 +247,7 @@ class HeartbeatClient(Client):
 
     def beat(self) -> None:
         """Send one heartbeat and act on the answer."""
-        self._told(self.network.send(self, self._request(self.epoch, full=False)))
+        self._follow(self.network.send(self, self._request(self.epoch, full=False)))
 
     def stop(self, *, for_good: bool) -> None:
         """Leave, or go away for a while where the member keeps its seat."""
@@ -257,9 +257,9 @@ class HeartbeatClient(Client):
 
     def _join(self) -> None:
         self.state, self.owned = "starting", ()
-        self._told(self.network.send(self, self._request(0, full=True)))
+        self._follow(self.network.send(self, self._request(0, full=True)))
 
-    def _told(self, answer: m.Response | None) -> None:
+    def _follow(self, answer: m.Response | None) -> None:
         if answer is None or self.failed(answer.error_code):
             return
         if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):

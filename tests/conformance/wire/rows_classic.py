@@ -237,7 +237,7 @@ async def C24_id_of_one_with_the_instance_of_another(talk: Conversation) -> None
 
 
 @row("C28", f"{GMMT}.testGroupStuckInRebalanceTimeoutDueToNonjoinedStaticMember")
-async def C28_nobody_rejoins_and_all_are_static(talk: Conversation) -> None:
+async def C28_no_member_rejoins_and_all_are_static(talk: Conversation) -> None:
     """A rebalance begins and no static member rejoins → still Preparing after its timeout, Empty by the sessions."""
     await talk.form("X", "Y", "Z", session_ms=5_000, rebalance_ms=1_000)
     assert await talk.leave(("", "Z")) == [E.NONE]

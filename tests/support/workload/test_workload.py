@@ -219,7 +219,7 @@ def test_fenced_application_ends_with_an_error(start: Start) -> None:
 
 @pytest.mark.broker
 @pytest.mark.long
-def test_refused_instance_id_that_is_overlooked_stalls_in_silence(start: Start) -> None:
+def test_ignored_refusal_of_an_instance_id_stalls_silently(start: Start) -> None:
     """KIP-848: UNRELEASED_INSTANCE_ID while the owner lives; the process of the loser runs on and does nothing."""
     producer = start("producer", RATE_PER_S="100")
     owner = start(KAFKA_GROUP_INSTANCE_ID="orders-0", GROUP_PROTOCOL="consumer")
@@ -236,7 +236,7 @@ def test_refused_instance_id_that_is_overlooked_stalls_in_silence(start: Start) 
 
 @pytest.mark.broker
 @pytest.mark.long
-def test_fencing_that_is_overlooked_reads_on_without_owning(start: Start) -> None:
+def test_ignored_fencing_reads_on_without_owning(start: Start) -> None:
     producer = start("producer", RATE_PER_S="100")
     first = start(KAFKA_GROUP_INSTANCE_ID="orders-0", EXIT_ON_FATAL="false")
     first.wait_for_kind("consumed")
@@ -281,7 +281,7 @@ def test_ready_file_exists_only_with_an_assignment(start: Start, tmp_path_factor
 
 @pytest.mark.broker
 @pytest.mark.long
-def test_times_of_receipt_are_told_when_asked_for_and_show_the_pause(start: Start) -> None:
+def test_times_of_receipt_are_printed_on_request_and_show_the_pause(start: Start) -> None:
     """Two loads with a pause between them: each partition has a pause of that length in its times, and no other."""
     member = start(REPORT_TIMES="true")
     member.wait_for_kind("assigned")
@@ -319,7 +319,7 @@ def test_load_stops_at_its_count(start: Start) -> None:
 
 @pytest.mark.broker
 @pytest.mark.long
-def test_state_is_read_again_only_where_it_is_not_kept_and_is_the_same_whoever_made_it(
+def test_state_is_read_again_only_where_it_is_not_kept_and_is_always_the_same(
     start: Start, tmp_path: Path
 ) -> None:
     """Two pods take turns: the state that one reads again is byte for byte what the other made as the records came."""

@@ -195,7 +195,7 @@ def test_item_69_the_worker_that_covers_all_versions() -> None:
     assert describe(cluster).chosen == "A"
 
 
-def test_item_69_nobody_covers_all_versions() -> None:
+def test_item_69_no_worker_covers_all_versions() -> None:
     """FATAL, decided: the joining worker is refused; if the only able one goes, the assignment stays as it is."""
     cluster = DraftCluster()
     cluster.send(join("A", offer(1, 3)))

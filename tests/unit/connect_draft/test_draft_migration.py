@@ -390,7 +390,7 @@ def test_item_75_upgrade_reads_what_the_last_round_changed() -> None:
     assert describe(cluster).members[0].assigned.same_as(a.plus(c))
 
 
-def test_upgrade_of_a_failed_assignment_gives_nobody_anything() -> None:
+def test_upgrade_of_a_failed_assignment_assigns_nothing() -> None:
     """A worker whose last assignment failed runs nothing of it."""
     worker = classic_group("W1").workers["W1"]
     failed = Assignment(2, AssignmentError.CONFIG_MISMATCH, "W1", "u", 2)

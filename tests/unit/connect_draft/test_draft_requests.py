@@ -289,7 +289,7 @@ def test_item_81_what_prepare_hands_out() -> None:
     assert prepared.members[0].metadata == encode_worker_metadata("http://W1:8083/", CONFIG)
 
 
-def test_item_77_only_the_chosen_worker_is_told_to_compute() -> None:
+def test_item_77_only_the_chosen_worker_computes() -> None:
     """COMPUTE_ASSIGNMENT goes to one worker, again and again until the assignment is there."""
     cluster = cluster_of("W1", "W2")
     cluster.send(join("W3"))

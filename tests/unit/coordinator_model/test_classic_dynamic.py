@@ -285,7 +285,7 @@ def test_known_member_of_an_empty_group(bench: ClassicBench) -> None:
     assert bench.join(None, m1).error is UNKNOWN
 
 
-def test_join_phase_goes_on_when_nobody_rejoined(bench: ClassicBench) -> None:
+def test_join_phase_goes_on_without_a_rejoin(bench: ClassicBench) -> None:
     """GMMT.testCompleteJoinPhaseNoMembersRejoinedExtendsJoinPhase."""
     options = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10_000}
     m1, m2 = bench.stable("x", "y", **options)

@@ -94,7 +94,7 @@ class OnClassic:
 
     def round_if_wanted(self) -> bool:
         wanted = [name for name, worker in self.workers.items() if worker.wants_to_join(self.now_ms)]
-        wanted += [name for name in self.workers if name not in wanted and self.told_to_rejoin(name)]
+        wanted += [name for name in self.workers if name not in wanted and self.must_rejoin(name)]
         if not wanted:
             return False
         joined: dict[str, JoinGroupResponse] = {}
@@ -102,7 +102,7 @@ class OnClassic:
             for name, worker in self.workers.items():
                 if name in joined or name in self.waiting.values():
                     continue
-                if not (worker.wants_to_join(self.now_ms) or self.told_to_rejoin(name)):
+                if not (worker.wants_to_join(self.now_ms) or self.must_rejoin(name)):
                     continue
                 worker.on_join_prepare()
                 response = self.ask(self.join_request(name))
@@ -121,7 +121,7 @@ class OnClassic:
         self.sync(joined)
         return True
 
-    def told_to_rejoin(self, name: str) -> bool:
+    def must_rejoin(self, name: str) -> bool:
         worker = self.workers[name]
         response = self.ask(
             HeartbeatRequest(group_id=GROUP, generation_id=worker.generation_id, member_id=worker.member_id)

@@ -100,7 +100,7 @@ def test_two_workers_away_leader_among_them() -> None:
     assert_right(cluster)
 
 
-def test_a_leader_who_came_back_counts_an_absent_follower_as_owner_after_the_rebalance_timeout() -> None:
+def test_a_returned_leader_counts_an_absent_follower_as_owner_after_the_rebalance_timeout() -> None:
     cluster = three_workers(session_timeout_ms=300_000)
     before = cluster.running()
     cluster.stop("w-0", "w-2")
@@ -132,7 +132,7 @@ def test_a_leader_elected_while_the_old_one_is_away_takes_nothing_from_it(
     assert_right(cluster)
 
 
-def test_a_leader_whom_nobody_tells_what_was_given_gives_and_takes_nothing() -> None:
+def test_a_leader_without_the_last_allocations_moves_no_work() -> None:
     """Who was alone took it along: it neither reports it nor tells of it until it is back."""
     cluster = StaticConnectCluster(max_delay_ms=0, session_timeout_ms=300_000)
     cluster.start("w-0")
@@ -149,7 +149,7 @@ def test_a_leader_whom_nobody_tells_what_was_given_gives_and_takes_nothing() -> 
     assert_right(cluster)
 
 
-def test_the_work_of_a_leader_who_never_comes_back_runs_once_its_seat_is_removed() -> None:
+def test_the_work_of_a_leader_that_never_comes_back_runs_once_its_seat_is_removed() -> None:
     cluster = StaticConnectCluster(max_delay_ms=0, session_timeout_ms=3_000_000)
     cluster.start("w-0")
     cluster.configure("a", 4)

@@ -283,7 +283,7 @@ def test_only_the_previous_generation_counts(last: LastGeneration | None, is_hel
         assert all(not each.revoked for each, _ in kept.values())
 
 
-def test_nobody_is_in_doubt_once_everybody_has_joined() -> None:
+def test_no_member_is_in_doubt_once_all_have_joined() -> None:
     """A member that sends the previous generation has joined this round, and reports all that it runs."""
     leader = StaticMembership("w-0")
     members = [

@@ -112,7 +112,7 @@ def test_unknown_member_of_a_known_group(bench: ConsumerBench) -> None:
     assert bench.beat("m2", -1).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_assignment_is_told_once_and_on_full_requests(bench: ConsumerBench) -> None:
+def test_assignment_is_sent_once_and_on_full_requests(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupHeartbeatFullResponse."""
     assert bench.join("m1").assignment == ALL
     assert bench.beat("m1", 2).assignment is None
@@ -348,7 +348,7 @@ def test_session_must_exceed_heartbeat() -> None:
     assert bench.alter(consumer_heartbeat_interval_ms="6000", consumer_session_timeout_ms="7000") is NONE
 
 
-def test_changed_heartbeat_interval_is_told_in_the_next_answer(bench: ConsumerBench) -> None:
+def test_changed_heartbeat_interval_is_in_the_next_answer(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupDynamicConfigs: session and interval count from the next heartbeat."""
     bench.join("m1")
     assert bench.beat("m1", 2).heartbeat_interval_ms == 5_000

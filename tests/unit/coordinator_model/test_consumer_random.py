@@ -171,7 +171,7 @@ def test_no_partition_twice_and_the_log_is_the_state(history: list[tuple[str, in
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(HISTORIES)
-def test_the_living_come_to_rest_with_everything_assigned(history: list[tuple[str, int]]) -> None:
+def test_live_members_become_stable_with_everything_assigned(history: list[tuple[str, int]]) -> None:
     """KIP-848: once nobody comes or goes, heartbeats alone lead to a stable group that has all partitions."""
     player = Player()
     for action, which in history:

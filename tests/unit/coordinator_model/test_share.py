@@ -80,7 +80,7 @@ def test_first_member_gets_everything_at_epoch_2() -> None:
     )
 
 
-def test_partitions_are_shared_and_nobody_revokes_first() -> None:
+def test_partitions_are_shared_and_not_revoked_first() -> None:
     """KIP-932: more members than partitions are fine, and a member reaches a new epoch in one heartbeat."""
     broker = coordinator()
     for n in range(4):

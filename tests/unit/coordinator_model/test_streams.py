@@ -173,7 +173,7 @@ def test_topology_is_set_once() -> None:
     )
 
 
-def test_shutdown_of_the_application_reaches_everybody_until_the_group_is_empty() -> None:
+def test_shutdown_of_the_application_reaches_all_until_the_group_is_empty() -> None:
     """testStreamsGroupMemberRequestingShutdownApplication, …UponLeaving."""
     broker = coordinator()
     broker.handle(join("m1"), 0)
@@ -229,7 +229,7 @@ def test_unknown_groups_and_groups_of_other_types() -> None:
     assert [g.error_code for g in described.groups] == [ErrorCode.GROUP_ID_NOT_FOUND] * 2
 
 
-def test_empty_groups_change_their_type_with_whoever_joins() -> None:
+def test_empty_groups_change_their_type_with_the_next_join() -> None:
     """testStreamsGroupHeartbeatWithEmptyClassicGroup, testClassicGroupJoinWithEmptyStreamsGroup, …WithNonEmpty…."""
     broker = coordinator()
     log = list(broker.handle(join("m1"), 0).records)
