@@ -20,13 +20,11 @@ from .base.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
     Request,
     Response,
     SyncGroupRequest,
-    TxnOffsetCommitRequest,
 )
+from .base.offset_messages import OffsetCommitRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from .base.records import Record, RecordType
 from .base.result import Completed, Result, Step
 from .base.settings import BrokerSettings

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from .base.errors import ErrorCode, GroupError
-from .base.messages import (
+from .base.messages import Request, Response
+from .base.offset_messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
-    Request,
-    Response,
     TxnOffsetCommitRequest,
 )
 from .base.records import Record, RecordType

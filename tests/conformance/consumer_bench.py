@@ -12,10 +12,10 @@ from coordinator_model.assignors.subscription import (
     to_pairs,
     to_topic_partitions,
 )
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import (
-    AlterGroupConfigRequest,
     ConsumerGroupDescribedGroup,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

@@ -22,6 +22,7 @@ from coordinator_model.streams.messages import (
 
 GROUP = "app"
 TOPOLOGY = Topology(0, (Subtopology("subtopology1", ("foo",)),))
+ALL_FOUR = (("subtopology1", (0, 1, 2, 3)),)
 
 
 def coordinator(partitions: int = 4, **settings: object) -> GroupCoordinator:
@@ -77,6 +78,11 @@ def describe(coordinator: GroupCoordinator, now_ms: int = 0) -> StreamsGroupDesc
     response = coordinator.handle(StreamsGroupDescribeRequest(group_ids=(GROUP,)), now_ms).response
     assert isinstance(response, StreamsGroupDescribeResponse)
     return response.groups[0]
+
+
+def epochs(broker: GroupCoordinator) -> tuple[int, dict[str, int]]:
+    group = describe(broker)
+    return group.group_epoch, {member.member_id: member.member_epoch for member in group.members}
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
-from coordinator_model.base.messages import (
+from coordinator_model.base.offset_messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,

@@ -20,11 +20,13 @@ from coordinator_model.base.messages import (
     JoinGroupRequest,
     LeaveGroupRequest,
     MemberIdentity,
+    Request,
+    SyncGroupRequest,
+)
+from coordinator_model.base.offset_messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
-    Request,
-    SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
 from coordinator_model.base.records import Record, RecordType

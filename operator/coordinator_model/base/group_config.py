@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .config_messages import AlterGroupConfigRequest, AlterGroupConfigResponse
 from .errors import ErrorCode, GroupError
-from .messages import AlterGroupConfigRequest, AlterGroupConfigResponse, Request, Response
+from .messages import Request, Response
 from .result import Step
 from .settings import BrokerSettings, require
 from .shard import ErrorResponse, Handler, Shard, refusal

@@ -13,11 +13,9 @@ from ..base.messages import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
     Request,
-    TxnOffsetCommitRequest,
 )
+from ..base.offset_messages import OffsetCommitRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from ..base.result import Step
 from ..base.shard import ErrorResponse, Expire, Handler, Shard, refusal
 from .describe import describe

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..base import messages as m
 from ..base.broker_config import UnknownProperty, parse_pairs, with_properties
+from ..base.config_messages import AlterGroupConfigRequest
 from ..base.errors import ErrorCode
 from ..base.image import TopicImage
 from ..base.records import Record
@@ -183,7 +184,7 @@ class ShellSession:
     def config(self, group_id: str, pairs: Sequence[str]) -> None:
         """Change settings of a group, such as consumer.session.timeout.ms=50000; an empty value deletes one."""
         changes = tuple((name, value or None) for name, value in _pairs(pairs).items())
-        request = m.AlterGroupConfigRequest(group_id=group_id, configs=changes)
+        request = AlterGroupConfigRequest(group_id=group_id, configs=changes)
         answer = self.coordinator.handle(request, self.now_ms).response
         if answer is None or answer.error_code is not ErrorCode.NONE:
             reason = "" if answer is None else answer.error_message or answer.error_code.name

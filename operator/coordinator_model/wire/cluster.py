@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..base import messages as m
 from ..base.broker_config import group_defaults, properties
+from ..base.config_messages import AlterGroupConfigRequest
 from ..base.errors import ErrorCode
 from ..coordinator import GroupCoordinator
 from .codec import SERVED, Api, Body
@@ -219,7 +220,7 @@ def _altered(broker: Broker, resource: Body, peer: Peer, *, validate_only: bool)
         message = "only SET and DELETE on resources of type GROUP are served"
         return {**head, "error_code": int(ErrorCode.INVALID_REQUEST), "error_message": message}
     changes = tuple((c["name"], c["value"] if c["config_operation"] == SET else None) for c in resource["configs"])
-    request = m.AlterGroupConfigRequest(
+    request = AlterGroupConfigRequest(
         group_id=name,
         configs=changes,
         validate_only=validate_only,

@@ -20,6 +20,7 @@ from conformance.wire.conversation import subscription
 from coordinator_model.assignors.subscription import decode_assignment
 from coordinator_model.base import messages as m
 from coordinator_model.base.errors import ErrorCode as E
+from coordinator_model.base.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 
 MAX_SIZE = 4
 LONG_MS = 600_000
@@ -208,7 +209,7 @@ class Duo:
             plain = dataclasses.replace(plain, leader="", members=(), member_id=member_id)
         if isinstance(plain, m.SyncGroupResponse):
             plain = dataclasses.replace(plain, assignment=_partitions(plain.assignment).encode())
-        if isinstance(plain, m.OffsetFetchResponse | m.OffsetCommitResponse):
+        if isinstance(plain, OffsetFetchResponse | OffsetCommitResponse):
             plain = dataclasses.replace(plain, error_code=E.NONE)
         return plain
 

@@ -10,6 +10,7 @@ from conformance.differential.history import CLASSIC, Op
 from conformance.wire.conversation import assignment
 from coordinator_model.base import messages as m
 from coordinator_model.base.errors import ErrorCode as E
+from coordinator_model.base.offset_messages import OffsetCommitRequest
 
 
 class ClassicSteps(Duo):
@@ -142,7 +143,7 @@ class ClassicSteps(Duo):
 
     def _commit_request(self, slot: Slot, symbol: str, epoch: int) -> Build:
         def build(name: Name) -> m.Request:
-            return m.OffsetCommitRequest(
+            return OffsetCommitRequest(
                 api_version=9,
                 group_id=self.group,
                 generation_id_or_member_epoch=epoch,

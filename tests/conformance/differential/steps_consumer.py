@@ -7,6 +7,7 @@ from typing import Any
 from conformance.differential.duo import LONG_MS, SHORT_MS, Build, Duo, Name, Slot
 from conformance.differential.history import CONSUMER, Op
 from coordinator_model.base import messages as m
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode as E
 
 
@@ -122,7 +123,7 @@ class ConsumerSteps(Duo):
 
     def _config_request(self, **values: int | None) -> Build:
         pairs = tuple((name.replace("_", "."), None if v is None else str(v)) for name, v in values.items())
-        return lambda _name: m.AlterGroupConfigRequest(group_id=self.group, configs=pairs)
+        return lambda _name: AlterGroupConfigRequest(group_id=self.group, configs=pairs)
 
     async def _config(self, slot: Slot, op: Op) -> None:
         interval_ms = (600, 700, 800, None)[op.arg % 4]

@@ -9,6 +9,7 @@ from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E, Member, consumer_group, settle
 from conformance.wire.targets import MAX_SIZE, create_topics
 from coordinator_model.base import messages as m
+from coordinator_model.base.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 
 GMMT = "GroupMetadataManagerTest"
 
@@ -346,7 +347,7 @@ async def X05_commits_are_fenced_by_epoch(talk: Conversation) -> None:
     (x,) = await consumer_group(talk, "X")
 
     async def commit(member: str, epoch: int) -> E:
-        request = m.OffsetCommitRequest(
+        request = OffsetCommitRequest(
             group_id=talk.group, member_id=member, generation_id_or_member_epoch=epoch, offsets=(("orders", 0, 5),)
         )
         (result,) = (await talk.ask(request)).results
@@ -355,5 +356,5 @@ async def X05_commits_are_fenced_by_epoch(talk: Conversation) -> None:
     assert await commit(x.member, x.epoch) is E.NONE
     assert await commit(x.member, x.epoch + 1) is E.STALE_MEMBER_EPOCH
     assert await commit("no", x.epoch) is E.UNKNOWN_MEMBER_ID
-    fetched = await talk.ask(m.OffsetFetchRequest(group_id=talk.group, partitions=(("orders", 0), ("orders", 1))))
+    fetched = await talk.ask(OffsetFetchRequest(group_id=talk.group, partitions=(("orders", 0), ("orders", 1))))
     assert fetched.offsets == (("orders", 0, 5), ("orders", 1, -1))

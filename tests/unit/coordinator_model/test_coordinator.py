@@ -20,12 +20,10 @@ from coordinator_model.base.messages import (
     ListGroupsRequest,
     ListGroupsResponse,
     MemberIdentity,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
     Request,
     SyncGroupRequest,
-    TxnOffsetCommitRequest,
 )
+from coordinator_model.base.offset_messages import OffsetCommitRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from coordinator_model.base.records import RecordType
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.group import ClassicGroup

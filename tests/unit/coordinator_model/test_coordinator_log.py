@@ -14,10 +14,8 @@ from coordinator_model.base.messages import (
     JoinGroupRequest,
     LeaveGroupRequest,
     MemberIdentity,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    TxnOffsetCommitRequest,
 )
+from coordinator_model.base.offset_messages import OffsetCommitRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from coordinator_model.classic.group import ClassicGroup
 from coordinator_model.classic.member import GroupMetadata
 from coordinator_model.coordinator import TIMER_RETRY_MS, GroupCoordinator

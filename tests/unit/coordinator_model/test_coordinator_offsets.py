@@ -6,7 +6,7 @@ import pytest
 
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import TxnOffsetCommitRequest
+from coordinator_model.base.offset_messages import TxnOffsetCommitRequest
 
 from .coordinator_bench import NONE, UNKNOWN, commit, fetch
 

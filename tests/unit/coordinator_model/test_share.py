@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import (
-    AlterGroupConfigRequest,
     ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

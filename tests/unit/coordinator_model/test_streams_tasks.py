@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coordinator_model.assignors.subscription import to_topic_partitions
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
-from coordinator_model.base.messages import AlterGroupConfigRequest
 from coordinator_model.streams import assignor as streams_assignor
 from coordinator_model.streams.member import (
     CurrentAssignment,
