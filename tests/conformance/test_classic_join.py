@@ -66,17 +66,6 @@ def test_X01_parked_join_is_replaced_during_a_rebalance(bench: ClassicBench) -> 
     assert parked.error is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_C06_every_rejoin_gets_another_member_id(bench: ClassicBench) -> None:
-    """GMMT.testGetDifferentStaticMemberIdAfterEachRejoin."""
-    (m1,) = bench.stable("x")
-    seen = {m1}
-    for _ in range(5):
-        answer = bench.join("x")
-        assert answer.error is ErrorCode.NONE
-        seen.add(answer.joined.member_id)
-    assert len(seen) == 6
-
-
 @pytest.mark.parametrize("api_version", range(5, 10))
 @pytest.mark.parametrize("rebalance_timeout_ms", [4_500, 6_000])
 def test_C07_static_member_replaced_in_stable_state_without_rebalance(

@@ -134,13 +134,6 @@ def test_N06_no_epoch_bump_when_static_member_temporarily_leaves(bench: Consumer
     assert (bench.group.group_epoch, bench.epochs) == (10, {"m1": 10, "m2": -2})
 
 
-def test_N06_second_temporary_leave_is_harmless(bench: ConsumerBench) -> None:
-    """What a broker of 4.4.0 was seen to do: -2 again is accepted."""
-    bench.beat("m2", -2, "y")
-    assert bench.beat("m2", -2, "y").error_code is NONE
-    assert bench.epochs["m2"] == -2
-
-
 def test_N06_temporary_leave_ends_a_revocation() -> None:
     """consumerGroupStaticMemberGroupLeave: what was to be revoked is free, and its timer finds another epoch.
 
@@ -210,17 +203,6 @@ def test_N09_instance_id_in_use_is_unreleased(bench: ConsumerBench) -> None:
     assert (bench.last.records, bench.epochs) == ((), {"m1": 10, "m2": 10})
 
 
-def test_N10_unknown_static_member_cannot_beat(bench: ConsumerBench) -> None:
-    """GMMT.testShouldThrownUnknownMemberIdExceptionWhenUnknownStaticMemberJoins."""
-    assert bench.beat("m3", 10, "unknown", SECOND).error_code is UNKNOWN
-
-
-def test_N11_foreign_member_id_is_fenced(bench: ConsumerBench) -> None:
-    """GMMT.testShouldThrowFencedInstanceIdExceptionWhenStaticMemberWithDifferentMemberIdJoins."""
-    assert bench.beat("m3", 10, "x", FIRST).error_code is FENCED
-    assert bench.beat("m2", 10, "x", FIRST).error_code is FENCED
-
-
 @pytest.mark.parametrize("instance_id", [None, "x"])
 def test_N12_member_epoch_validation(instance_id: str | None) -> None:
     """GMMT.testConsumerGroupMemberEpochValidation, …ForStaticMember: ahead, behind, and the lost answer."""
@@ -285,15 +267,6 @@ def test_N12_epoch_0_of_a_known_dynamic_member_is_always_a_rejoin() -> None:
     answer = bench.join("m1", topics=("foo",), assignor="range")
     assert (answer.member_epoch, answer.assignment) == (100, (("foo", (0, 1, 2, 3, 4, 5)),))
     assert bench.last.records == ()
-
-
-@pytest.mark.parametrize("epoch", [-1, -2])
-def test_N13_leaving_under_another_member_id(bench: ConsumerBench, epoch: int) -> None:
-    """GMMT.testShouldThrowUnknownMemberId…WhenUnknownStaticMemberLeaves, …FencedInstanceId…DifferentMemberIdLeaves."""
-    assert bench.beat("m1", epoch, "unknown").error_code is UNKNOWN
-    assert bench.beat("m2", epoch, "x").error_code is FENCED
-    assert bench.beat("m3", epoch, "x").error_code is FENCED
-    assert bench.epochs == {"m1": 10, "m2": 10}
 
 
 def test_N14_full_group() -> None:

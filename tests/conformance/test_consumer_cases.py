@@ -31,21 +31,6 @@ def bench() -> ConsumerBench:
     return bench
 
 
-def test_I01_static_member_leaves_and_rejoins() -> None:
-    """ConsumerGroupHeartbeatRequestTest:
-    testRejoiningStaticMemberGetsAssignmentsBackWhenNewGroupCoordinatorIsEnabled.
-    """
-    bench = ConsumerBench(image=TopicImage())
-    first = bench.join("m1", "x", topics=("foo",))
-    assert (first.member_epoch, first.assignment) == (2, ())
-    bench.coordinator.image = TopicImage({"foo": 3})
-    second = bench.beat("m1", 2, "x")
-    assert (second.member_epoch, second.assignment) == (3, (("foo", (0, 1, 2)),))
-    assert bench.beat("m1", -2, "x").member_epoch == -2
-    back = bench.join("m1-again", "x", topics=("foo",))
-    assert (back.member_id, back.member_epoch, back.assignment) == ("m1-again", 3, (("foo", (0, 1, 2)),))
-
-
 def test_I02_unreleased_until_the_session_is_over() -> None:
     """ConsumerGroupHeartbeatRequestTest.testStaticMemberRemovedAfterSessionTimeoutExpiry…."""
     sessions = {"consumer_session_timeout_ms": 5_001, "consumer_min_session_timeout_ms": 5_001}
@@ -72,17 +57,6 @@ def test_I03_all_return_with_another_assignor() -> None:
         bench.beat(f"m{n}", -2, f"x{n}")
     last = [bench.join(f"n{n}", f"x{n}", assignor="range").member_epoch for n in range(3)]
     assert last[-1] > before
-
-
-@pytest.mark.parametrize("api_version", [3, 4, 5])
-def test_I04_leave_group_removes_consumer_protocol_members(api_version: int) -> None:
-    """LeaveGroupRequestTest.testLeaveGroupWithNewConsumerGroupProtocolAndNewGroupCoordinator: the key proof."""
-    bench = ConsumerBench()
-    for n in range(3):
-        bench.join(f"m{n}", f"x{n}")
-    assert bench.leave(("", "x0"), ("m1", "x1"), ("m2", None), api_version=api_version) == [NONE] * 3
-    described = bench.describe()
-    assert (described.group_state, described.members) == ("Empty", ())
 
 
 def test_A1_late_release_after_removal_and_return(bench: ConsumerBench) -> None:

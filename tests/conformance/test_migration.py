@@ -159,21 +159,6 @@ def test_M03_too_many_members_for_a_classic_group_keep_it() -> None:
     assert isinstance(bench.coordinator.groups[GROUP], ConsumerGroup)
 
 
-def test_M06_full_group_takes_only_the_returning() -> None:
-    """GMMT.testStaticMemberCanRejoin…WithClassicProtocolWhenGroupIsFull,
-    testNewStaticMember…WhenConsumerGroupIsFull.
-    """
-    bench = ConsumerBench(broker_settings(consumer_max_size=2))
-    bench.given(member("m1", None, FIRST), member("m2", "y", SECOND, classic=True))
-    back = bench.join_classic("", "y")
-    assert back is not None
-    assert back.error_code is NONE
-    for instance_id in (None, "z"):
-        refused = bench.join_classic("", instance_id)
-        assert refused is not None
-        assert refused.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
-
-
 @pytest.mark.parametrize("instance_id", [None, "z", "y"])
 def test_M07_disabled_policy_refuses_classic_joiners(instance_id: str | None) -> None:
     """GMMT.testClassicMemberJoinToConsumerGroupWithDisabledMigrationPolicy (KAFKA-20640)."""

@@ -158,14 +158,6 @@ def test_S05_session_runs_out_while_away() -> None:
     assert epochs(broker) == (3, {})
 
 
-@pytest.mark.parametrize("epoch", [-1, -2, 1])
-def test_S06_unknown_instance_is_an_unknown_member(epoch: int) -> None:
-    """static.testUnknownStaticMemberLeaveStreamsGroup, testUnknownStaticMemberHeartbeatWithPositiveEpoch…."""
-    broker = with_static_member()
-    assert answer(broker.handle(beat("other", epoch, "Y"), 10)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert epochs(broker) == (2, {"m1": 2})
-
-
 @pytest.mark.parametrize(
     ("epoch", "error"),
     [
@@ -228,19 +220,6 @@ def test_S06_previous_epoch_passes_if_what_is_owned_was_assigned(partitions: tup
     assert (moved.member_epoch, moved.active_tasks) == (2, keeps)
     assert accepted(broker.handle(beat("m1", 2, "X", keeps), 3)).member_epoch == 3
     assert answer(broker.handle(beat("m1", 2, "X", (("subtopology1", partitions),)), 4)).error_code is error
-
-
-def test_S06_full_group_refuses_a_new_instance_and_takes_a_returning_one() -> None:
-    """static.…NewInstanceAtMaxSizeThrowsGroupMaxSizeReached, …RejoinWithLeaveGroupStaticEpochAtMaxSizeSucceeds;
-    mixed 70, 110.
-    """
-    broker = with_static_member(streams_max_size=2)
-    broker.handle(join("m2"), 1)
-    broker.handle(beat("m1", -2, "X"), 2)
-    for newcomer in (join("m3", "Y"), join("m3")):
-        assert answer(broker.handle(newcomer, 3)).error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert accepted(broker.handle(join("m3", "X"), 4)).active_tasks == (("subtopology1", (0, 1)),)
-    assert accepted(broker.handle(join("m2"), 5)).member_id == "m2"
 
 
 def test_S06_full_group_takes_a_new_member_once_the_absent_one_expired() -> None:

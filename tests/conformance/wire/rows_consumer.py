@@ -127,7 +127,7 @@ async def N12_epochs_ahead_and_behind_are_fenced(talk: Conversation) -> None:
 
 
 @row("N13", f"{GMMT}.testUnknownStaticMemberLeaves / …DifferentMemberIdLeaves", since="4.0")
-async def N13_leaves_of_strangers(talk: Conversation) -> None:
+async def N13_leaves_of_unknown_members(talk: Conversation) -> None:
     """-1 and -2: unknown instance → UNKNOWN_MEMBER_ID, foreign id → FENCED_INSTANCE_ID, no group →
     GROUP_ID_NOT_FOUND.
     """
@@ -249,7 +249,7 @@ async def N19_same_identity_twice_in_one_request(talk: Conversation) -> None:
 
 
 @row("N21", f"{GMMT}.testConsumerGroupBatchLeaveWithoutValidLeaveGroupMember", since="4.0")
-async def N21_only_strangers_leave(talk: Conversation) -> None:
+async def N21_only_unknown_members_leave(talk: Conversation) -> None:
     """Only unknown ones → UNKNOWN_MEMBER_ID each, no bump."""
     await consumer_group(talk, "X")
     before = await talk.epoch()
@@ -312,7 +312,7 @@ async def I03_all_return_with_another_assignor(talk: Conversation) -> None:
 
 
 @row("I04", "LeaveGroupRequestTest.testLeaveGroupWithNewConsumerGroupProtocolAndNewGroupCoordinator", since="4.0")
-async def I04_leave_group_removes_consumerhas_members(talk: Conversation) -> None:
+async def I04_leave_group_removes_consumer_members(talk: Conversation) -> None:
     """v3, v4, v5: {"", X0}, {m1, X1}, {m2, null} in one request → 3 × NONE, ids echoed, Empty."""
     for version in (3, 4, 5):
         _, second, third = await consumer_group(talk, "X0", "X1", "X2")

@@ -36,7 +36,7 @@ async def M02_a_later_classic_member_follows(talk: Conversation) -> None:
 
 
 @row("M02", f"{GMMT}.testClassicGroupHeartbeatToConsumerGroup…", since="4.0")
-async def M02_classic_members_of_a_mixed_group_hear_of_the_rebalance(talk: Conversation) -> None:
+async def M02_classic_members_of_a_mixed_group_learn_of_the_rebalance(talk: Conversation) -> None:
     """X upgrades: Y notices nothing; Z joins: Y's heartbeat says REBALANCE_IN_PROGRESS, it joins and syncs."""
     _, y = await talk.form("X", "Y")
     await Member(talk, "X").join()

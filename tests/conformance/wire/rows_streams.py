@@ -143,7 +143,7 @@ async def _applied() -> None:
 
 
 @row("S06", f"{SUITE} 91, 280, 1631, 1655, 129, 182, 234", since="4.4")
-async def S06_strangers_and_held_ids(talk: Conversation) -> None:
+async def S06_unknown_members_and_held_ids(talk: Conversation) -> None:
     """Unknown X leaves → UNKNOWN; foreign id FENCED; a held X joins → UNRELEASED; epoch ahead → FENCED_MEMBER_EPOCH."""
     x, _ = await streams_group(talk, "X", "Y")
     for epoch in (LEAVE, AWAY):
