@@ -82,7 +82,7 @@ async def removal_round() -> Walk:
     before = len(world.left)
     with recorded() as walk:
         await world.round()
-    assert len(world.left) == before + 1, "this round removed nobody"
+    assert len(world.left) == before + 1, "this round removed no member"
     return walk
 
 

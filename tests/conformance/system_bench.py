@@ -116,7 +116,7 @@ class Fleet:
                 await self.start(*together)
 
     async def all_in(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
-        """Wait until the pods' processes, and nobody else, are the members, and the group has settled."""
+        """Wait until the pods' processes, and no others, are the members, and the group has settled."""
         await eventually(self._is_complete, timeout_s)
 
     async def is_empty(self) -> bool:

@@ -153,7 +153,7 @@ def test_item_2_standby_joins_and_takes_over_without_a_rebalance() -> None:
     bench.advance(3_000)
     gone_ms = bench.now_ms
     assert bench.leave((m2, "b")) == [ErrorCode.NONE]
-    assert bench.heartbeat(m1, "a") is ErrorCode.NONE, "nobody else is disturbed"
+    assert bench.heartbeat(m1, "a") is ErrorCode.NONE, "no other member is disturbed"
     assert bench.heartbeat(standby.member_id, "spare") is ErrorCode.REBALANCE_IN_PROGRESS
     assert bench.join("spare", standby.member_id).joined.generation_id == 1
     taken = bench.sync(standby.member_id, instance_id="spare").synced

@@ -101,7 +101,7 @@ def test_Y02_new_member_ids_survive_restarts_of_all_brokers(mode: str, protocol:
             await fleet.restart_broker(node_id)
         assert {m.member_id for m in (await fleet.world.view()).members} == bounced
         assert fleet.losses == {}
-        assert [exit_code for _, exit_code in fleet.world.exits] == [0, 0, 0], "nobody was fenced"
+        assert [exit_code for _, exit_code in fleet.world.exits] == [0, 0, 0], "no member was fenced"
 
     simulate(story)
 

@@ -85,7 +85,7 @@ def test_Y09_process_ids_persist_and_no_broker_bounce_fences_a_thread(mode: str)
         seen = [t.assignments for a in apps for t in a.threads]
         settle(*apps, now_ms=40)
         assert [a.state for a in apps] == ["RUNNING"] * 3
-        assert [t.assignments for a in apps for t in a.threads] == seen, "nobody had to join again"
+        assert [t.assignments for a in apps for t in a.threads] == seen, "no thread had to join again"
         described = broker.handle(StreamsGroupDescribeRequest(group_ids=(APPLICATION,)), 50).response
         members = described.groups[0].members  # type: ignore[union-attr]  # a StreamsGroupDescribeResponse
         assert {(m.instance_id[:-2], m.process_id) for m in members} == {

@@ -1,6 +1,6 @@
 """The listener under requests that no client sends: odd values in sound frames, and sound frames with bytes changed.
 
-What must hold: an answer or a closed connection, never an exception that nobody caught, never a listener that stands
+What must hold: an answer or a closed connection, never an uncaught exception, never a listener that stands
 still. Source: Processor.processException and RequestChannel of Kafka (a bad request costs its connection only).
 """
 

@@ -134,7 +134,7 @@ def test_a_leader_without_the_last_allocations_starts_no_work_of_the_old_one(bro
         old.kill()
         began_ms = now_ms()
         group.start("w-3")
-        log, said = group.workers["w-3"].process.log, "nobody here knows what [w-0] had"
+        log, said = group.workers["w-3"].process.log, "no worker here knows the last work of [w-0]"
         until(lambda: said in log.read_text(), deadline_s=60, what="the newcomer to lead and hold back")
         elected_ms = now_ms()
         holds(lambda: not ticks.tasks(group.lines(), elected_ms), for_s=REBALANCE_MS / 1000, what="all work to wait")

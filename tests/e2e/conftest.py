@@ -66,7 +66,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def tell_what_was_there(play: Play) -> None:
+def print_state(play: Play) -> None:
     """Print the next things to inspect: status, pods, the operators' and the brokers' lines about the group.
 
     A test that fails once in thirty runs must say why the first time, because its cluster is gone afterwards.
@@ -97,7 +97,7 @@ def new_play(
     yield make
     if request.node.stash.get(HAS_FAILED, False):
         for each in opened:
-            tell_what_was_there(each)
+            print_state(each)
     logs = {each.brokers.bootstrap: each.brokers.group_log for each in opened}
     logs[installed.brokers.bootstrap] = installed.brokers.group_log
     accusations = [each for log in logs.values() for each in live_removals(log, process_table)]

@@ -136,7 +136,7 @@ def depart(pods: ConnectPods, ordinal: int, *, kill: bool = False, **change: Any
 
 
 def went(name: str, departure: Departure, led: bool) -> None:
-    """Record and judge the end of a static worker: its tasks ran elsewhere at once, and nobody else's stopped."""
+    """Record and judge the end of a static worker: its tasks ran elsewhere at once, and no others stopped."""
     pods, elsewhere_s = departure.pods, departure.elsewhere_s()
     pods.await_heartbeats()
     stopped = pods.stopped(departure.since_ms, but=departure.pod.name)
@@ -257,7 +257,7 @@ def test_connect_workers_are_rolled_scaled_and_killed(
 
 
 def assert_right(pods: ConnectPods, processes: int) -> None:
-    """Assert that all tasks run, none ever ran twice in so many processes, and nobody was put out of the group."""
+    """Assert that all tasks run, none ever ran twice in so many processes, and no worker was put out of the group."""
     pods.await_ticking(TASK_COUNT)
     assert len(pods.files()) == processes
     assert pods.twice() == []

@@ -74,7 +74,7 @@ def staying_of(play: Play) -> dict[str, str]:
 
 
 def unharmed(play: Play, members: dict[str, str]) -> None:
-    """Hold that nobody was removed, fenced or lost its session, and that the same members are there."""
+    """Assert that no member was removed, fenced or lost its session, and that the same members are there."""
     assert play.removals() == []
     assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
     assert play.member_ids() == members

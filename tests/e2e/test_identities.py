@@ -1,7 +1,7 @@
-"""Members that are not ours, or not for certain ours, stay; and in mode Observe everybody stays.
+"""Members that are not ours, or not for certain ours, stay; and in mode Observe all members stay.
 
 The one idea: real consumers on this machine stand for other teams, other clusters and copied ids. They live on while
-the pods of the same group are scaled away, and the witnesses say that nobody touched them.
+the pods of the same group are scaled away, and the witnesses show that they stayed untouched.
 """
 
 from __future__ import annotations

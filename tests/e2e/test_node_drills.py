@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.conftest import tell_what_was_there
+from e2e.conftest import print_state
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.progress import say
 from support.drills.batches import carry_out
@@ -59,7 +59,7 @@ def new_case(ground: Ground, has_failed: Callable[[], bool]) -> Iterator[NewCase
     yield make
     if has_failed():
         for case in made:
-            tell_what_was_there(case.game)
+            print_state(case.game)
     accusations = [each for c in made for each in ground.lives.accusations(c.game.events())]
     for case in made:
         case.close()

@@ -49,7 +49,7 @@ def removed_ids(play: Play) -> list[str]:
 
 
 def kill_in_the_middle_of_scale_downs(
-    play: Play, stage: Stage, rounds: int, seed: int, moments_s: float = MOMENTS_S, *, everybody: bool = False
+    play: Play, stage: Stage, rounds: int, seed: int, moments_s: float = MOMENTS_S, *, all_replicas: bool = False
 ) -> None:
     """Scale down by one and kill replicas within `moments_s`, wait until the member is removed, and repeat.
 
@@ -72,7 +72,7 @@ def kill_in_the_middle_of_scale_downs(
         moment_s = time.monotonic() + moments.pop()  # from before the command, which may be slow to return
         play.scale(ordinal)
         until(lambda at_s=moment_s: time.monotonic() >= at_s, deadline_s=5, what="the moment", poll_s=0.01)
-        killed_at_ms = kill(every_process(stage) if everybody else pids)
+        killed_at_ms = kill(every_process(stage) if all_replicas else pids)
         until(
             lambda o=ordinal: ids[o] in removed_ids(play),
             deadline_s=SESSION_S - 10,
@@ -87,7 +87,8 @@ def kill_in_the_middle_of_scale_downs(
     assert list(play.member_ids()) == [ids[0]]
     # The faster the removals, the fewer moments lie before them; the earliest fifth always does.
     assert len(waits_s) * 5 >= rounds, "too few kills came in the middle of the work"
-    record("operator killed in scale-downs", replicas=len(stage.operator_pods()), everybody=everybody, kills=rounds,
+    record("operator killed in scale-downs", replicas=len(stage.operator_pods()), all_replicas=all_replicas,
+           kills=rounds,
            kills_before_removal=len(waits_s), kill_to_removed_s=spread(waits_s), sessions_expired=0)  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def test_kill_of_both_replicas_only_delays_removals(new_play: Callable[..., Play
     # New pods, because the kubelet's back-off counts the crashes of the old ones.
     reinstalled.install(podAnnotations={"staticgroup.io/play": "both"})
     until(lambda: len(reinstalled.operator_pods()) == 2, deadline_s=60, what="two replicas")
-    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=3, seed=SEED + 2, everybody=True)
+    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=3, seed=SEED + 2, all_replicas=True)
 
 
 @pytest.mark.long

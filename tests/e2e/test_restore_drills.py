@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import tell_what_was_there
+from e2e.conftest import print_state
 from support.devcluster.kafka_log import now_ms
 from support.drills.cases import Act, Case
 from support.drills.ground import Ground
@@ -85,7 +85,7 @@ def test_restored_uids_are_not_believed_to_be_dead(
     finally:
         if has_failed():
             for case in cases:
-                tell_what_was_there(case.game)
+                print_state(case.game)
         for case in cases:
             case.close()
 

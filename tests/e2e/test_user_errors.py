@@ -1,4 +1,4 @@
-"""What users get wrong: each mistake is named within a minute, harms nobody else, and is over once it is corrected.
+"""What users get wrong: each mistake is named within a minute, harms no other group, and is over once it is corrected.
 
 The one idea: a mistake is made, its reason awaited, the mistake corrected, and its end seen in the brokers' log or in
 the condition, all with one operator process that is never restarted.
@@ -122,7 +122,7 @@ def test_two_static_groups_on_one_workload_remove_nothing_until_one_is_gone(new_
     members = play.member_ids()
     play.scale(1)
     until(lambda: len(play.pods()) == 1, deadline_s=60, what="pod 1 gone")
-    holds(lambda: play.member_ids() == members, for_s=8, what="nobody is removed while two claim the ids")
+    holds(lambda: play.member_ids() == members, for_s=8, what="no member is removed while two claim the ids")
     assert play.removals() == []
     play.stage.kubectl("delete", "ksg", f"{play.name}-rival", "-n", play.name)
     recovery_s = await_removal(play, 1)

@@ -120,7 +120,7 @@ def _exception(instance_id: str) -> api.MemberException:
 
 
 def _seat(number: int, instance_id: str) -> internal.SeatMember:
-    """Every other one may be held by a pod that nobody saw."""
+    """Every other one may be held by a pod that was not seen."""
     own = f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}"
     carriers = [own] if number % 2 == 0 else [own, UNSEEN]
     return internal.SeatMember(id=instance_id, member="0123456789abcdef", first_seen=T0, carriers=carriers)

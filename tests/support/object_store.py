@@ -1,6 +1,6 @@
 """An S3 server of its own on loopback: versitygw, which keeps objects as files of a folder.
 
-One idea: nobody else knows this server. It is built by the Go tool from its module, listens on one port of 127.0.0.1,
+One idea: the server is private. It is built by the Go tool from its module, listens on one port of 127.0.0.1,
 knows one pair of keys that was made for it, and afterwards the folder is gone. Its objects can be read past it, as
 files, and its access log says which requests came: what a client claims can be held against both.
 """

@@ -1,6 +1,6 @@
 """The chart's webhook under a real API server: install it, create pods at a pace, and read each pod's id.
 
-The pods have a scheduler that nobody runs, so no kubelet starts them: what is tried is their creation.
+The pods name a scheduler that does not run, so no kubelet starts them: what is tried is their creation.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def able_workers(assignor: str, members: Supported, candidates: Collection[str])
 
 
 def fits_together(members: Supported, candidates: Collection[str]) -> bool:
-    """Whether a group of these workers has an assignor and somebody to run it.
+    """Whether a group of these workers has an assignor and a worker to run it.
 
     The draft calls the opposite a FATAL error and leaves it undefined (item 69): here the worker that would bring it
     about is refused with UNSUPPORTED_ASSIGNOR, and a group in which the only able worker dies keeps its assignment.

@@ -1,6 +1,6 @@
 """Future work of KIP-345 that no Kafka has, as switches of the model; all off by default.
 
-*Pre-registration*: somebody announces the instance ids that a group is about to consist of. New ones wait, and
+*Pre-registration*: a request announces the instance ids of a group's next members. New ones wait, and
 departures leave their partitions idle, until the announced set is complete or the wait is over; then the group
 rebalances once, whichever way it scales. A rebalance that happens anyway takes the waiting ones along.
 

@@ -46,7 +46,7 @@ class ClassicGroup:
     pending_sync_members: members of this generation that have not sent SyncGroup yet.
     initial_delay: (delay, remaining) in milliseconds while the first rebalance of an empty group waits for more
         members; None otherwise.
-    new_member_added: somebody joined during the current initial delay, which may then be extended.
+    new_member_added: a member joined during the current initial delay, which may then be extended.
     standbys: members that wait for a place and are given no partitions; always empty in Kafka (see `future`).
     swapped: former standbys whose next answer will say that they have a place.
     """

@@ -33,7 +33,7 @@ from .work import NOTHING, ConnectorsAndTasks
 MARK = b"SGwhole1"
 LAST_GENERATION_MARK = b"SGgiven1"
 GIVEN_MAX_BYTES = 128 * 1024
-"""Limit of the allocations of all members, summed over all copies: above it only the leader gets one, or nobody.
+"""Limit of the allocations of all members, summed over all copies: above it only the leader gets one, or no member.
 
 They are stored twice, in assignments and in JoinGroup metadata, in one record of at most `message.max.bytes`.
 """

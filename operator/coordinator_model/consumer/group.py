@@ -127,7 +127,7 @@ class ConsumerGroup(EpochGroup[Member, TopicPartitions]):
     def subscribed_names(
         self, without: Iterable[Member] = (), new: Member | None = None, dropped_regexes: Iterable[str] = ()
     ) -> set[str]:
-        """Return every topic somebody is subscribed to, by name or resolved expression, after a change of members."""
+        """Return every topic with a subscriber, by name or resolved expression, after a change of members."""
         counts = self.name_counts.copy()
         for member in without:
             counts.subtract(member.metadata.subscribed_topic_names)

@@ -228,7 +228,7 @@ class _Step:
         return CurrentAssignment(epoch, self.current.member_epoch, state, assigned, revoked)
 
     def _active_is_taken(self, task: Task) -> bool:
-        """An active task is taken while anybody runs it, or a neighbour in this process holds its state."""
+        """An active task is taken while any process runs it, or a neighbour in this process holds its state."""
         return (
             task in self.holders.active
             or self._neighbour_has(task, self.holders.standby, self.current.assigned.standby)

@@ -41,7 +41,7 @@ class Ground:
 
 @contextmanager
 def ground(folder: Path) -> Iterator[Ground]:
-    """Have one meanwhile; there are no nodes, so nobody gives pods service accounts."""
+    """Have one meanwhile; there are no nodes, so no controller gives pods service accounts."""
     programs = programs_directory()
     with api_server(
         folder / "api", programs / "kube-apiserver", "--disable-admission-plugins=ServiceAccount"
@@ -61,7 +61,7 @@ def _policy() -> Any:
 
 
 def machine_cpu_s() -> float:
-    """Return the processor time that everybody on this machine has used since it began (proc(5): /proc/stat)."""
+    """Return the processor time that all processes of this machine have used since it began (proc(5): /proc/stat)."""
     line = Path("/proc/stat").read_text().partition("\n")[0]
     user, nice, system, _, _, irq, softirq, *_ = (int(ticks) for ticks in line.split()[1:])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")

@@ -88,7 +88,7 @@ async def group_changed(namespace: str, spec: Mapping[str, Any], memo: kopf.Memo
 
 @kopf.timer(PLURAL, interval=POLL_S, initial_delay=POLL_S)
 async def poll(namespace: str, spec: Mapping[str, Any], memo: kopf.Memo, **indices: Any) -> None:
-    """Look at a StaticGroup now and then, because Kafka tells nobody."""
+    """Check a StaticGroup now and then, because Kafka sends no events."""
     await reconcile((namespace, spec["workloadRef"]["name"]), memo, indices)
 
 

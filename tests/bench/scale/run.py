@@ -180,7 +180,7 @@ class Run:
     # parts ----------------------------------------------------------------------------------------------------
 
     async def cold_start(self) -> None:
-        """Change every spec while nobody serves them, then start the operator."""
+        """Change every spec while no operator runs, then start the operator."""
         self.operator.stop()
         wanted: dict[tuple[str, str], int] = {}
 

@@ -314,4 +314,4 @@ TRANSLATIONS: Mapping[type[m.Request], tuple[Api, Build, Read]] = {
     st.StreamsGroupDescribeRequest: (Api.STREAMS_GROUP_DESCRIBE, _plain, _streams_described),
     AlterGroupConfigRequest: (Api.INCREMENTAL_ALTER_CONFIGS, _alter, _altered),
 }
-"""The API of each message of the model with its translation; offsets go by topic name (below v10), KIP-848 by topic id."""
+"""Each message's API and translation; offsets go by topic name (below v10), KIP-848 by topic id."""

@@ -147,7 +147,7 @@ class ConnectGroup(ConnectCluster):
 
     @staticmethod
     def free_port() -> int:
-        """Return a port of loopback on which nobody listens."""
+        """Return a port of loopback without a listener."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port: int = probe.getsockname()[1]

@@ -70,7 +70,7 @@ def both(function: Callable[[DemoGroup], T], *groups: DemoGroup) -> list[T]:
 
     Notes
     -----
-    Daemon threads instead of a pool: after Ctrl-C nobody waits for a condition that will not come true any more.
+    Daemon threads instead of a pool: after Ctrl-C no thread waits for a condition that will not come true any more.
     """
     results: dict[str, T] = {}
     troubles: list[BaseException] = []

@@ -40,7 +40,7 @@ class GroupPicture:
     Parameters
     ----------
     received: ordinal to the times in which that pod received records.
-    still_s: partition to how long nobody has consumed it; only those that stand still.
+    still_s: partition to how long it has had no consumer; only those that stand still.
     rebalances: since the scene began, by the broker's log.
     """
 
@@ -78,7 +78,7 @@ class Picture:
 
 
 def still(times: Times, partitions: Iterable[int], at_ms: int) -> dict[int, float]:
-    """Return the partitions that nobody consumes now, with seconds; one that was never consumed is left out."""
+    """Return the partitions without a consumer now, with seconds; one that was never consumed is left out."""
     lasts = {partition: times[partition][-1][1] for partition in partitions if times.get(partition)}
     return {partition: (at_ms - last) / 1000 for partition, last in lasts.items() if at_ms - last > RECENT_MS}
 

@@ -169,7 +169,7 @@ def find_archive(tag: str) -> Path:
     Raises
     ------
     LookupError
-        When nobody built such an image.
+        When there is no such image.
     """
     note = _tag_file(tag)
     if note.exists() and Path(note.read_text()).exists():

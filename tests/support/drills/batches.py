@@ -51,8 +51,8 @@ def _fail_and_judge(ground: Ground, batch: Batch, cases: dict[Case, Drawn]) -> d
     due_s = time.monotonic() + batch.delay_s
     until(lambda: time.monotonic() >= due_s, deadline_s=batch.delay_s + 30, what="the moment that was drawn")
     ground.perform(list(cases))
-    handed_over_s = ground.kill_operator(everybody=batch.blow is Blow.ALL_KILLED) if batch.blow else None
-    holds(lambda: not _removed_alive(ground, cases), for_s=LOOKED_S, what="nobody alive is removed")
+    handed_over_s = ground.kill_operator(all_replicas=batch.blow is Blow.ALL_KILLED) if batch.blow else None
+    holds(lambda: not _removed_alive(ground, cases), for_s=LOOKED_S, what="no live member is removed")
     ended_at_ms = _end(ground, batch)
     for case, drill in cases.items():
         _await_fate(ground, case, batch.fate(drill))

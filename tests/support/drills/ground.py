@@ -82,10 +82,10 @@ class Ground:
 
         return until(found, deadline_s=120, what="an active replica", poll_s=0.3)
 
-    def kill_operator(self, *, everybody: bool = False) -> float:
+    def kill_operator(self, *, all_replicas: bool = False) -> float:
         """Kill the replica that acts, or all; returns the seconds until a replica acts again."""
         active = self.active(since_ms=0)
-        killed_ms = kill([pid for each in self.operators().values() for pid in each] if everybody else active)
+        killed_ms = kill([pid for each in self.operators().values() for pid in each] if all_replicas else active)
         self.active(since_ms=killed_ms)
         return round((now_ms() - killed_ms) / 1000, 1)
 
@@ -148,10 +148,10 @@ class Ground:
         )
 
     def judge(self, cases: Sequence[Case]) -> None:
-        """Assert what holds of every drill: nobody alive was removed, and no session ran out meanwhile."""
+        """Assert what holds of every drill: no live member was removed, and no session ran out meanwhile."""
         for case in cases:
             assert self.lives.accusations(case.game.events()) == []
-            assert case.expired() == [], f"{case.name}: nobody may leave but by a removal, or the drill shows nothing"
+            assert case.expired() == [], f"{case.name}: members may leave only by a removal, or the drill shows nothing"
             others = case.removals().keys() - set(case.ordinals)
             assert others == set(), f"{case.name}: only departed members may be removed"
 

@@ -1,4 +1,4 @@
-"""A port of loopback that nobody listens on."""
+"""A free port of loopback."""
 
 from __future__ import annotations
 

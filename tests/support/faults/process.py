@@ -94,7 +94,7 @@ class OperatorProcess:
         return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
 
     def exceptions(self) -> list[str]:
-        """Return what was logged with a traceback: what nobody had foreseen."""
+        """Return what was logged with a traceback: the unforeseen errors."""
         found = []
         for line in self.log.read_text(errors="replace").splitlines():
             try:

@@ -1,6 +1,6 @@
 """Packets of one pod that are lost silently, both ways or one way only, as when a network is partitioned.
 
-The one idea: rules of netfilter in the pod's own network namespace, which go with the pod; nobody else's packets pass
+The one idea: rules of netfilter in the pod's own network namespace, which go with the pod; no other pod's packets pass
 there.
 """
 

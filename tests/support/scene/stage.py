@@ -231,7 +231,7 @@ class Stage:
         ]
 
     def lease_holder(self) -> str:
-        """Return the pod name of the active replica; "" when nobody holds the Lease."""
+        """Return the pod name of the active replica; "" when the Lease has no holder."""
         lease = self.get("lease", "staticgroup-operator", SYSTEM) or {}
         holder: str = lease.get("spec", {}).get("holderIdentity", "")
         return holder

@@ -176,8 +176,8 @@ def test_live_members_become_stable_with_everything_assigned(history: list[tuple
     player = Player()
     for action, which in history:
         player.play(action, which)
-    # A dynamic member of the consumer protocol is never refused, and its heartbeats refresh the topics; those of classic
-    # members do not, and a crashed static member keeps its id until its session expires.
+    # A dynamic member of the consumer protocol is never refused, and its heartbeats refresh the topics; those of
+    # classic members do not, and a crashed static member keeps its id until its session expires.
     player.join(None)
     for _ in range(14):
         for consumer in list(player.live):

@@ -17,7 +17,7 @@ import java.util.TreeMap;
  */
 final class Membership {
     /**
-     * Limit of the allocations of all members, summed over all copies: above it only the leader gets one, or nobody.
+     * Limit of the allocations of all members, summed over all copies: above it only the leader gets one, or no member.
      *
      * <p>They are stored twice, in assignments and in JoinGroup metadata, in one record of a broker's log.
      */
