@@ -14,7 +14,8 @@ import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
 /**
- * A source whose tasks write a line every 200 ms, to the file named by TICK_FILE: so the task itself shows whether it ran.
+ * A source whose tasks write a line every 200 ms, to the file named by TICK_FILE: so the task itself shows whether it
+ * ran.
  *
  * <p>A line is {@code <ms since 1970> START|TICK|STOP <connector>/<number>}; a connector's own lines have no number.
  */

@@ -18,9 +18,9 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * Counts the records of its partition in a store that outlives the process, each offset once.
  *
- * <p>The store keeps how many records were counted and which offset comes next. For a topic that is read from its beginning
- * the two are equal as long as no record is missed and no state is lost; records that are read again change neither. Both are
- * in one entry, so no crash comes between them, neither here nor in the changelog.
+ * <p>The store keeps how many records were counted and which offset comes next. For a topic that is read from its
+ * beginning the two are equal as long as no record is missed and no state is lost; records that are read again change
+ * neither. Both are in one entry, so no crash comes between them, neither here nor in the changelog.
  */
 final class Counting implements Processor<byte[], byte[], Void, Void> {
     static final String STORE = "counts";
@@ -50,7 +50,7 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
         };
     }
 
-    /** Prints count and next offset of each partition that was read since the last call, and received records if asked for. */
+    /** Prints count and next offset of each partition read since the last call, and received records if asked for. */
     static synchronized void tellChanges() {
         Received.tell();
         Map<Integer, List<Long>> changed = new TreeMap<>();

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** The records since the last line, by partition: their offsets, and from when to when they came, both as closed ranges. */
+/** The records since the last line, by partition: offsets and times of receipt, both as closed ranges. */
 final class Received {
     private static final long PAUSE_MS = 250;
     private static Map<Integer, Received> since = new TreeMap<>();
