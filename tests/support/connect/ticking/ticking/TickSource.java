@@ -84,7 +84,7 @@ public class TickSource extends SourceConnector {
 
         @Override
         public List<SourceRecord> poll() throws InterruptedException {
-            tell("TICK", id);
+            write("TICK", id);
             Thread.sleep(200);
             return null;
         }

@@ -56,24 +56,24 @@ final class TellingClients implements KafkaClientSupplier {
                 @Override
                 public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                     listener.onPartitionsAssigned(partitions);
-                    printed("assigned", partitions);
+                    print("assigned", partitions);
                 }
 
                 @Override
                 public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
                     listener.onPartitionsRevoked(partitions);
-                    printed("revoked", partitions);
+                    print("revoked", partitions);
                 }
 
                 @Override
                 public void onPartitionsLost(Collection<TopicPartition> partitions) {
                     listener.onPartitionsLost(partitions);
-                    printed("lost", partitions);
+                    print("lost", partitions);
                 }
             });
         }
 
-        private void printed(String kind, Collection<TopicPartition> partitions) {
+        private void print(String kind, Collection<TopicPartition> partitions) {
             List<Integer> numbers = partitions.stream().map(TopicPartition::partition).sorted().toList();
             Lines.tell(kind, "instance_id", instanceId, "member_id", groupMetadata().memberId(),
                     "generation", groupMetadata().generationId(), "partitions", numbers);
