@@ -93,7 +93,7 @@ simulate-ci: $(STAMP) ## The models' tests, the exhaustive search, 100 schedules
 cluster: $(PIPELINE) ## The tests on real brokers and on a real cluster, which is taken down afterwards
 	$(PY) -m support.scene with-cluster $(CLUSTER_NAME) -- make --no-print-directory on-cluster
 
-ON_STAGE = tests/e2e --ignore=tests/e2e/test_ground.py --cluster-name=$(CLUSTER_NAME) --keep-cluster --kubeconfig="$$KUBECONFIG" --kind-bin=$(KIND)
+ON_STAGE = tests/e2e --ignore-glob=tests/e2e/test_ground*.py --cluster-name=$(CLUSTER_NAME) --keep-cluster --kubeconfig="$$KUBECONFIG" --kind-bin=$(KIND)
 .PHONY: on-cluster
 on-cluster:
 	rm -f build/figures.jsonl
@@ -103,7 +103,7 @@ on-cluster:
 
 .PHONY: ground
 ground: $(STAMP) ## The tests of the development cluster itself, of its brokers and of the workload
-	$(PY) -m pytest -q -p no:cacheprovider --timeout=600 tests/e2e/test_ground.py tests/e2e/test_brokers.py tests/support/workload
+	$(PY) -m pytest -q -p no:cacheprovider --timeout=600 tests/e2e/test_ground.py tests/e2e/test_ground_kind.py tests/e2e/test_brokers.py tests/e2e/test_broker_logins.py tests/support/workload
 
 .PHONY: kind-smoke
 kind-smoke: $(STAMP) ## Install, adopt, roll and scale down on a kind cluster; where no container engine answers, on the development cluster

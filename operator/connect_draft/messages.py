@@ -73,7 +73,7 @@ class ConnectGroupHeartbeatResponse(DraftResponse):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectGroupPrepareAssignmentRequest(Request):
-    """ConnectGroupPrepareAssignment: the chosen worker asks what to assign to whom (item 81)."""
+    """ConnectGroupPrepareAssignment: the chosen worker asks for the input of an assignment (item 81)."""
 
     group_id: str
     member_id: str
@@ -101,8 +101,8 @@ class ConnectGroupPrepareAssignmentResponse(DraftResponse):
     ----------
     configured: all that must be assigned. Not in the draft's schema: without it a worker could not tell what the
         coordinator will hold its assignment against (item 71).
-    held_back: what the target gave to workers that are gone, by their member ids, and nobody else since. The draft
-        promises "the current target assignment" but lists members only; case study 87 needs the rest of it.
+    held_back: work that the target gave to workers that are gone, by their member ids, and to no other since. The draft
+        promises "the current target assignment" but lists members only; case study 87 needs the held-back work too.
     """
 
     group_epoch: int = 0
@@ -157,7 +157,7 @@ class AlterConnectGroupConfigResponse(DraftResponse):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectGroupDescribeRequest(Request):
-    """Read one group (ours; the draft has nothing to look at a group with)."""
+    """Read one group (ours; the draft has no request that reads a group)."""
 
     group_id: str
 

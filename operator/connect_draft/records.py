@@ -2,8 +2,8 @@
 
 The draft numbers its keys 3 to 8. In `__consumer_offsets` these numbers became Kafka's consumer-group records, so they
 are a namespace of their own here and never mix with RecordType. Slips of the draft, decided: the target's key says
-field version 5 under key version 6 (it is 6); the member value has leftover topic fields (left out); a task number is an
-int8 (an int32, as on today's wire). Fields marked "ours" have no counterpart in the draft.
+field version 5 under key version 6 (it is 6); the member value has leftover topic fields (left out); a task number is
+an int8 (an int32, as on today's wire). Fields marked "ours" have no counterpart in the draft.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Assignor:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """ConnectWorkerGroupMetadataValue; `assignor_worker` (ours): who assigned last, "" for nobody (item 70)."""
+    """ConnectWorkerGroupMetadataValue; `assignor_worker` (ours): the last one that assigned, "" for none (item 70)."""
 
     epoch: int
     assignor_worker: str = ""
@@ -90,7 +90,8 @@ class TargetMember:
 class TargetAssignment:
     """ConnectWorkerGroupTargetAssignmentValue: the whole target in one record.
 
-    `error` is in the draft's data model but not in its schema; `held_back` (ours): what nobody has, by former owner.
+    `error` is in the draft's data model but not in its schema; `held_back` (ours): work without an owner, by former
+    owner.
     """
 
     assignment_epoch: int

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-_HELP = "serve: behind a TCP port that speaks Kafka's protocol; shell: type joins, leaves and clock steps"
+_HELP = "serve: behind a TCP port, in Kafka's protocol; shell: type joins, leaves and clock steps"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

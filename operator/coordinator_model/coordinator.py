@@ -1,7 +1,7 @@
 """The group coordinator: one entrance for requests, time and the log.
 
 Every group type is a module that registers its functions in tables; this module merges them, checks access and
-decides by the class of the group who answers a request that several types share.
+chooses by the class of the group what answers a request that several types share.
 Source: GroupCoordinatorService, GroupCoordinatorShard and GroupMetadataManager of Kafka 4.4 (dispatch by Group.type()).
 """
 
@@ -20,13 +20,11 @@ from .base.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
     Request,
     Response,
     SyncGroupRequest,
-    TxnOffsetCommitRequest,
 )
+from .base.offset_messages import OffsetCommitRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from .base.records import Record, RecordType
 from .base.result import Completed, Result, Step
 from .base.settings import BrokerSettings
@@ -141,7 +139,7 @@ class GroupCoordinator(Shard):
         return step.result(None)
 
     def unload(self, now_ms: int) -> Result:
-        """Give the groups up because another broker takes over: waiting requests hear NOT_COORDINATOR, timers end."""
+        """Give the groups up because another broker takes over: waiting requests get NOT_COORDINATOR, timers end."""
         step = self._step(now_ms)
         classic.unload(self, step)
         for key in tuple(self.timers.keys()):

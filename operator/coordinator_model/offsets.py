@@ -1,4 +1,4 @@
-"""Committed offsets, and who may commit and fetch them.
+"""Committed offsets, and the checks of commits and fetches.
 
 Whether a topic exists is not asked here: the broker's front (KafkaApis) does that before.
 Source: OffsetMetadataManager of Kafka 4.4; ClassicGroup.validateOffsetCommit.
@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from .base.errors import ErrorCode, GroupError
-from .base.messages import (
+from .base.messages import Request, Response
+from .base.offset_messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
-    Request,
-    Response,
     TxnOffsetCommitRequest,
 )
 from .base.records import Record, RecordType
@@ -36,7 +35,7 @@ TXN_INSTANCE_ID_VERSION = 3
 TXN_MODERN_ERRORS_VERSION = 6
 """From here on TxnOffsetCommit answers GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH as they are (KIP-1319)."""
 GROUP_NOT_FOUND_VERSION = 9
-"""From here on a commit to an absent group hears GROUP_ID_NOT_FOUND, and members other than classic ones commit."""
+"""From here on a commit to an absent group gets GROUP_ID_NOT_FOUND, and members other than classic ones commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def commit(shard: Shard, step: Step, request: OffsetCommitRequest) -> Response:
     """Carry out OffsetCommit: all partitions or, when the member may not commit, none.
 
     A commit to a classic group that is stable or about to rebalance counts as a heartbeat. An absent group is created
-    when no generation is given: a so-called simple group, which nobody is a member of.
+    when no generation is given: a so-called simple group, which has no members.
     """
     group = _group(shard, request.group_id, request.generation_id_or_member_epoch, request.api_version)
     if isinstance(group, ClassicGroup):
@@ -99,7 +98,7 @@ def commit_in_transaction(shard: Shard, step: Step, request: TxnOffsetCommitRequ
 def validate_commit(
     group: ClassicGroup, member_id: str, group_instance_id: str | None, generation_id: int, *, transactional: bool
 ) -> None:
-    """Refuse a commit to a classic group by who may not make one (ClassicGroup.validateOffsetCommit).
+    """Refuse a commit to a classic group that its sender may not make (ClassicGroup.validateOffsetCommit).
 
     Parameters
     ----------
@@ -164,7 +163,7 @@ CHECK_COMMIT: dict[str, Callable[[Any, Any], None]] = {
     "streams": check_streams_commit,
 }
 CHECK_FETCH: dict[str, Callable[[Any, Any], None]] = {"consumer": consumer.check_fetch, "streams": check_streams_fetch}
-"""Type of a group that is not classic → who may commit its offsets, and who may fetch them."""
+"""Type of a group that is not classic → checks of a commit and of a fetch of its offsets."""
 
 
 def _check(checks: dict[str, Callable[[Any, Any], None]], group: Group, request: Request) -> None:

@@ -1,10 +1,10 @@
 """Benchmarks with a budget: `make bench`.
 
 Seconds depend on the machine, so the budgets of the operator are ratios to work of the same kind done in the same run
-by the standard library (decoding or encoding the same JSON), or sizes in bytes. The coordinator model and the simulation
-have budgets in microseconds and seconds of one core, because they say what a proof costs. What tar pits cost others is a
-ratio of waits in virtual time, which no machine changes; the writes of a roll and the age of the stored position are of
-virtual time too. The best of several repetitions counts, because noise only ever adds.
+by the standard library (decoding or encoding the same JSON), or sizes in bytes. The coordinator model and the
+simulation have budgets in microseconds and seconds of one core, because they say what a proof costs. What tar pits cost
+others is a ratio of waits in virtual time, which no machine changes; the writes of a roll and the age of the stored
+position are of virtual time too. The best of several repetitions counts, because noise only ever adds.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def simulation() -> list[Row]:
 
 
 def tar_pits() -> list[Row]:
-    """Measure what silent brokers cost everybody else, in virtual time: the 99th percentile from event to end of round."""
+    """Measure the cost of silent brokers for others in virtual time: p99 from event to end of round."""
     rows = []
     for name, scene in SCENES.items():
         began = time.perf_counter()
@@ -299,7 +299,8 @@ def stored_position() -> list[Row]:
             measured=figures.writes_per_s,
             budget=2.0,
             unit="/s",
-            detail=f"{scene.pods:,} pods of {scene.groups} groups in {scene.lasts_s:.0f} s: {figures.lease_writes} of the Lease, "
+            detail=f"{scene.pods:,} pods of {scene.groups} groups in {scene.lasts_s:.0f} s: {figures.lease_writes} of "
+            "the Lease, "
             f"{figures.status_writes} of statuses, at most {figures.busiest_s:.1f} a second for 10 s",
         ),
         Row(
@@ -317,7 +318,8 @@ def main() -> int:
     rows = [*pod_ingest(), *rounds(), *coordinator_model(), *simulation(), *tar_pits(), *stored_position()]
     for row in rows:
         print(
-            f"{row.what:45} {row.measured:8.1f} {row.unit:2} budget {row.budget:6.1f}  {'kept' if row.is_kept else 'BROKEN':6} {row.detail}"
+            f"{row.what:45} {row.measured:8.1f} {row.unit:2} budget {row.budget:6.1f}  "
+            f"{'kept' if row.is_kept else 'BROKEN':6} {row.detail}"
         )
     return 0 if all(row.is_kept for row in rows) else 1
 

@@ -1,7 +1,7 @@
-"""How far one walks through the code: `python -m bench.walks` counts the files of one removal round and of one pod's end.
+"""`python -m bench.walks` counts the files that a removal round and a pod's end pass through.
 
-A *file* is a module of `staticgroup` of which a function is entered; a *change of file* is a call of a function that stands in
-another file than its caller. The round is the reconciler's own over fakes of its gateways; the end of a pod
+A *file* is a module of `staticgroup` of which a function is entered; a *change of file* is a call of a function that
+stands in another file than its caller. The round is the reconciler's own over fakes of its gateways; the end of a pod
 goes from the watch event, as the stream takes it, to the queue.
 """
 
@@ -82,7 +82,7 @@ async def removal_round() -> Walk:
     before = len(world.left)
     with recorded() as walk:
         await world.round()
-    assert len(world.left) == before + 1, "this round removed nobody"
+    assert len(world.left) == before + 1, "this round removed no member"
     return walk
 
 
@@ -105,11 +105,16 @@ async def end_of_a_pod() -> Walk:
     return walk
 
 
-def report(name: str, walk: Walk, *, files_max: int, changes_max: int | None, say: Callable[[str], None], details: bool) -> bool:
+def report(
+    name: str, walk: Walk, *, files_max: int, changes_max: int | None, say: Callable[[str], None], details: bool
+) -> bool:
     """Print one walk; returns False where it is longer than it may be."""
     files = walk.files
     bound = f" of {changes_max}" if changes_max is not None else ""
-    say(f"{name}: {len(files)} of {files_max} files, {walk.changes}{bound} changes of file, {sum(files.values())} calls of {len(walk.calls)} functions")
+    say(
+        f"{name}: {len(files)} of {files_max} files, {walk.changes}{bound} changes of file, {sum(files.values())} "
+        f"calls of {len(walk.calls)} functions"
+    )
     for planner in PLANNERS:
         if walk.times(planner):
             say(f"  {planner}: {walk.times(planner)}")

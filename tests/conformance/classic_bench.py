@@ -65,7 +65,7 @@ class Pending:
 
 @dataclass
 class ClassicBench:
-    """One coordinator and everybody who talks to it."""
+    """One coordinator and its clients."""
 
     settings: BrokerSettings = field(default_factory=BrokerSettings)
     now_ms: int = 0
@@ -178,7 +178,7 @@ class ClassicBench:
         return [m.error_code for m in answer.members]
 
     def complete_round(self) -> None:
-        """Let everybody who was just admitted send SyncGroup, the leader last: the group becomes stable."""
+        """Let all members that were just admitted send SyncGroup, the leader last: the group becomes stable."""
         leader = self.group.leader
         assert leader is not None
         answers = [self.sync(m, protocol_name=None) for m in self.group.members if m != leader]

@@ -10,7 +10,7 @@ from coordinator_model.base.records import Record, RecordType
 from coordinator_model.classic.member import GroupMetadata, MemberMetadata
 
 UNIDENTIFIED = 3
-"""A JoinGroup version in which nobody has to come back with the member id it was given."""
+"""A JoinGroup version that lets members join without coming back with a given member id."""
 
 
 def errors(joins: Sequence[Pending]) -> list[ErrorCode]:

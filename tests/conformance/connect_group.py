@@ -12,7 +12,7 @@ MAX_DELAY_MS = 300_000
 
 @dataclass
 class Group:
-    """The workers of IncrementalCooperativeAssignorTest: they do what they are told unless a round fails."""
+    """The workers of IncrementalCooperativeAssignorTest: they follow their assignments unless a round fails."""
 
     workers: list[str] = field(default_factory=lambda: ["worker1"])
     connectors: dict[str, int] = field(default_factory=lambda: {"connector1": 4, "connector2": 4})
@@ -42,21 +42,21 @@ class Group:
         self.generation_id += 1
         last = self.generation_id - (2 if missed_generation else 1)
         before = dict(self.running)
-        told = self.assignor.assign(
+        outcome = self.assignor.assign(
             Round(ClusterConfig(618, dict(self.connectors)), before, last, self.generation_id), self.now_ms
         )
-        assert set(told.complete) == set(before)
-        self._check_new_work(told, before)
+        assert set(outcome.complete) == set(before)
+        self._check_new_work(outcome, before)
         if delivered:
             for worker, had in before.items():
-                self.running[worker] = had.minus(told.revoked[worker]).plus(told.assigned[worker])
-                assert self.running[worker].same_as(told.complete[worker])
-        return told
+                self.running[worker] = had.minus(outcome.revoked[worker]).plus(outcome.assigned[worker])
+                assert self.running[worker].same_as(outcome.complete[worker])
+        return outcome
 
-    def _check_new_work(self, told: ClusterAssignment, before: dict[str, ConnectorsAndTasks]) -> None:
-        new = [item for work in told.assigned.values() for item in (*work.connectors, *work.tasks)]
+    def _check_new_work(self, outcome: ClusterAssignment, before: dict[str, ConnectorsAndTasks]) -> None:
+        new = [item for work in outcome.assigned.values() for item in (*work.connectors, *work.tasks)]
         assert len(new) == len(set(new))
-        assert not ConnectorsAndTasks.union(told.assigned.values()).common(ConnectorsAndTasks.union(before.values()))
+        assert not ConnectorsAndTasks.union(outcome.assigned.values()).common(ConnectorsAndTasks.union(before.values()))
 
     def sizes(self) -> tuple[list[int], list[int]]:
         work = self.running.values()
@@ -71,13 +71,13 @@ class Group:
         assert len(union) == sum(len(work) for work in self.running.values())
 
 
-def nothing_assigned(told: ClusterAssignment) -> bool:
-    return not any(told.assigned.values())
+def nothing_assigned(outcome: ClusterAssignment) -> bool:
+    return not any(outcome.assigned.values())
 
 
-def nothing_revoked(told: ClusterAssignment) -> bool:
-    return not any(told.revoked.values())
+def nothing_revoked(outcome: ClusterAssignment) -> bool:
+    return not any(outcome.revoked.values())
 
 
-def nothing_changed(told: ClusterAssignment) -> bool:
-    return nothing_assigned(told) and nothing_revoked(told)
+def nothing_changed(outcome: ClusterAssignment) -> bool:
+    return nothing_assigned(outcome) and nothing_revoked(outcome)

@@ -12,10 +12,10 @@ from coordinator_model.assignors.subscription import (
     to_pairs,
     to_topic_partitions,
 )
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import (
-    AlterGroupConfigRequest,
     ConsumerGroupDescribedGroup,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -129,7 +129,7 @@ def member(
 
 @dataclass
 class ConsumerBench:
-    """One coordinator and everybody who talks to it."""
+    """One coordinator and its clients."""
 
     settings: BrokerSettings = field(default_factory=broker_settings)
     image: TopicImage = TOPICS
@@ -242,7 +242,7 @@ class ConsumerBench:
         )
 
     def settle(self, *members: tuple[str, str | None]) -> dict[str, TopicPartitions]:
-        """Let consumer-protocol members beat, revoking and taking as told, until all are stable; returns who has what."""
+        """Let consumer-protocol members beat until all are stable; returns all assignments."""
         for _ in range(10):
             for member_id, instance_id in members:
                 held = self.group.members[member_id].current

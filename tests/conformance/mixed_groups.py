@@ -35,5 +35,5 @@ def classic_group(bench: ConsumerBench) -> ClassicGroup:
 
 
 def given_mixed(bench: ConsumerBench) -> None:
-    """Member m1 speaks the classic protocol, static member m2 (y) the consumer protocol."""
+    """Member m1 uses the classic protocol, static member m2 (y) the consumer protocol."""
     bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))

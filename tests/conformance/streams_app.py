@@ -22,10 +22,11 @@ from coordinator_model.streams.messages import (
 
 GROUP = "app"
 TOPOLOGY = Topology(0, (Subtopology("subtopology1", ("foo",)),))
+ALL_FOUR = (("subtopology1", (0, 1, 2, 3)),)
 
 
 def coordinator(partitions: int = 4, **settings: object) -> GroupCoordinator:
-    """A coordinator with topic foo and, unless told otherwise, no initial delay and no assignment interval."""
+    """A coordinator with topic foo and, by default, no initial delay and no assignment interval."""
     at_once = {"streams_initial_rebalance_delay_ms": 0, "streams_assignment_interval_ms": 0}
     chosen: dict[str, object] = {**at_once, **settings}
     return GroupCoordinator(BrokerSettings(**chosen), image=TopicImage({"foo": partitions}))  # type: ignore[arg-type]
@@ -79,9 +80,14 @@ def describe(coordinator: GroupCoordinator, now_ms: int = 0) -> StreamsGroupDesc
     return response.groups[0]
 
 
+def epochs(broker: GroupCoordinator) -> tuple[int, dict[str, int]]:
+    group = describe(broker)
+    return group.group_epoch, {member.member_id: member.member_epoch for member in group.members}
+
+
 @dataclass
 class Thread:
-    """One stream thread: it joins, acknowledges what it is told, and reacts to errors as StreamThread does."""
+    """One stream thread: it joins, acknowledges its tasks, and reacts to errors as StreamThread does."""
 
     member_id: str
     instance_id: str | None
@@ -160,7 +166,7 @@ class App:
 
 
 def settle(*apps: App, now_ms: int, rounds: int = 4) -> None:
-    """Let everybody heartbeat until nothing is left to revoke or to take."""
+    """Let all members heartbeat until nothing is left to revoke or to take."""
     for _ in range(rounds):
         for app in apps:
             app.beat(now_ms)

@@ -1,4 +1,4 @@
-"""What the system tests count: who is in the group, who lost partitions, which brokers were restarted.
+"""What the system tests count: members of the group, lost partitions, restarted brokers.
 
 Modelled consumers do not read records, so there is no position to compare with a count of records. What that comparison
 guards against, a partition that two consumers work on or that a live one had to give up, is counted here instead.
@@ -116,7 +116,7 @@ class Fleet:
                 await self.start(*together)
 
     async def all_in(self, timeout_s: float = JOIN_TIMEOUT_S) -> None:
-        """Wait until the pods' processes, and nobody else, are the members, and the group has settled."""
+        """Wait until the pods' processes, and no others, are the members, and the group has settled."""
         await eventually(self._is_complete, timeout_s)
 
     async def is_empty(self) -> bool:

@@ -20,15 +20,16 @@ BROKERS = {"4.4.0": "4.4", "4.1.2": "4.1", "4.0.2": "4.0", "3.9.2": "3.9"}
 _MARKS = {"agrees": "yes", "differs": "**no**", "absent": "–"}
 _HEAD = """# Conformance of the coordinator model
 
-One row per rule that a test shows; the ids are those of the catalogue of rules, but for A (cases that no Kafka test has)
-and X (Kafka tests that the catalogue has not). *model* is `coordinator_model` in process or behind its listener, the
-numbers are real brokers, spoken to by the same test body over TCP. *yes*: as the row says; –: this version of Kafka does
-not have what the row is about; blank: not run there, because the row looks at records, timers or assignors, which no
+One row per rule that a test shows; the ids are those of the catalogue of rules, but for A (cases that no Kafka test
+has) and X (Kafka tests that the catalogue has not). *model* is `coordinator_model` in process or behind its listener,
+the numbers are real brokers, tested over TCP by the same test body. *yes*: as the row says; –: this version of Kafka
+does not have what the row is about; blank: not run there, because the row reads records, timers or assignors, which no
 broker shows on the wire.
 
-Not modelled, so no row asks for it: OffsetDelete and the expiry of offsets, stable fetch (`requireStable` of OffsetFetch,
-KIP-447), the clean-up of offsets, subscriptions and share state after a topic was deleted, and assignors that run in
-another thread (`…assignor.offload.enable`, KIP-1263): an assignment that is due is computed within the request.
+Not modelled, so no row asks for it: OffsetDelete and the expiry of offsets, stable fetch (`requireStable` of
+OffsetFetch, KIP-447), the clean-up of offsets, subscriptions and share state after a topic was deleted, and assignors
+that run in another thread (`…assignor.offload.enable`, KIP-1263): an assignment that is due is computed within the
+request.
 
 This file is generated: `make conformance`, then `PYTHONPATH=tests:operator python -m conformance.table --write`.
 """
@@ -40,7 +41,7 @@ def render(recorded: Mapping[str, Any]) -> str:
     lines = [_HEAD, _summary(recorded, [entry for _, entry in rows])]
     shown = [(name, entry) for name, entry in rows if set(entry["verdicts"]) - {MODEL}]
     alone = [(name, entry) for name, entry in rows if not set(entry["verdicts"]) - {MODEL}]
-    lines += ["## Rows spoken over the wire\n", *_table(shown, with_brokers=True)]
+    lines += ["## Rows tested over the wire\n", *_table(shown, with_brokers=True)]
     lines += ["\n## Rows shown on the model alone\n", *_table(alone, with_brokers=False)]
     return "\n".join(lines) + "\n"
 
@@ -53,8 +54,8 @@ def _summary(recorded: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) 
             counts = ", ".join(f"{verdicts.count(v)} {word}" for v, word in _WORDS.items() if verdicts.count(v))
             lines.append(f"* {'the model' if target == MODEL else 'Kafka ' + target}: {counts}")
     for broker, run in sorted(recorded["histories"].items()):
-        text = f"{run['count']} random histories, {run['steps']} steps ({run['fail_overs']} of them fail-overs between three"
-        text += f" brokers), compared after each step: {run['differing']} differ"
+        text = f"{run['count']} random histories, {run['steps']} steps ({run['fail_overs']} of them fail-overs"
+        text += f" between three brokers), compared after each step: {run['differing']} differ"
         lines.append(f"* the model against Kafka {broker}: {text}")
     return "\n".join(lines) + "\n"
 

@@ -7,8 +7,6 @@ import pytest
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     LeaveGroupRequest,
@@ -23,19 +21,6 @@ NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.F
 @pytest.fixture
 def bench() -> ClassicBench:
     return ClassicBench()
-
-
-def listed(bench: ClassicBench) -> set[str | None]:
-    """Return the instance ids that DescribeGroups shows."""
-    answer = bench.send(DescribeGroupsRequest(groups=(GROUP,))).response
-    assert isinstance(answer, DescribeGroupsResponse)
-    return {m.group_instance_id for m in answer.groups[0].members}
-
-
-def delete(bench: ClassicBench) -> ErrorCode:
-    answer = bench.send(DeleteGroupsRequest(group_ids=(GROUP,))).response
-    assert isinstance(answer, DeleteGroupsResponse)
-    return answer.results[0][1]
 
 
 @pytest.mark.parametrize("api_version", range(0, 6))
@@ -163,33 +148,6 @@ def test_L11_no_access(api_version: int) -> None:
     assert list(bench.group.members) == [m1]
 
 
-@pytest.mark.parametrize("api_version", range(0, 6))
-def test_L12_all_versions(api_version: int) -> None:
-    """LeaveGroupRequestTest.testLeaveGroup."""
-    bench = ClassicBench()
-    m1, _ = bench.stable("x", "y")
-    empty = bench.send(LeaveGroupRequest(api_version=api_version, group_id="", members=(MemberIdentity(member_id=m1),)))
-    assert empty.error is ErrorCode.INVALID_GROUP_ID
-
-    def leave(member_id: str, instance_id: str | None) -> ErrorCode:
-        identity = MemberIdentity(member_id=member_id, group_instance_id=instance_id)
-        answer = bench.send(LeaveGroupRequest(api_version=api_version, group_id=GROUP, members=(identity,))).left
-        if api_version < 3:
-            assert answer.members == ()
-            return answer.error_code
-        assert answer.error_code is NONE
-        return answer.members[0].error_code
-
-    assert leave("made-up", None) is UNKNOWN
-    assert leave("", "unknown") is UNKNOWN
-    # Before version 3 the instance id is not on the wire.
-    assert leave("made-up", "x") is (FENCED if api_version >= 3 else UNKNOWN)
-    assert leave(m1, None) is NONE
-    assert leave(m1, None) is UNKNOWN
-    assert leave("", "y") is (NONE if api_version >= 3 else UNKNOWN)
-    assert leave("", "y") is UNKNOWN
-
-
 def test_A1_late_requests_of_a_removed_member(bench: ClassicBench) -> None:
     """A removal and the removed process's own late requests: never a second removal."""
     m1, m2 = bench.stable("x", "y")
@@ -253,35 +211,14 @@ def test_A11_all_threads_of_a_streams_pod_in_one_request(bench: ClassicBench) ->
     assert set(bench.group.static_members) == {"app-0-1", "app-0-2", "app-0-3"}
 
 
-def test_I05_members_stay_listed_until_they_are_removed(bench: ClassicBench) -> None:
-    """PlaintextAdminIntegrationTest.testConsumerGroupWithMemberRemoval, classic part."""
-    ids = bench.stable("x", "y")
-    dynamic = bench.join_dynamic()
-    for i, m in zip("xy", ids, strict=True):
-        bench.join(i, m)
-    bench.complete_round()
-    assert listed(bench) == {"x", "y", None}
-    assert bench.leave(("", "unknown")) == [UNKNOWN]
-    assert delete(bench) is ErrorCode.NON_EMPTY_GROUP
-    # All clients close: the dynamic one leaves, static ones send nothing.
-    assert bench.leave((dynamic.joined.member_id, None)) == [NONE]
-    assert listed(bench) == {"x", "y"}
-    assert bench.leave(("", "x")) == [NONE]
-    assert listed(bench) == {"y"}
-    assert bench.leave(("", "y")) == [NONE]
-    assert listed(bench) == set()
-    assert delete(bench) is NONE
-    assert GROUP not in bench.coordinator.groups
-
-
 def test_I07_error_of_one_member_is_that_members_alone(bench: ClassicBench) -> None:
     """KafkaAdminClientConsumerGroupTest: per-member errors; identities for removeAll come from describe."""
     bench.stable("x", "y", "z")
     assert bench.leave(("", "y"), ("", "gone"), ("wrong", "z")) == [NONE, UNKNOWN, FENCED]
     answer = bench.send(DescribeGroupsRequest(groups=(GROUP,))).response
     assert isinstance(answer, DescribeGroupsResponse)
-    everybody = [(m.member_id, m.group_instance_id) for m in answer.groups[0].members]
-    assert bench.leave(*everybody) == [NONE, NONE]
+    all_members = [(m.member_id, m.group_instance_id) for m in answer.groups[0].members]
+    assert bench.leave(*all_members) == [NONE, NONE]
     assert bench.group.members == {}
 
 

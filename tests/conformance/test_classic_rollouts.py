@@ -16,7 +16,7 @@ def bench() -> ClassicBench:
 
 
 def settle(bench: ClassicBench) -> None:
-    """Let every member that hears of a rebalance rejoin, until the group is stable."""
+    """Let every member that learns of a rebalance rejoin, until the group is stable."""
     while bench.group.state != "Stable":
         if bench.group.state == "PreparingRebalance":
             for member in list(bench.group.members.values()):
@@ -34,7 +34,7 @@ def dynamic_group(bench: ClassicBench) -> list[str]:
 
 
 def test_rolling_restart_of_static_members_costs_nothing(bench: ClassicBench) -> None:
-    """KIP-345, rolling bounce: no generation, and everybody gets back what it had."""
+    """KIP-345, rolling bounce: no generation, and each member gets back its partitions."""
     ids = bench.stable(*NAMES)
     for round_ in range(3):
         for name, first in zip(NAMES, ids, strict=True):
@@ -88,7 +88,7 @@ def test_roll_from_static_to_dynamic_leaves_ghosts_until_they_are_removed(bench:
 
 
 def test_parallel_scale_up_costs_one_generation_serial_one_each() -> None:
-    """KIP-345, scale-up: no special handling; whoever joins within one join phase shares a generation."""
+    """KIP-345, scale-up: no special handling; all that join within one join phase share a generation."""
     parallel, serial = ClassicBench(), ClassicBench()
     for bench in (parallel, serial):
         bench.stable("web-0")

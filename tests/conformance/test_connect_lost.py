@@ -160,9 +160,9 @@ def test_K13_tasks_duplicated_in_worker_assignment() -> None:
     duplicated_by_worker2(group)
     assert group.rebalance().delay_ms == 0
     assert group.sizes() == ([0, 1], [0, 4])
-    told = group.rebalance()
-    assert told.delay_ms == 0
-    assert nothing_revoked(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
+    assert nothing_revoked(outcome)
     assert group.sizes() == ([1, 1], [4, 4])
     group.assert_balanced_and_complete()
     assert nothing_changed(group.rebalance())
@@ -176,9 +176,9 @@ def test_K13_duplicated_assignments_deleted() -> None:
     duplicated_by_worker2(group)
     assert group.rebalance().delay_ms == 0
     assert group.sizes() == ([0, 1], [0, 2])
-    told = group.rebalance()
-    assert told.delay_ms == 0
-    assert nothing_revoked(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
+    assert nothing_revoked(outcome)
     assert group.sizes() == ([0, 1], [2, 2])
     group.assert_balanced_and_complete()
     assert nothing_changed(group.rebalance())

@@ -45,20 +45,20 @@ def test_K01_worker_joins() -> None:
     group.assert_balanced_and_complete()
 
     group.join("worker2")
-    told = group.rebalance()
-    assert told.delay_ms == 0
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
     assert group.sizes() == ([0, 1], [0, 4])
-    assert nothing_assigned(told)
+    assert nothing_assigned(outcome)
 
-    told = group.rebalance()
-    assert told.delay_ms == 0
-    assert nothing_revoked(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
+    assert nothing_revoked(outcome)
     assert group.sizes() == ([1, 1], [4, 4])
     group.assert_balanced_and_complete()
 
-    told = group.rebalance()
-    assert told.delay_ms == 0
-    assert nothing_changed(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
+    assert nothing_changed(outcome)
 
 
 def test_K02_workers_join_after_revocations() -> None:
@@ -113,16 +113,16 @@ def test_K04_worker_joining_during_delayed_rebalance() -> None:
     """testWorkerJoiningDuringDelayedRebalance: nothing is revoked before the delay has passed."""
     group = three_connectors()
     group.join("worker3")
-    told = group.rebalance()
-    assert told.delay_ms == 40
-    assert nothing_revoked(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 40
+    assert nothing_revoked(outcome)
     assert group.sizes() == ([0, 1, 2], [3, 3, 6])
 
     group.now_ms += 20
     group.join("worker4")
-    told = group.rebalance()
-    assert told.delay_ms == 20
-    assert nothing_revoked(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 20
+    assert nothing_revoked(outcome)
     assert group.sizes() == ([0, 0, 1, 2], [0, 3, 3, 6])
 
     group.now_ms += 20
@@ -130,9 +130,9 @@ def test_K04_worker_joining_during_delayed_rebalance() -> None:
     assert group.rebalance().delay_ms == 0
     assert group.sizes() == ([0, 0, 0, 1, 1], [0, 0, 2, 3, 3])
 
-    told = group.rebalance()
-    assert told.delay_ms == 0
-    assert nothing_revoked(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
+    assert nothing_revoked(outcome)
     assert group.sizes() == ([0, 0, 1, 1, 1], [2, 2, 2, 3, 3])
     group.assert_balanced_and_complete()
 
@@ -141,14 +141,14 @@ def test_K05_worker_leaves_permanently() -> None:
     """testTaskAssignmentWhenWorkerLeavesPermanently: its work waits out the whole delay, then goes to the survivor."""
     group = two_workers()
     group.leave("worker2")
-    told = group.rebalance()
-    assert told.delay_ms == 300_000
-    assert nothing_changed(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 300_000
+    assert nothing_changed(outcome)
 
     group.now_ms += 150_000
-    told = group.rebalance()
-    assert told.delay_ms == 150_000
-    assert nothing_changed(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 150_000
+    assert nothing_changed(outcome)
 
     group.now_ms += 150_001
     assert group.rebalance().delay_ms == 0
@@ -168,14 +168,14 @@ def test_K06_worker_bounces() -> None:
 
     group.now_ms += 75_000
     group.join("worker2")
-    told = group.rebalance()
-    assert told.delay_ms == 75_000
-    assert nothing_changed(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 75_000
+    assert nothing_changed(outcome)
 
     group.now_ms += 75_000
-    told = group.rebalance()
-    assert told.delay_ms == 0
-    assert nothing_revoked(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
+    assert nothing_revoked(outcome)
     assert group.sizes() == ([1, 1], [4, 4])
     assert group.running["worker2"].same_as(before)
     group.assert_balanced_and_complete()
@@ -189,9 +189,9 @@ def test_K07_leader_leaves_permanently() -> None:
     assert group.rebalance().delay_ms == 0
     assert group.sizes() == ([1, 1], [4, 4])
     group.assert_balanced_and_complete()
-    told = group.rebalance()
-    assert told.delay_ms == 0
-    assert nothing_changed(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
+    assert nothing_changed(outcome)
 
 
 def test_K08_leader_bounces() -> None:
@@ -203,14 +203,14 @@ def test_K08_leader_bounces() -> None:
     assert group.sizes() == ([1, 1], [4, 4])
 
     group.join("worker1")
-    told = group.rebalance()
-    assert told.delay_ms == 0
-    assert not nothing_revoked(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
+    assert not nothing_revoked(outcome)
     assert group.sizes() == ([0, 1, 1], [0, 3, 3])
 
-    told = group.rebalance()
-    assert told.delay_ms == 0
-    assert nothing_revoked(told)
+    outcome = group.rebalance()
+    assert outcome.delay_ms == 0
+    assert nothing_revoked(outcome)
     assert group.sizes() == ([0, 1, 1], [2, 3, 3])
     group.assert_balanced_and_complete()
 
@@ -230,13 +230,13 @@ def test_K09_subsequent_assignment_attempt_fails(missed_generation: bool) -> Non
     """testTaskAssignmentWhenSubsequentAssignmentAttemptFails and …OutsideTheAssignor: lost revocations come again."""
     group = two_workers()
     group.join("worker3")
-    told = group.rebalance(delivered=False)
-    assert told.delay_ms == 0
-    assert not nothing_revoked(told)
+    outcome = group.rebalance(delivered=False)
+    assert outcome.delay_ms == 0
+    assert not nothing_revoked(outcome)
     assert group.sizes() == ([0, 1, 1], [0, 4, 4])
 
-    told = group.rebalance(missed_generation=missed_generation)
-    assert told.delay_ms == 40
+    outcome = group.rebalance(missed_generation=missed_generation)
+    assert outcome.delay_ms == 40
     assert group.sizes() == ([0, 1, 1], [0, 4, 4])
 
     group.now_ms += 40

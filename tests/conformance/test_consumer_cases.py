@@ -1,6 +1,6 @@
-"""Rows I and A of the catalogue for KIP-848 groups, and who may commit offsets.
+"""Rows I and A of the catalogue for KIP-848 groups, and the checks of commits.
 
-GMMT is Kafka's GroupMetadataManagerTest; everybody starts stable at epoch 10 on foo (6 partitions) and bar (3).
+GMMT is Kafka's GroupMetadataManagerTest; all members start stable at epoch 10 on foo (6 partitions) and bar (3).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pytest
 
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
-from coordinator_model.base.messages import (
+from coordinator_model.base.offset_messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
@@ -31,19 +31,6 @@ def bench() -> ConsumerBench:
     return bench
 
 
-def test_I01_static_member_leaves_and_rejoins() -> None:
-    """ConsumerGroupHeartbeatRequestTest.testRejoiningStaticMemberGetsAssignmentsBackWhenNewGroupCoordinatorIsEnabled."""
-    bench = ConsumerBench(image=TopicImage())
-    first = bench.join("m1", "x", topics=("foo",))
-    assert (first.member_epoch, first.assignment) == (2, ())
-    bench.coordinator.image = TopicImage({"foo": 3})
-    second = bench.beat("m1", 2, "x")
-    assert (second.member_epoch, second.assignment) == (3, (("foo", (0, 1, 2)),))
-    assert bench.beat("m1", -2, "x").member_epoch == -2
-    back = bench.join("m1-again", "x", topics=("foo",))
-    assert (back.member_id, back.member_epoch, back.assignment) == ("m1-again", 3, (("foo", (0, 1, 2)),))
-
-
 def test_I02_unreleased_until_the_session_is_over() -> None:
     """ConsumerGroupHeartbeatRequestTest.testStaticMemberRemovedAfterSessionTimeoutExpiry…."""
     sessions = {"consumer_session_timeout_ms": 5_001, "consumer_min_session_timeout_ms": 5_001}
@@ -58,7 +45,9 @@ def test_I02_unreleased_until_the_session_is_over() -> None:
 
 
 def test_I03_all_return_with_another_assignor() -> None:
-    """ConsumerGroupHeartbeatRequestTest.testStaticMembersRejoinWithDifferentServerAssignor: the last epoch is higher."""
+    """ConsumerGroupHeartbeatRequestTest.testStaticMembersRejoinWithDifferentServerAssignor:
+    the last epoch is higher.
+    """
     bench = ConsumerBench(broker_settings(consumer_assignors=UNIFORM))
     for n in range(3):
         bench.join(f"m{n}", f"x{n}", assignor="uniform")
@@ -70,19 +59,8 @@ def test_I03_all_return_with_another_assignor() -> None:
     assert last[-1] > before
 
 
-@pytest.mark.parametrize("api_version", [3, 4, 5])
-def test_I04_leave_group_removes_consumer_protocol_members(api_version: int) -> None:
-    """LeaveGroupRequestTest.testLeaveGroupWithNewConsumerGroupProtocolAndNewGroupCoordinator: the key proof."""
-    bench = ConsumerBench()
-    for n in range(3):
-        bench.join(f"m{n}", f"x{n}")
-    assert bench.leave(("", "x0"), ("m1", "x1"), ("m2", None), api_version=api_version) == [NONE] * 3
-    described = bench.describe()
-    assert (described.group_state, described.members) == ("Empty", ())
-
-
 def test_A1_late_release_after_removal_and_return(bench: ConsumerBench) -> None:
-    """A removal and the pod's own late -2 or heartbeat: the second hears FENCED or UNKNOWN, nobody goes twice."""
+    """A removal and the pod's own late -2 or heartbeat: the second gets FENCED or UNKNOWN, no member goes twice."""
     assert bench.leave(("m2", "y")) == [NONE]
     assert bench.beat("m2", -2, "y").error_code is UNKNOWN
     assert bench.beat("m2", 10, "y").error_code is UNKNOWN
@@ -186,7 +164,7 @@ def test_A9_one_by_one_costs_one_epoch_each() -> None:
 
 
 def test_A10_late_removal_does_not_reach_the_returned() -> None:
-    """3 to 2 to 3: the removal names the member that was seen; who has come back since is another."""
+    """3 to 2 to 3: the removal names the member that was seen; one that has come back since is another."""
     bench = five()
     bench.beat("m4", -2, "x4")
     assert bench.join("m4-again", "x4", topics=("foo",)).error_code is NONE

@@ -171,7 +171,7 @@ def test_failed_replacement_leaves_the_former_member_in_its_place(bench: Classic
 
 
 @pytest.mark.parametrize("instance_id", [None, "x"])
-def test_member_id_that_nobody_gave_out_creates_no_group(bench: ClassicBench, instance_id: str | None) -> None:
+def test_made_up_member_id_creates_no_group(bench: ClassicBench, instance_id: str | None) -> None:
     """GMMT.testJoinGroupUnknownMemberNewGroup, testJoinGroupProtocolTypeIsNotProvidedWhenAnErrorOccurs."""
     answer = bench.join(instance_id, "made-up")
     assert (answer.error, answer.joined.protocol_type) == (UNKNOWN, None)
@@ -195,7 +195,7 @@ def test_empty_protocol_type_is_refused(bench: ClassicBench, instance_id: str | 
     assert answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_every_admitted_member_is_told_the_protocol_type(bench: ClassicBench) -> None:
+def test_every_admitted_member_gets_the_protocol_type(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupReturnsTheProtocolType."""
     joins = [bench.join(api_version=UNIDENTIFIED) for _ in range(2)]
     bench.advance(3_000)
@@ -220,7 +220,9 @@ def test_member_of_an_endless_first_round_expires_and_empties_the_group() -> Non
 
 
 def test_changed_follower_of_a_stable_group_rebalances_an_unchanged_one_does_not(bench: ClassicBench) -> None:
-    """GMMT.testJoinGroupAsExistingMemberWithUpdatedMetadataTriggersRebalanceInStableState, …DoesNotTriggerRebalance…."""
+    """GMMT.testJoinGroupAsExistingMemberWithUpdatedMetadataTriggersRebalanceInStableState,
+    …DoesNotTriggerRebalance….
+    """
     leader_id, follower_id = bench.stable("x", "y")
     unchanged = bench.join("y", follower_id)
     assert (unchanged.error, unchanged.joined.generation_id, bench.group.state) == (NONE, 1, "Stable")
@@ -232,7 +234,9 @@ def test_changed_follower_of_a_stable_group_rebalances_an_unchanged_one_does_not
 
 
 def test_unchanged_leader_rebalances(bench: ClassicBench) -> None:
-    """GMMT.testJoinGroupAsExistingLeaderTriggersRebalanceInStableState, testJoinGroupFromUnchangedLeaderShouldRebalance."""
+    """GMMT.testJoinGroupAsExistingLeaderTriggersRebalanceInStableState,
+    testJoinGroupFromUnchangedLeaderShouldRebalance.
+    """
     (leader_id,) = bench.stable("x")
     answer = bench.join("x", leader_id)
     assert (answer.error, answer.joined.generation_id, bench.group.state) == (NONE, 2, "CompletingRebalance")
@@ -259,7 +263,7 @@ def test_static_member_that_waits_is_fenced_by_the_next_one_of_its_name_each_tim
 
 
 def test_round_completes_when_the_given_out_id_expires(bench: ClassicBench) -> None:
-    """GMMT.testJoinGroupCompletionWhenPendingMemberTimesOut: by the session timeout of whoever asked for the id."""
+    """GMMT.testJoinGroupCompletionWhenPendingMemberTimesOut: by the session timeout of the request for the id."""
     leader, follower, _ = with_pending_member(bench)
     bench.advance(5_999)
     assert (leader.waits, follower.waits) == (True, True)

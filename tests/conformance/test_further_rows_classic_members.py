@@ -53,12 +53,12 @@ def test_sync_names_the_protocol_only_when_it_succeeds(
         assert (answer.error, answer.synced.protocol_type, answer.synced.protocol_name) == (error, *named)
 
 
-def test_sync_of_a_stranger_or_of_another_generation(bench: ClassicBench) -> None:
+def test_sync_of_a_unknown_or_of_another_generation(bench: ClassicBench) -> None:
     """GMMT.testSyncGroupFromUnknownMember, testSyncGroupFromIllegalGeneration: without an assignment."""
     (member_id,) = bench.stable("x")
-    stranger, late = bench.sync("made-up"), bench.sync(member_id, generation_id=2)
-    assert errors([stranger, late]) == [UNKNOWN, ErrorCode.ILLEGAL_GENERATION]
-    assert [answer.synced.assignment for answer in (stranger, late)] == [b"", b""]
+    unknown, late = bench.sync("made-up"), bench.sync(member_id, generation_id=2)
+    assert errors([unknown, late]) == [UNKNOWN, ErrorCode.ILLEGAL_GENERATION]
+    assert [answer.synced.assignment for answer in (unknown, late)] == [b"", b""]
 
 
 def test_leader_may_leave_members_without_an_assignment(bench: ClassicBench) -> None:
@@ -71,7 +71,7 @@ def test_leader_may_leave_members_without_an_assignment(bench: ClassicBench) -> 
 
 
 @pytest.mark.parametrize("silent", ["leader", "followers"])
-def test_who_does_not_sync_is_removed_although_it_heartbeats(bench: ClassicBench, silent: str) -> None:
+def test_member_that_does_not_sync_is_removed_although_it_heartbeats(bench: ClassicBench, silent: str) -> None:
     """GMMT.testRebalanceTimesOutWhenSyncRequestIsNotReceivedFromLeaders, …FromFollowers (KAFKA-13419)."""
     leader_id, *followers = three_in_completing_rebalance(bench)
     bench.advance(2_500)
@@ -81,11 +81,11 @@ def test_who_does_not_sync_is_removed_although_it_heartbeats(bench: ClassicBench
     bench.advance(2_500)
     assert bench.group.state == "PreparingRebalance"
     assert errors(syncs) == ([REBALANCING] * 2 if silent == "leader" else [NONE])
-    heard = {m: bench.heartbeat(m, generation_id=1) for m in (leader_id, *followers)}
-    assert heard == {m: REBALANCING if m in syncing else UNKNOWN for m in heard}
+    errors_by_member = {m: bench.heartbeat(m, generation_id=1) for m in (leader_id, *followers)}
+    assert errors_by_member == {m: REBALANCING if m in syncing else UNKNOWN for m in errors_by_member}
 
 
-def test_nobody_is_removed_when_all_have_synced_in_time(bench: ClassicBench) -> None:
+def test_no_member_is_removed_when_all_have_synced_in_time(bench: ClassicBench) -> None:
     """GMMT.testRebalanceDoesNotTimeOutWhenAllSyncAreReceived."""
     ids = three_in_completing_rebalance(bench)
     bench.advance(2_500)
@@ -150,8 +150,10 @@ def test_duplicate_of_a_syncing_follower_outlives_a_leader_that_is_silent(bench:
     assert bench.group.static_members == {"y": joined.member_id}
 
 
-def test_fenced_joiner_is_told_nothing_of_the_group(bench: ClassicBench) -> None:
-    """GMMT.testStaticMemberFenceDuplicateRejoiningFollowerAfterMemberIdChanged: its own id, generation -1, no leader."""
+def test_fenced_join_gets_nothing_of_the_group(bench: ClassicBench) -> None:
+    """GMMT.testStaticMemberFenceDuplicateRejoiningFollowerAfterMemberIdChanged:
+    its own id, generation -1, no leader.
+    """
     _, m2 = bench.stable("x", "y")
     bench.bounce("y")
     refused = bench.join("y", m2).joined
@@ -197,7 +199,7 @@ def test_unload_while_members_join(bench: ClassicBench) -> None:
 
 
 def test_unload_while_members_sync(bench: ClassicBench) -> None:
-    """GMMT.testClassicGroupOnUnloadedCompletingRebalance: both followers hear NOT_COORDINATOR, without assignment."""
+    """GMMT.testClassicGroupOnUnloadedCompletingRebalance: both followers get NOT_COORDINATOR, without assignment."""
     _, *followers = three_in_completing_rebalance(bench)
     group = bench.group
     assert all(bench.sync(m).waits for m in followers)
@@ -231,8 +233,10 @@ def test_only_an_empty_group_is_deleted(bench: ClassicBench) -> None:
     assert delete() is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_new_generation_waits_for_everybody_s_sync_again(bench: ClassicBench) -> None:
-    """CGT.testNewGenerationClearsPendingSyncMembers: who owed a sync of the former generation owes one of the new."""
+def test_new_generation_waits_for_every_sync_again(bench: ClassicBench) -> None:
+    """CGT.testNewGenerationClearsPendingSyncMembers:
+    pending syncs of the former generation become pending in the new one.
+    """
     ids = three_in_completing_rebalance(bench)
     bench.sync(ids[1])
     assert bench.group.pending_sync_members == {ids[0], ids[2]}

@@ -1,7 +1,7 @@
 """Rules of KIP-848 groups that Kafka's own tests pin and the catalogue of rows does not name.
 
 GMMT is GroupMetadataManagerTest of Kafka 4.4; each docstring names the test it restates. The groups are those
-of its tests: topics foo (6 partitions) and bar (3), everybody stable at epoch 10.
+of its tests: topics foo (6 partitions) and bar (3), all stable at epoch 10.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ def test_new_dynamic_member_gets_nothing_until_the_others_revoke(bench: Consumer
     ("instance_id", "error"), [("x", ErrorCode.UNRELEASED_INSTANCE_ID), ("z", ErrorCode.GROUP_MAX_SIZE_REACHED)]
 )
 def test_full_group_says_first_what_is_wrong_with_the_instance_id(instance_id: str, error: ErrorCode) -> None:
-    """GMMT.testStaticMemberRejoinWithUnreleasedInstanceIdFailsWhenConsumerGroupIsFull, testNewStaticMemberIsRejected…."""
+    """GMMT.testStaticMemberRejoinWithUnreleasedInstanceIdFailsWhenConsumerGroupIsFull,
+    testNewStaticMemberIsRejected….
+    """
     bench = ConsumerBench(BrokerSettings(consumer_assignors=("range",), consumer_max_size=1))
     bench.given(member("m1", "x", FIRST))
     assert bench.join("m2", instance_id).error_code is error
@@ -139,7 +141,9 @@ def test_own_instance_id_is_no_pass_for_another_member_id(bench: ConsumerBench, 
 
 
 def test_refused_replacement_does_not_keep_the_holder_alive(bench: ConsumerBench) -> None:
-    """GMMT.testConsumerGroupSessionTimeoutExpirationStaticMember: its session is its own; then the waiting one gets in."""
+    """GMMT.testConsumerGroupSessionTimeoutExpirationStaticMember: its session is its own;
+    then the waiting one gets in.
+    """
     bench.advance(30_000)
     bench.beat("m2", 10, "y")
     assert bench.join("m9", "x").error_code is ErrorCode.UNRELEASED_INSTANCE_ID
@@ -149,7 +153,9 @@ def test_refused_replacement_does_not_keep_the_holder_alive(bench: ConsumerBench
 
 
 def test_leave_by_member_id_alone_needs_no_instance_id(bench: ConsumerBench) -> None:
-    """GroupMetadataManager.consumerGroupLeave: without an instance id -1 removes a static member, whatever its epoch."""
+    """GroupMetadataManager.consumerGroupLeave:
+    without an instance id -1 removes a static member, whatever its epoch.
+    """
     assert bench.beat("m2", -1).error_code is NONE
     assert bench.types() == [*TOMBSTONES, EPOCH]
     assert bench.group.static_members == {"x": "m1"}
@@ -177,7 +183,7 @@ def test_heartbeat_answer_has_the_fields_of_the_final_protocol_only() -> None:
 # removal by an administrator ----------------------------------------------------------------------------------------
 
 
-def test_batch_removal_drops_the_expressions_that_nobody_has_any_more() -> None:
+def test_batch_removal_drops_unused_expressions() -> None:
     """GMMT.testResolvedRegularExpressionsRemovedWhenConsumerMembersRemovedByAdminApi: one by each form of identity."""
     bench = ConsumerBench()
     bench.given(

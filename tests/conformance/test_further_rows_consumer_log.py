@@ -201,7 +201,7 @@ def holder(member_id: str, epoch: int, *held: tuple[str, int], pending: tuple[tu
     return Record(CURRENT, (GROUP, member_id), value)
 
 
-def test_owner_of_a_partition_is_who_claimed_it_in_the_highest_epoch() -> None:
+def test_owner_of_a_partition_is_its_claimer_in_the_highest_epoch() -> None:
     """CGT.testUpdatingMemberUpdatesPartitionEpochWhenPartitionIsNotReleased, testAddPartitionEpochs."""
     broker = GroupCoordinator()
     broker.replay([holder("m1", 10, ("foo", 1)), holder("m2", 11, ("foo", 1))])
@@ -210,7 +210,7 @@ def test_owner_of_a_partition_is_who_claimed_it_in_the_highest_epoch() -> None:
         broker.replay([holder("m3", 10, ("foo", 1))])
 
 
-def test_partition_may_be_given_back_to_who_was_to_revoke_it() -> None:
+def test_partition_may_be_given_back_to_the_member_that_was_to_revoke_it() -> None:
     """CGT.testUpdatingMemberUpdatesPartitionEpochWhenPartitionIsReassignedBeforeBeingRevoked."""
     broker = GroupCoordinator()
     broker.replay([holder("m1", 10, pending=(("foo", 1),))])
@@ -248,8 +248,8 @@ def test_tombstones_of_a_group_name_the_replacement_instead_of_the_replaced() ->
     records = bench.group.tombstones(("m3", "m4"))
     assert [record.value for record in records] == [None] * len(records)
     by_type = {kind: [r.key[1:] for r in records if r.record_type is kind] for kind in RecordType}
-    everybody = [("m1",), ("m2",), ("m4",)]
-    assert [by_type[kind] for kind in (CURRENT, TARGET, MEMBER)] == [everybody] * 3
+    all_members = [("m1",), ("m2",), ("m4",)]
+    assert [by_type[kind] for kind in (CURRENT, TARGET, MEMBER)] == [all_members] * 3
     assert by_type[REGEX] == [("foo*",)]
     assert [by_type[kind] for kind in (TARGET_EPOCH, RecordType.CONSUMER_GROUP_PARTITION_METADATA, EPOCH)] == [[()]] * 3
 

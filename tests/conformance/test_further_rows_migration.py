@@ -64,7 +64,9 @@ def deadline(bench: ConsumerBench, kind: str, member_id: str) -> int | None:
 
 
 def test_new_static_classic_member_needs_one_request_only() -> None:
-    """GMMT.testJoiningConsumerGroupWithNewStaticMember: admitted with session and sync timer, waiting for partitions."""
+    """GMMT.testJoiningConsumerGroupWithNewStaticMember:
+    admitted with session and sync timer, waiting for partitions.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", None, (("foo", (0, 1, 2, 3, 4, 5)),), topics=["foo"]))
     joined = admitted(bench.join_classic("", "x"))
@@ -172,7 +174,7 @@ def test_member_that_came_back_classic_has_a_new_id_and_the_old_one_is_fenced_ev
     assert bench.beat_classic(back.member_id, 10, "x") is NONE
 
 
-def test_stranger_in_a_consumer_group() -> None:
+def test_unknown_member_in_a_consumer_group() -> None:
     """GMMT.testClassicGroupSyncToConsumerGroupWithUnknownMemberId, …HeartbeatToConsumerWithUnknownMember."""
     bench = ConsumerBench()
     bench.given(member("m1", None, FIRST, classic=True), member("m2", None, SECOND))

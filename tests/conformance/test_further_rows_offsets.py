@@ -20,11 +20,13 @@ from coordinator_model.base.messages import (
     JoinGroupRequest,
     LeaveGroupRequest,
     MemberIdentity,
+    Request,
+    SyncGroupRequest,
+)
+from coordinator_model.base.offset_messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
-    Request,
-    SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
 from coordinator_model.base.records import Record, RecordType
@@ -102,7 +104,7 @@ def test_commit_to_a_dead_group() -> None:
     assert commit(bench.coordinator, CLASSIC_GROUP, "m", 10) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_commit_under_an_instance_id_that_nobody_has() -> None:
+def test_commit_under_an_unknown_instance_id() -> None:
     """OMMT.testGenericGroupOffsetCommitWithUnknownInstanceId, …WithFencedInstanceId: the member id does not help."""
     bench = ClassicBench()
     (static_id,) = bench.stable("x")
@@ -114,7 +116,7 @@ def test_commit_under_an_instance_id_that_nobody_has() -> None:
     assert commit(dynamic.coordinator, CLASSIC_GROUP, joined.joined.member_id, 1, instance_id="y") is UNKNOWN
 
 
-def test_commit_of_a_stranger_or_of_another_generation() -> None:
+def test_commit_of_an_unknown_member_or_of_another_generation() -> None:
     """OMMT.testGenericGroupOffsetCommitWithUnknownMemberId, …WithIllegalGeneration, …WithoutMemberIdAndGeneration."""
     bench = ClassicBench()
     (member_id,) = bench.stable("x")
@@ -199,7 +201,9 @@ def test_consumer_member_commits_in_its_epoch_only() -> None:
 
 
 def test_classic_member_of_a_consumer_group_hears_the_classic_error() -> None:
-    """OMMT.testConsumerGroupOffsetCommitWithIllegalGenerationId, testConsumerGroupOffsetFetchWithIllegalGenerationId."""
+    """OMMT.testConsumerGroupOffsetCommitWithIllegalGenerationId,
+    testConsumerGroupOffsetFetchWithIllegalGenerationId.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", "x", classic=True))
     assert [commit(bench.coordinator, GROUP, "m1", epoch) for epoch in (9, 11)] == [ILLEGAL, ILLEGAL]
@@ -241,7 +245,9 @@ def test_older_epoch_is_good_for_what_was_held_since(revoking: bool, epoch: int,
 
 
 def test_away_member_cannot_commit_in_its_former_epoch() -> None:
-    """GroupMetadataManager.consumerGroupStaticMemberGroupLeave: at -2 every epoch that a process could name is stale."""
+    """GroupMetadataManager.consumerGroupStaticMemberGroupLeave:
+    at -2 every epoch that a process could name is stale.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", "x", (("foo", (0,)),)))
     bench.beat("m1", -2, "x")
@@ -265,7 +271,9 @@ def test_fetch_that_names_a_member(member_id: str, epoch: int, error: ErrorCode)
 
 
 def test_streams_member_commits_in_an_older_epoch_if_it_has_had_the_task_since() -> None:
-    """OMMT.testStreamsGroupOffsetCommitWithAssignmentEpochValid, …Stale, …WithStaleMemberEpoch, …WithUnknownMemberId."""
+    """OMMT.testStreamsGroupOffsetCommitWithAssignmentEpochValid, …Stale, …WithStaleMemberEpoch,
+    …WithUnknownMemberId.
+    """
     broker = coordinator(partitions=2)
     first = accepted(broker.handle(join("m1", "X"), 0))
     accepted(broker.handle(join("m2", "Y", process_id="other"), 1))

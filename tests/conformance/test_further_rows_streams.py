@@ -67,8 +67,8 @@ def test_second_static_member_joins_receives_leaves_and_returns(size: int) -> No
     accepted(broker.handle(join("m1", "X"), 0))
     joined = accepted(broker.handle(join("m2", "Y", process_id="other"), 1))
     assert (joined.member_epoch, joined.active_tasks) == (3, ())
-    told = accepted(broker.handle(beat("m1", 2, "X"), 2))
-    assert (told.member_epoch, told.active_tasks) == (2, tasks(0, 1))
+    answer = accepted(broker.handle(beat("m1", 2, "X"), 2))
+    assert (answer.member_epoch, answer.active_tasks) == (2, tasks(0, 1))
     done = accepted(broker.handle(beat("m1", 2, "X", tasks(0, 1)), 3))
     assert (done.member_epoch, done.active_tasks) == (3, None)
     assert accepted(broker.handle(beat("m2", 3, "Y"), 4)).active_tasks == tasks(2, 3)
@@ -170,7 +170,7 @@ def test_return_to_a_full_group_leaves_the_dynamic_member_alone() -> None:
 
 
 def test_session_of_the_absent_ends_and_its_tasks_go_to_the_dynamic_member() -> None:
-    """mixed.testDynamicJoinSucceedsAfterTemporarilyLeftStaticMemberSessionTimeoutInMixedGroup, for who is there."""
+    """mixed.testDynamicJoinSucceedsAfterTemporarilyLeftStaticMemberSessionTimeoutInMixedGroup, present members."""
     broker = coordinator()
     accepted(broker.handle(join("m1", "X"), 0))
     accepted(broker.handle(join("m2", process_id="other"), 1))
@@ -179,8 +179,8 @@ def test_session_of_the_absent_ends_and_its_tasks_go_to_the_dynamic_member() -> 
     broker.handle(beat("m1", -2, "X"), 4)
     accepted(broker.handle(beat("m2", 3, active=tasks(2, 3)), 40_000))
     broker.expire(45_002)
-    told = accepted(broker.handle(beat("m2", 3, active=tasks(2, 3)), 45_003))
-    assert (told.member_epoch, told.active_tasks) == (4, tasks(0, 1, 2, 3))
+    answer = accepted(broker.handle(beat("m2", 3, active=tasks(2, 3)), 45_003))
+    assert (answer.member_epoch, answer.active_tasks) == (4, tasks(0, 1, 2, 3))
 
 
 # dynamic members ----------------------------------------------------------------------------------------------------
@@ -225,14 +225,14 @@ def test_new_member_of_a_full_group_is_refused() -> None:
     assert result.records == ()
 
 
-def test_leaver_that_asks_for_a_shutdown_is_heard_by_the_others() -> None:
+def test_leave_that_asks_for_a_shutdown_reaches_the_others() -> None:
     """GMMT.testStreamsGroupMemberRequestingShutdownApplicationUponLeaving: not by itself."""
     broker = pair()
     leaver = join("m2", member_epoch=-1, topology=None, active_tasks=None, standby_tasks=None, warmup_tasks=None)
     request = type(leaver)(group_id=GROUP, member_id="m2", member_epoch=-1, shutdown_application=True)
     assert accepted(broker.handle(request, 5)).status == ()
-    told = accepted(broker.handle(beat("m1", 3, "X"), 6))
-    ((status, detail),) = told.status
+    answer = accepted(broker.handle(beat("m1", 3, "X"), 6))
+    ((status, detail),) = answer.status
     assert status is Status.SHUTDOWN_APPLICATION
     assert "m2" in detail
 
@@ -250,8 +250,8 @@ def test_initial_delay_applies_to_an_old_group_that_is_empty_again() -> None:
     joined = accepted(broker.handle(join("m1", "X"), 0))
     assert (joined.active_tasks, [status for status, _ in joined.status]) == ((), [Status.ASSIGNMENT_DELAYED])
     broker.expire(1_000)
-    told = accepted(broker.handle(beat("m1", joined.member_epoch, "X", ()), 1_001))
-    assert told.active_tasks == tasks(0, 1, 2, 3)
+    answer = accepted(broker.handle(beat("m1", joined.member_epoch, "X", ()), 1_001))
+    assert answer.active_tasks == tasks(0, 1, 2, 3)
 
 
 def test_deleting_the_group_ends_its_initial_delay() -> None:
@@ -279,7 +279,9 @@ def test_tombstone_of_what_is_not_there(kind: RecordType) -> None:
 
 
 def test_tombstones_of_what_is_there() -> None:
-    """GMMT.testReplayStreamsGroupCurrentMemberAssignmentTombstoneExisting, …TopologyTombstoneExists, …Target…Existing."""
+    """GMMT.testReplayStreamsGroupCurrentMemberAssignmentTombstoneExisting, …TopologyTombstoneExists,
+    …Target…Existing.
+    """
     broker = pair()
     group = group_of(broker)
     broker.replay([Record(CURRENT, (GROUP, "m1"), None)])

@@ -20,7 +20,7 @@ PARTITIONS = 6
 def test_restarted_consumers_all_come_back_and_share_the_partitions(protocol: str, mode: str, is_static: bool) -> None:
     """consumer_test.test_consumer_bounce, and the same with instance ids: nothing is worked on twice meanwhile.
 
-    With static members the bounce takes no partition from anybody that goes on.
+    With static members the bounce takes no partition from a member that goes on.
     """
 
     async def story() -> None:
@@ -90,7 +90,9 @@ def test_every_partition_has_an_owner_after_each_start_and_each_stop(protocol: s
 @pytest.mark.parametrize("interval_ms", [0, 1_000])
 @pytest.mark.parametrize("assignor", ["range", "uniform"])
 def test_assignment_is_valid_after_each_start(assignor: str, interval_ms: int) -> None:
-    """consumer_test.AssignmentValidationTest.test_valid_assignment: both server assignors, batched or not (KIP-1263)."""
+    """consumer_test.AssignmentValidationTest.test_valid_assignment:
+    both server assignors, batched or not (KIP-1263).
+    """
 
     async def story() -> None:
         brokers = BrokerSettings(consumer_assignors=(assignor,), consumer_assignment_interval_ms=interval_ms)

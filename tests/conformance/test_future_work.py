@@ -24,7 +24,9 @@ from coordinator_model.classic.member import GroupMetadata
 FOUR = ("a", "b", "c", "d")
 
 
-def plan(bench: ClassicBench, *, expected: tuple[str, ...] | None = None, target: int | None = None) -> PlanGroupResponse:
+def plan(
+    bench: ClassicBench, *, expected: tuple[str, ...] | None = None, target: int | None = None
+) -> PlanGroupResponse:
     request = PlanGroupRequest(group_id=GROUP, expected_instance_ids=expected, wait_ms=30_000, target_group_size=target)
     answer = bench.send(request).response
     assert isinstance(answer, PlanGroupResponse)
@@ -151,7 +153,7 @@ def test_item_2_standby_joins_and_takes_over_without_a_rebalance() -> None:
     bench.advance(3_000)
     gone_ms = bench.now_ms
     assert bench.leave((m2, "b")) == [ErrorCode.NONE]
-    assert bench.heartbeat(m1, "a") is ErrorCode.NONE, "nobody else is disturbed"
+    assert bench.heartbeat(m1, "a") is ErrorCode.NONE, "no other member is disturbed"
     assert bench.heartbeat(standby.member_id, "spare") is ErrorCode.REBALANCE_IN_PROGRESS
     assert bench.join("spare", standby.member_id).joined.generation_id == 1
     taken = bench.sync(standby.member_id, instance_id="spare").synced
@@ -179,7 +181,7 @@ def test_item_2_short_session_is_enough_when_a_standby_takes_over() -> None:
     assert rebalances == {False: True, True: False}
 
 
-def test_item_2_the_leader_is_not_told_of_standbys() -> None:
+def test_item_2_the_leader_does_not_see_standbys() -> None:
     bench = ClassicBench(BrokerSettings(hot_standby=True))
     m1, _ = bench.stable("a", "b")
     plan(bench, target=2)
@@ -334,7 +336,7 @@ def assigned(bench: ClassicBench, by_instance_id: bool) -> dict[str, tuple[int, 
 
 
 def sequential(member_id: str) -> str:
-    """Return the member id without its instance id: in the proposal's example ids are 1, 2, 3, and 4 after the bounce."""
+    """Return the member id without its instance id: the proposal's example has ids 1, 2, 3, and 4 after the bounce."""
     return member_id.rsplit("-", 1)[1]
 
 

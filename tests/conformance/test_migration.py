@@ -159,19 +159,6 @@ def test_M03_too_many_members_for_a_classic_group_keep_it() -> None:
     assert isinstance(bench.coordinator.groups[GROUP], ConsumerGroup)
 
 
-def test_M06_full_group_takes_only_the_returning() -> None:
-    """GMMT.testStaticMemberCanRejoin…WithClassicProtocolWhenGroupIsFull, testNewStaticMember…WhenConsumerGroupIsFull."""
-    bench = ConsumerBench(broker_settings(consumer_max_size=2))
-    bench.given(member("m1", None, FIRST), member("m2", "y", SECOND, classic=True))
-    back = bench.join_classic("", "y")
-    assert back is not None
-    assert back.error_code is NONE
-    for instance_id in (None, "z"):
-        refused = bench.join_classic("", instance_id)
-        assert refused is not None
-        assert refused.error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
-
-
 @pytest.mark.parametrize("instance_id", [None, "z", "y"])
 def test_M07_disabled_policy_refuses_classic_joiners(instance_id: str | None) -> None:
     """GMMT.testClassicMemberJoinToConsumerGroupWithDisabledMigrationPolicy (KAFKA-20640)."""
@@ -307,7 +294,7 @@ def test_upgrade_refuses_malformed_metadata() -> None:
 
 
 def test_regular_heartbeat_does_not_convert() -> None:
-    """getOrMaybeCreateConsumerGroup: only a joiner converts; others hear GROUP_ID_NOT_FOUND."""
+    """getOrMaybeCreateConsumerGroup: only a join converts; other requests get GROUP_ID_NOT_FOUND."""
     bench = ConsumerBench()
     assert bench.beat("m2", 1).error_code is NOT_FOUND
     stable_classic(bench, "x")
@@ -357,7 +344,9 @@ def test_downgrade_does_not_hand_out_a_deleted_topic() -> None:
 
 
 def test_deleted_group_is_gone_from_the_log() -> None:
-    """GMMT.testConsumerGroupDelete, testConsumerGroupMaybeDelete: only an empty group; its tombstones undo its records."""
+    """GMMT.testConsumerGroupDelete, testConsumerGroupMaybeDelete: only an empty group;
+    its tombstones undo its records.
+    """
     bench = ConsumerBench()
     given_mixed(bench)
 

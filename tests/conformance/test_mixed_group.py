@@ -1,6 +1,6 @@
 """Members of the classic protocol inside a consumer group: JoinGroup, SyncGroup and Heartbeat on it.
 
-GMMT is Kafka's GroupMetadataManagerTest; everybody starts stable at epoch 10 on foo (6 partitions) and bar (3).
+GMMT is Kafka's GroupMetadataManagerTest; all members start stable at epoch 10 on foo (6 partitions) and bar (3).
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_new_dynamic_classic_member_joins() -> None:
-    """GMMT.testJoiningConsumerGroupWithNewDynamicMember: id first, then admitted at once, with sync and session timer."""
+    """GMMT.testJoiningConsumerGroupWithNewDynamicMember:
+    id first, then admitted at once, with sync and session timer.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
     first = bench.join_classic()

@@ -43,7 +43,7 @@ def claims() -> dict[str, list[str]]:
     claimed: dict[str, list[str]] = {}
     for name in [*names, *all_rows()]:
         found = CLAIM.match(name)
-        assert found, f"{name} looks like a row's test, but names no row"
+        assert found, f"{name} is named like a row's test, but names no row"
         claimed.setdefault(f"{found[1]}{int(found[2])}", []).append(name)
     return claimed
 

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 import signal
 import socket
 import struct
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from aiokafka import AIOKafkaConsumer
@@ -23,61 +16,27 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 from py4j.java_gateway import JavaGateway
 
-from staticgroup.core.group import GroupType, GroupView, LeaveEntry, LeaveOutcome, LeaveResult
-from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.login.credentials import ConnectionSettings
+from conformance.serve_bench import (
+    EVENTUALLY_S,
+    PARTITIONS,
+    SETTINGS,
+    Group,
+    Server,
+    errors,
+    owned,
+    remove,
+    settled,
+    start,
+    view,
+    wait,
+)
+from staticgroup.core.group import GroupType, LeaveEntry, LeaveOutcome
 from support.devcluster.kafka_jars import class_path, ensure_jars
-from support.devcluster.kafka_member import Member
-from support.waiting import until
 
 pytestmark = [pytest.mark.timeout(120)]
 
-T = TypeVar("T")
 
-OPERATOR = Path(__file__).parents[2] / "operator"
-PARTITIONS = 6
 KAFKA_RELEASE = "4.4.0"
-SETTINGS = (
-    *("--set", "group.initial.rebalance.delay.ms=200", "--set", "group.min.session.timeout.ms=1000"),
-    *("--set", "group.consumer.min.heartbeat.interval.ms=200", "--set", "group.consumer.heartbeat.interval.ms=300"),
-)
-EVENTUALLY_S = 30.0
-
-
-@dataclass
-class Server:
-    """The command in a process of its own, with the lines that it printed."""
-
-    process: subprocess.Popen[str]
-    lines: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip())
-
-    @property
-    def address(self) -> str:
-        """The address of the start line."""
-        found = re.search(r"listens on (\S+:\d+);", wait(lambda: self.lines and self.lines[0]))
-        assert found
-        return found[1]
-
-
-def wait(condition: Callable[[], T | None]) -> T:
-    """Return the first true answer."""
-    return until(condition, deadline_s=EVENTUALLY_S, what="what the server or its consumers do", poll_s=0.05)
-
-
-def start(*arguments: str) -> Server:
-    command = [sys.executable, "-m", "coordinator_model", "serve", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(OPERATOR)}
-    return Server(
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    )
 
 
 @pytest.fixture(scope="module")
@@ -86,30 +45,6 @@ def server() -> Iterator[Server]:
     yield running
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(10) == 0
-
-
-class Group:
-    """The members of one group, ended with the test."""
-
-    def __init__(self, server: Server, name: str, protocol: str) -> None:
-        self.name = f"{name}-{os.urandom(2).hex()}"
-        self.server = server
-        timeouts = {"session.timeout.ms": 20_000, "heartbeat.interval.ms": 300} if protocol == "classic" else {}
-        self._settings: dict[str, str | int] = {
-            **{"bootstrap.servers": server.address, "group.id": self.name, "group.protocol": protocol},
-            **{"enable.auto.commit": "false", "auto.offset.reset": "earliest", **timeouts},
-        }
-        self.members: list[Member] = []
-
-    def start(self, instance: str | None = None) -> Member:
-        static = {"group.instance.id": instance} if instance else {}
-        self.members.append(Member({**self._settings, **static}, "orders"))
-        return self.members[-1]
-
-    def end(self) -> None:
-        for member in self.members:
-            if member.is_running:
-                member.kill()
 
 
 @pytest.fixture
@@ -123,61 +58,6 @@ def make_group(server: Server) -> Iterator[Callable[[str, str], Group]]:
     yield make
     for group in made:
         group.end()
-
-
-def owned(member: Member) -> frozenset[int]:
-    """Return the partitions that a consumer has by the callbacks it got so far."""
-    held: set[int] = set()
-    for event in member.history():
-        if event.kind == "assigned":
-            held |= event.partitions
-        elif event.kind in ("revoked", "lost"):
-            held -= event.partitions
-    return frozenset(held)
-
-
-def settled(*members: Member) -> bool:
-    """Say whether the members own every partition, each once."""
-    held = [owned(member) for member in members]
-    return all(held) and sum(map(len, held)) == PARTITIONS and len(frozenset().union(*held)) == PARTITIONS
-
-
-def errors(group: Group) -> list[str]:
-    return [f"{event.error} {event.text}" for member in group.members for event in member.history() if event.error]
-
-
-def view(server: Server, group: str) -> GroupView:
-    """Describe a group by the operator's own gateway."""
-
-    async def ask() -> object:
-        gateway = KioGateway()
-        try:
-            return await gateway.describe(_connection(server), group)
-        finally:
-            await gateway.close()
-
-    seen = asyncio.run(ask())
-    assert isinstance(seen, GroupView), seen
-    return seen
-
-
-def remove(server: Server, group: str, entries: list[LeaveEntry]) -> LeaveResult:
-    """Remove members by the operator's own gateway."""
-
-    async def ask() -> object:
-        gateway = KioGateway()
-        try:
-            return await gateway.leave(_connection(server), group, entries)
-        finally:
-            await gateway.close()
-
-    result = asyncio.run(ask())
-    assert isinstance(result, LeaveResult), result
-    return result
-
-
-def _connection(server: Server) -> ConnectionSettings:
-    return ConnectionSettings(bootstrap_servers=(server.address,), allow_loopback=True)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -295,12 +175,19 @@ def java() -> Iterator[JavaGateway]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_java_consumer_polls_bounces_and_keeps_its_partitions(server: Server, java: JavaGateway, protocol: str) -> None:
+def test_a_java_consumer_polls_bounces_and_keeps_its_partitions(
+    server: Server, java: JavaGateway, protocol: str
+) -> None:
     """The client that most people run: it fetches from empty partitions for a while, and returns to the same ones."""
     name = f"java-{protocol}-{os.urandom(2).hex()}"
     settings = java.jvm.java.util.HashMap()
     for key, value in {
-        **{"bootstrap.servers": server.address, "group.id": name, "group.instance.id": "x0", "group.protocol": protocol},
+        **{
+            "bootstrap.servers": server.address,
+            "group.id": name,
+            "group.instance.id": "x0",
+            "group.protocol": protocol,
+        },
         **{"enable.auto.commit": "false", "auto.offset.reset": "earliest"},
         **({"session.timeout.ms": "20000", "heartbeat.interval.ms": "300"} if protocol == "classic" else {}),
     }.items():
@@ -314,7 +201,9 @@ def test_a_java_consumer_polls_bounces_and_keeps_its_partitions(server: Server, 
             slice_of_time = java.jvm.java.time.Duration.ofMillis(300)
             wait(lambda: consumer.poll(slice_of_time).isEmpty() and len(consumer.assignment()) == PARTITIONS)
             assert all(consumer.poll(slice_of_time).isEmpty() for _ in range(5))
-            return {each.partition() for each in consumer.assignment()}, [consumer.position(each) for each in consumer.assignment()]
+            return {each.partition() for each in consumer.assignment()}, [
+                consumer.position(each) for each in consumer.assignment()
+            ]
         finally:
             consumer.close()
 
@@ -351,12 +240,12 @@ def test_topics_are_listed(server: Server) -> None:
 
 
 def test_the_log_tells_what_members_do(server: Server, make_group: Callable[[str, str], Group]) -> None:
-    group = make_group("told", "consumer")
+    group = make_group("logged", "consumer")
     member = group.start("x0")
     wait(lambda: settled(member))
     member.terminate()
-    told = wait(lambda: [line for line in server.lines if group.name in line and "leaves for a while" in line])
-    assert "x0" in told[0]
+    logged = wait(lambda: [line for line in server.lines if group.name in line and "leaves for a while" in line])
+    assert "x0" in logged[0]
     assert any("x0 joins: epoch" in line for line in server.lines if group.name in line)
 
 

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.epoch_group import TargetMetadata
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import (
-    AlterGroupConfigRequest,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-)
+from coordinator_model.base.messages import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from coordinator_model.base.records import Record, RecordType
 from coordinator_model.coordinator import GroupCoordinator
 from coordinator_model.streams.member import CurrentAssignment, MemberState, tasks_of
 
-from .streams_app import GROUP, App, accepted, answer, beat, coordinator, describe, join, settle
+from .streams_app import ALL_FOUR, GROUP, accepted, answer, beat, coordinator, describe, epochs, join
 
-ALL_FOUR = (("subtopology1", (0, 1, 2, 3)),)
 TOMBSTONES = [
     RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER,
@@ -40,11 +35,6 @@ def with_static_member(**settings: object) -> GroupCoordinator:
     first = accepted(broker.handle(join("m1", "X"), 0))
     assert (first.member_epoch, first.active_tasks) == (2, ALL_FOUR)
     return broker
-
-
-def epochs(broker: GroupCoordinator) -> tuple[int, dict[str, int]]:
-    group = describe(broker)
-    return group.group_epoch, {member.member_id: member.member_epoch for member in group.members}
 
 
 # S01-S03 ------------------------------------------------------------------------------------------------------------
@@ -168,14 +158,6 @@ def test_S05_session_runs_out_while_away() -> None:
     assert epochs(broker) == (3, {})
 
 
-@pytest.mark.parametrize("epoch", [-1, -2, 1])
-def test_S06_unknown_instance_is_an_unknown_member(epoch: int) -> None:
-    """static.testUnknownStaticMemberLeaveStreamsGroup, testUnknownStaticMemberHeartbeatWithPositiveEpoch…."""
-    broker = with_static_member()
-    assert answer(broker.handle(beat("other", epoch, "Y"), 10)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert epochs(broker) == (2, {"m1": 2})
-
-
 @pytest.mark.parametrize(
     ("epoch", "error"),
     [
@@ -211,7 +193,9 @@ def test_S06_join_with_a_used_instance_is_unreleased() -> None:
     ],
 )
 def test_S06_epochs_of_a_dynamic_member(epoch: int, active: object, error: ErrorCode) -> None:
-    """GroupMetadataManagerTest.testStreamsGroupMemberEpochValidation; epoch 0 always rejoins (…CanRejoinWithEpochZero)."""
+    """GroupMetadataManagerTest.testStreamsGroupMemberEpochValidation;
+    epoch 0 always rejoins (…CanRejoinWithEpochZero).
+    """
     broker = coordinator()
     broker.handle(join("m1"), 0)
     request = join("m1") if epoch == 0 else beat("m1", epoch, active=active)  # type: ignore[arg-type]
@@ -238,17 +222,6 @@ def test_S06_previous_epoch_passes_if_what_is_owned_was_assigned(partitions: tup
     assert answer(broker.handle(beat("m1", 2, "X", (("subtopology1", partitions),)), 4)).error_code is error
 
 
-def test_S06_full_group_refuses_a_new_instance_and_takes_a_returning_one() -> None:
-    """static.…NewInstanceAtMaxSizeThrowsGroupMaxSizeReached, …RejoinWithLeaveGroupStaticEpochAtMaxSizeSucceeds; mixed 70, 110."""
-    broker = with_static_member(streams_max_size=2)
-    broker.handle(join("m2"), 1)
-    broker.handle(beat("m1", -2, "X"), 2)
-    for newcomer in (join("m3", "Y"), join("m3")):
-        assert answer(broker.handle(newcomer, 3)).error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert accepted(broker.handle(join("m3", "X"), 4)).active_tasks == (("subtopology1", (0, 1)),)
-    assert accepted(broker.handle(join("m2"), 5)).member_id == "m2"
-
-
 def test_S06_full_group_takes_a_new_member_once_the_absent_one_expired() -> None:
     """mixed.testDynamicJoinSucceedsAfterTemporarilyLeftStaticMemberSessionTimeoutInMixedGroup."""
     broker = with_static_member(streams_max_size=2)
@@ -260,7 +233,7 @@ def test_S06_full_group_takes_a_new_member_once_the_absent_one_expired() -> None
 
 
 def test_A2_release_in_the_name_of_a_dead_process_lets_its_successor_in() -> None:
-    """No Kafka test: after a crash the seat is unreleased until somebody sends -2 with both ids."""
+    """No Kafka test: after a crash the seat is unreleased until a client sends -2 with both ids."""
     broker = with_static_member()
     assert answer(broker.handle(join("m2", "X"), 1_000)).error_code is ErrorCode.UNRELEASED_INSTANCE_ID
     broker.handle(beat("m1", -2, "X"), 2_000)
@@ -292,7 +265,9 @@ def test_A7_a_fail_over_during_a_bounce_gives_the_absent_member_a_full_session_a
 
 
 def test_static_rejoin_with_another_process_id_is_reconciled_by_dynamic_neighbours() -> None:
-    """mixed.testStaticRejoinWithUpdatedProcessIdRecomputes…, mixed.testStaticRejoinWithSameProcessIdDoesNotBumpEpoch…."""
+    """mixed.testStaticRejoinWithUpdatedProcessIdRecomputes…,
+    mixed.testStaticRejoinWithSameProcessIdDoesNotBumpEpoch….
+    """
     broker = with_static_member()
     broker.handle(join("m2", process_id="other"), 1)
     broker.handle(beat("m1", 2, "X", ALL_FOUR), 2)
@@ -305,9 +280,9 @@ def test_static_rejoin_with_another_process_id_is_reconciled_by_dynamic_neighbou
     broker.handle(beat("m3", -2, "X"), 8)
     moved = accepted(broker.handle(join("m4", "X", process_id="new"), 9))
     assert (moved.member_epoch, moved.active_tasks) == (4, half)
-    told = broker.handle(beat("m2", 3), 10)
-    assert (accepted(told).member_epoch, accepted(told).active_tasks) == (4, None)
-    assert types(told.records) == [RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT]
+    answer = broker.handle(beat("m2", 3), 10)
+    assert (accepted(answer).member_epoch, accepted(answer).active_tasks) == (4, None)
+    assert types(answer.records) == [RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT]
 
 
 def test_temporary_leave_keeps_the_tasks_from_others() -> None:
@@ -327,8 +302,8 @@ def test_temporary_leave_while_revoking_releases_what_was_pending() -> None:
     """static.…FromUnrevokedStateAllowsUnreleasedMemberToProgress, …FromUnrevokedState: the state stays Unrevoked."""
     broker = with_static_member()
     broker.handle(join("m2"), 1)
-    told = accepted(broker.handle(beat("m1", 2, "X", ALL_FOUR), 2))
-    assert (told.member_epoch, told.active_tasks) == (2, (("subtopology1", (0, 1)),))
+    answer = accepted(broker.handle(beat("m1", 2, "X", ALL_FOUR), 2))
+    assert (answer.member_epoch, answer.active_tasks) == (2, (("subtopology1", (0, 1)),))
     assert accepted(broker.handle(beat("m2", 3, active=()), 3)).active_tasks is None
     left = broker.handle(beat("m1", -2, "X"), 4).records[0].value
     assert isinstance(left, CurrentAssignment)
@@ -351,7 +326,7 @@ def test_before_4_4_any_instance_id_is_refused() -> None:
     assert accepted(broker.handle(join("m1"), 0)).member_epoch == 2
 
 
-def test_leave_group_on_a_streams_group_knows_nobody() -> None:
+def test_leave_group_on_a_streams_group_knows_no_member() -> None:
     """GroupMetadataManagerTest.testClassicGroupLeaveOnStreamsGroup: LeaveGroup does not remove streams members."""
     broker = with_static_member()
     request = LeaveGroupRequest(
@@ -365,113 +340,3 @@ def test_leave_group_on_a_streams_group_knows_nobody() -> None:
 
 
 # S08-S14: applications of several threads ---------------------------------------------------------------------------
-
-
-def test_S08_threads_are_members_with_numbered_instance_ids() -> None:
-    """KafkaStreamsStaticMemberIntegrationTest 164."""
-    broker = coordinator()
-    app = App(broker, "a", "X", "process-a")
-    app.start(0)
-    settle(app, now_ms=1)
-    members = describe(broker).members
-    assert sorted(m.instance_id or "" for m in members) == ["X-1", "X-2"]
-    assert [m.member_epoch for m in members] == [describe(broker).group_epoch] * 2
-
-
-def test_S09_leave_group_close_hands_the_tasks_over() -> None:
-    """KafkaStreamsStaticMemberIntegrationTest 188."""
-    broker = coordinator()
-    first, second = App(broker, "a", "X", "process-a", count=1), App(broker, "b", "Y", "process-b", count=1)
-    for app in (first, second):
-        app.start(0)
-    settle(first, second, now_ms=1)
-    seen = second.threads[0].assignments
-    first.close(2, leave=True)
-    settle(second, now_ms=3)
-    assert [m.instance_id for m in describe(broker).members] == ["Y-1"]
-    assert (second.threads[0].assignments - seen, second.threads[0].tasks) == (1, ALL_FOUR)
-
-
-def test_S10_default_close_keeps_the_seat_and_the_restart_takes_it() -> None:
-    """KafkaStreamsStaticMemberIntegrationTest 249, with the same state directory: not one epoch, not one move."""
-    broker = coordinator()
-    first, second = App(broker, "a", "X", "process-a", count=1), App(broker, "b", "Y", "process-b", count=1)
-    for app in (first, second):
-        app.start(0)
-    settle(first, second, now_ms=1)
-    epoch, tasks, seen = describe(broker).group_epoch, first.threads[0].tasks, second.threads[0].assignments
-    old_id = first.threads[0].member_id
-    first.close(2, leave=False)
-    assert sorted(m.member_epoch for m in describe(broker).members) == [-2, epoch]
-    second.beat(3)
-    first.start(4)
-    settle(first, second, now_ms=5)
-    assert first.threads[0].member_id != old_id
-    assert (first.threads[0].tasks, second.threads[0].assignments) == (tasks, seen)
-    assert epochs(broker) == (epoch, {first.threads[0].member_id: epoch, second.threads[0].member_id: epoch})
-
-
-def test_S11_no_return_within_the_groups_session_removes_the_member() -> None:
-    """KafkaStreamsStaticMemberIntegrationTest 378: group session 1 000 ms, heartbeat 100 ms."""
-    broker = coordinator(
-        streams_min_session_timeout_ms=1_000,
-        streams_min_heartbeat_interval_ms=100,
-        streams_max_heartbeat_interval_ms=900,
-    )
-    configs = (("streams.session.timeout.ms", "1000"), ("streams.heartbeat.interval.ms", "100"))
-    altered = broker.handle(AlterGroupConfigRequest(group_id=GROUP, configs=configs), 0).response
-    assert altered is not None
-    assert altered.error_code is ErrorCode.NONE
-    app = App(broker, "a", "X", "process-a", count=1)
-    app.start(0)
-    epoch = describe(broker).group_epoch
-    app.close(50, leave=False)
-    broker.expire(999)
-    assert [m.member_epoch for m in describe(broker).members] == [-2]
-    broker.expire(1_000)
-    assert (describe(broker).members, describe(broker).group_epoch) == ((), epoch + 1)
-
-
-def test_S12_a_second_process_with_a_used_instance_ends_in_error() -> None:
-    """KafkaStreamsStaticMemberIntegrationTest 446."""
-    broker = coordinator()
-    apps = [App(broker, "a", "X", "process-a", count=1), App(broker, "b", "Y", "process-b", count=1)]
-    for app in apps:
-        app.start(0)
-    settle(*apps, now_ms=1)
-    before, seen = epochs(broker), [app.threads[0].assignments for app in apps]
-    double = App(broker, "c", "X", "process-c", count=1)
-    double.start(2)
-    settle(*apps, double, now_ms=3)
-    assert double.state == "ERROR"
-    assert (epochs(broker), [app.threads[0].assignments for app in apps]) == (before, seen)
-    assert [app.state for app in apps] == ["RUNNING", "RUNNING"]
-
-
-def test_S13_removing_a_thread_moves_its_tasks_to_the_others() -> None:
-    """AdjustStreamThreadCountTest 241."""
-    broker = coordinator()
-    app = App(broker, "a", "X", "process-a")
-    app.start(0)
-    settle(app, now_ms=1)
-    app.remove_thread(2)
-    settle(app, now_ms=3)
-    assert ([m.instance_id for m in describe(broker).members], app.threads[0].tasks) == (["X-1"], ALL_FOUR)
-    assert app.state == "RUNNING"
-
-
-def test_S14_close_options() -> None:
-    """CloseOptionsIntegrationTest: LEAVE_GROUP empties the group; the default of a static application leaves all at -2."""
-    broker = coordinator()
-    app = App(broker, "a", "X", "process-a")
-    app.start(0)
-    settle(app, now_ms=1)
-    app.close(2, leave=False)
-    assert [m.member_epoch for m in describe(broker).members] == [-2, -2]
-    app.start(3)
-    app.close(4, leave=True)
-    assert describe(broker).group_state == "Empty"
-    dynamic = App(broker, "b", None, "process-b")
-    dynamic.start(5)
-    dynamic.close(6, leave=False)
-    assert describe(broker).group_state == "Empty"

@@ -81,8 +81,8 @@ def test_an_array_is_null_only_where_the_schema_lets_it() -> None:
 def test_the_header_s_client_id_is_never_compact() -> None:
     """RequestHeader v2 is flexible but for the client id (KIP-482)."""
     header = request_type(Api.HEARTBEAT, 4).__header_schema__
-    told = {"request_api_key": 12, "request_api_version": 4, "correlation_id": 7, "client_id": "c" * 300}
-    assert decode(header, encode(header, told))[0] == told
+    fields = {"request_api_key": 12, "request_api_version": 4, "correlation_id": 7, "client_id": "c" * 300}
+    assert decode(header, encode(header, fields))[0] == fields
 
 
 def test_durations_are_milliseconds_and_missing_fields_get_the_schema_s_default() -> None:

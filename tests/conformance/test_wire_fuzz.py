@@ -1,6 +1,6 @@
 """The listener under requests that no client sends: odd values in sound frames, and sound frames with bytes changed.
 
-What must hold: an answer or a closed connection, never an exception that nobody caught, never a listener that stands
+What must hold: an answer or a closed connection, never an uncaught exception, never a listener that stands
 still. Source: Processor.processException and RequestChannel of Kafka (a bad request costs its connection only).
 """
 
@@ -128,7 +128,7 @@ async def test_odd_requests_cost_their_connection_at_most(seed: int) -> None:
 
 
 def test_a_broken_rule_is_complained_about_and_the_listener_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fuzz test can fail: an exception in an answer is told as an internal error and closes the connection."""
+    """The fuzz test can fail: an exception in an answer is logged as an internal error and closes the connection."""
 
     def broken(*_: object) -> Any:
         raise ZeroDivisionError("a rule divides by zero")

@@ -42,37 +42,37 @@ def test_the_jar_fits_a_config_map() -> None:
     "version", [DEFAULT_VERSION, *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)]
 )
 def test_every_hook_is_found(version: str) -> None:
-    told = java("-jar", str(ensure_agent(print)), "--self-test", str(ensure_connect(version, print)))
-    assert told.returncode == 0, told.stdout
-    assert "MISSING" not in told.stdout
-    assert told.stdout.endswith("the agent can be active here\n")
+    done = java("-jar", str(ensure_agent(print)), "--self-test", str(ensure_connect(version, print)))
+    assert done.returncode == 0, done.stdout
+    assert "MISSING" not in done.stdout
+    assert done.stdout.endswith("the agent can be active here\n")
 
 
-def test_a_class_path_without_connect_is_told(tmp_path: Path) -> None:
+def test_a_class_path_without_connect_is_reported(tmp_path: Path) -> None:
     jars = ensure_connect(DEFAULT_VERSION, print)
     (tmp_path / "clients.jar").symlink_to(next(jars.glob("kafka-clients-*.jar")))
-    told = java("-jar", str(ensure_agent(print)), "--self-test", str(tmp_path))
-    assert told.returncode == 1
-    assert "found    heartbeat " in told.stdout
-    assert "MISSING  assignment " in told.stdout
+    done = java("-jar", str(ensure_agent(print)), "--self-test", str(tmp_path))
+    assert done.returncode == 1
+    assert "found    heartbeat " in done.stdout
+    assert "MISSING  assignment " in done.stdout
 
 
 def test_it_begins_with_one_line() -> None:
-    told = begin("", STATICGROUP_CONNECT_INSTANCE_ID="w-0")
-    assert told.returncode == 1
-    assert told.stderr.startswith("staticgroup-connect-agent 0.1.0: active, group.instance.id w-0\n")
+    done = begin("", STATICGROUP_CONNECT_INSTANCE_ID="w-0")
+    assert done.returncode == 1
+    assert done.stderr.startswith("staticgroup-connect-agent 0.1.0: active, group.instance.id w-0\n")
 
 
 def test_without_an_id_it_is_inert() -> None:
-    told = begin("=refusal=exit", STATICGROUP_CONNECT_INSTANCE_ID="")
-    assert told.returncode == 1
-    assert "inert: STATICGROUP_CONNECT_INSTANCE_ID is not set" in told.stderr
+    done = begin("=refusal=exit", STATICGROUP_CONNECT_INSTANCE_ID="")
+    assert done.returncode == 1
+    assert "inert: STATICGROUP_CONNECT_INSTANCE_ID is not set" in done.stderr
 
 
 @pytest.mark.parametrize(("options", "status"), [("", 1), ("=refusal=exit", REFUSED_STATUS)])
 def test_a_value_that_is_not_understood_makes_it_inert_or_ends_the_process(options: str, status: int) -> None:
-    told = begin(
+    done = begin(
         options, STATICGROUP_CONNECT_INSTANCE_ID="w-0", STATICGROUP_CONNECT_SESSION_TIMEOUT_MS="30 seconds"
     )
-    assert told.returncode == status
-    assert "STATICGROUP_CONNECT_SESSION_TIMEOUT_MS='30 seconds' is not understood: use milliseconds" in told.stderr
+    assert done.returncode == status
+    assert "STATICGROUP_CONNECT_SESSION_TIMEOUT_MS='30 seconds' is not understood: use milliseconds" in done.stderr

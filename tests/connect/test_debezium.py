@@ -1,4 +1,4 @@
-"""Somebody else's connector under workers that are rolled: Debezium's, on a PostgreSQL that is written to all the while.
+"""Debezium's connector on a busy PostgreSQL, under workers that are rolled.
 
 What the topics tell is compared with the database itself: with the history that it keeps of every change, and with the
 rows that it has in the end.
@@ -86,12 +86,12 @@ def account_of(capture: Capture, table: str) -> Account:
     assert begun > 0, "the connector logged no snapshot"
     found: list[Account] = []
 
-    def looked() -> bool:
+    def is_complete() -> bool:
         found[:] = [judge(changes, capture.events(table), snapshots=begun)]
         return not found[0].wrong
 
     try:
-        until(looked, deadline_s=60, what=f"{table} to be told whole", poll_s=1)
+        until(is_complete, deadline_s=60, what=f"{table} to be complete", poll_s=1)
     except AssertionError:
         raise AssertionError(f"{table}: {len(found[0].wrong)} wrong: {found[0].wrong[:5]}") from None
     assert replayed(capture.events(table)) == debezium.table_now(capture.database, table)
@@ -113,7 +113,7 @@ def tell(name: str, accounts: dict[str, Account], rolls: list[tuple[str, Rolled]
     return delays_ms
 
 
-def test_every_row_is_told_through_rolls_of_static_workers(brokers: Brokers, written: Written, tmp_path: Path) -> None:
+def test_every_row_is_streamed_through_static_rolls(brokers: Brokers, written: Written, tmp_path: Path) -> None:
     settings = GroupSettings(
         group_id="static",
         static=True,
@@ -126,7 +126,7 @@ def test_every_row_is_told_through_rolls_of_static_workers(brokers: Brokers, wri
     try:
         capture.connect_slowly()
         first = until(capture.reader_of_snapshot, deadline_s=60, what="the ledger's snapshot to begin")
-        group.await_heard()
+        group.await_heartbeats()
         capture.await_rest(TABLES)
         begun = len(capture.events(LEDGER))
         assert capture.reader_of_snapshot() == first

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.connect import ticks
-from support.connect.rolls import NAMES, TASK_COUNT, assert_quiet, roll, running, tell
+from support.connect.rolls import NAMES, TASK_COUNT, assert_quiet, record_roll, roll, running
 from support.connect.workers import ConnectGroup, GroupSettings, Worker
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_log import now_ms
@@ -24,8 +25,9 @@ ROUNDS = int(os.environ.get("CONNECT_ROLLS", "1"))
 FENCED_STATUS = 82
 
 
-def static(group_id: str, **more: object) -> GroupSettings:
-    return GroupSettings(group_id=group_id, static=True, session_timeout_ms=30_000, rebalance_delay_ms=0, **more)  # type: ignore[arg-type]
+def static(group_id: str, **more: Any) -> GroupSettings:
+    fixed: dict[str, Any] = {"static": True, "session_timeout_ms": 30_000, "rebalance_delay_ms": 0}
+    return GroupSettings(group_id=group_id, **fixed, **more)
 
 
 def pause(group: ConnectGroup, connector: str) -> None:
@@ -38,11 +40,11 @@ def test_rolls_are_quiet(brokers: Brokers, tmp_path: Path, version: str, protoco
     settings = static(f"rolls-{version}-{protocol}", version=version, protocol=protocol)
     with running(brokers.bootstrap, settings, tmp_path) as group:
         for name in NAMES * ROUNDS:
-            told = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
-            tell(f"Connect {version} {protocol}, static", told)
-            if told.led and protocol == "eager" and version < "3.2":
-                continue  # its leader learns who runs what by a round only, which stops everything
-            assert_quiet(told, generations=1 if told.led and protocol != "eager" else 0)
+            measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
+            record_roll(f"Connect {version} {protocol}, static", measured)
+            if measured.led and protocol == "eager" and version < "3.2":
+                continue  # its leader learns each worker's work by a round only, which stops everything
+            assert_quiet(measured, generations=1 if measured.led and protocol != "eager" else 0)
         assert ticks.twice(group.lines()) == []
 
 
@@ -51,9 +53,9 @@ def test_a_killed_worker_comes_back_as_quietly(brokers: Brokers, tmp_path: Path,
     with running(brokers.bootstrap, static(f"killed-{led}"), tmp_path) as group:
         for _ in range(ROUNDS):
             name = next(name for name in NAMES if (name == group.leader()) is led)
-            told = roll(group, name, brokers.group_log, task_count=TASK_COUNT, end=Worker.kill)
-            tell("Connect 4.3.1 sessioned, static, killed", told)
-            assert_quiet(told, generations=int(led))
+            measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT, end=Worker.kill)
+            record_roll("Connect 4.3.1 sessioned, static, killed", measured)
+            assert_quiet(measured, generations=int(led))
         assert ticks.twice(group.lines()) == []
 
 
@@ -69,7 +71,7 @@ def test_two_workers_away_with_the_leader_find_everything_as_it_was(brokers: Bro
             group.workers[leader].await_up()
             group.workers[follower].start()
             group.workers[follower].await_up()
-            group.await_heard()
+            group.await_heartbeats()
             assert group.await_rest(TASK_COUNT) == before
             lines = group.lines()
             stopped = [line for line in lines if line.what == "STOP" and line.worker == other and line.at_ms > began_ms]
@@ -93,7 +95,7 @@ def test_pausing_while_a_worker_is_away_costs_no_round(brokers: Brokers, tmp_pat
             deadline_s=60,
             what="the tasks of two connectors to tick",
         )
-        group.await_heard()
+        group.await_heartbeats()
         assert brokers.group_log.count_rebalances("paused", since_ms=began_ms) == 0
         assert worker.process.log.read_text().count("Rebalance started") == 1
 
@@ -102,7 +104,10 @@ def test_of_two_processes_with_one_identity_the_newer_stays(brokers: Brokers, tm
     with running(brokers.bootstrap, static("duel"), tmp_path) as group:
         before = group.await_rest(TASK_COUNT)
         name = next(name for name in NAMES if name != group.leader())
-        old, new = group.workers[name], Worker(name=f"{name}-twin", port=group.free_port(), group=group, instance_id=name)
+        old, new = (
+            group.workers[name],
+            Worker(name=f"{name}-twin", port=group.free_port(), group=group, instance_id=name),
+        )
         group.workers[new.name] = new
         new.start()
         until(lambda: old.process.pid() is None, deadline_s=60, what="the older process to end")

@@ -1,4 +1,4 @@
-"""Rolling restarts of real Connect workers on loopback, with the agent and as they come; in pods: tests/e2e/test_connect.py."""
+"""Rolling restarts of real Connect workers on loopback, with and without the agent; in pods: e2e/test_connect.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.connect import ticks
-from support.connect.rolls import NAMES, TASK_COUNT, assert_quiet, roll, running, tell
+from support.connect.rolls import NAMES, TASK_COUNT, assert_quiet, record_roll, roll, running
 from support.connect.workers import GroupSettings
 from support.devcluster.kafka_broker import Brokers
 
@@ -21,10 +21,10 @@ def test_three_rolls_of_static_workers_are_quiet(brokers: Brokers, tmp_path: Pat
     with running(brokers.bootstrap, settings, tmp_path) as group:
         led = 0
         for name in NAMES:
-            told = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
-            tell("Connect, static", told)
-            assert_quiet(told, generations=1 if told.led else 0)
-            led += told.led
+            measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
+            record_roll("Connect, static", measured)
+            assert_quiet(measured, generations=1 if measured.led else 0)
+            led += measured.led
         assert led == 1
         assert ticks.twice(group.lines()) == []
 
@@ -33,8 +33,8 @@ def test_a_roll_of_workers_as_they_come_idles_their_tasks(brokers: Brokers, tmp_
     settings = GroupSettings(group_id="stock", static=False, rebalance_delay_ms=STOCK_DELAY_MS)
     with running(brokers.bootstrap, settings, tmp_path) as group:
         follower = next(name for name in NAMES if name != group.leader())
-        told = roll(group, follower, brokers.group_log, task_count=TASK_COUNT)
-        tell(f"Connect as it comes, delay {STOCK_DELAY_MS // 1000} s", told)
-        assert not told.led
-        assert told.generations >= 2
-        assert told.own_down_s > STOCK_DELAY_MS / 1000
+        measured = roll(group, follower, brokers.group_log, task_count=TASK_COUNT)
+        record_roll(f"Connect as it comes, delay {STOCK_DELAY_MS // 1000} s", measured)
+        assert not measured.led
+        assert measured.generations >= 2
+        assert measured.own_down_s > STOCK_DELAY_MS / 1000

@@ -13,7 +13,7 @@ from staticgroup.core.group import GroupView, KafkaProblem, LeaveEntry, LeaveOut
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from support.connect import ticks
-from support.connect.rolls import CONNECTORS, NAMES, TASK_COUNT, TASKS, assert_quiet, roll, running, tell
+from support.connect.rolls import CONNECTORS, NAMES, TASK_COUNT, TASKS, assert_quiet, record_roll, roll, running
 from support.connect.workers import ConnectGroup, GroupSettings, Worker
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.long]
 
 ROUNDS = int(os.environ.get("CONNECT_ROLLS", "1"))
 HEARTBEAT_S = 3
-"""Until a member hears of a round at the latest, `heartbeat.interval.ms`."""
+"""Longest time until a member learns of a round: `heartbeat.interval.ms`."""
 REBALANCE_MS = 8_000
 """How long a round waits for a worker that is away, where a test waits for that."""
 
@@ -76,13 +76,17 @@ def test_the_work_of_a_worker_that_is_removed_runs_elsewhere_at_once(
         began_ms = now_ms()
         remove(brokers.bootstrap, group_id, gone)
         lost = tasks_of(before, gone)
-        until(lambda: lost <= set(ticks.tasks(group.lines(), began_ms)), deadline_s=60, what="its work to run elsewhere")
+        until(
+            lambda: lost <= set(ticks.tasks(group.lines(), began_ms)), deadline_s=60, what="its work to run elsewhere"
+        )
         lines = group.lines()
-        back = {line.who: line.at_ms for line in reversed(lines) if line.what == "TICK" and line.at_ms >= began_ms}
+        back = {line.work: line.at_ms for line in reversed(lines) if line.what == "TICK" and line.at_ms >= began_ms}
         elsewhere_s = max(back[task] - began_ms for task in lost) / 1000
         others = ticks.stopped(lines, began_ms, now_ms(), but=gone)
         kind = "leader" if led else "follower"
-        record(f"Connect, static, {kind} killed for good and removed", elsewhere_s=elsewhere_s, others_stopped=len(others))
+        record(
+            f"Connect, static, {kind} killed for good and removed", elsewhere_s=elsewhere_s, others_stopped=len(others)
+        )
         assert len(lost) == TASKS
         assert elsewhere_s <= 4
         assert others == []
@@ -118,7 +122,7 @@ def test_a_leader_elected_while_the_old_one_is_away_takes_nothing_from_it(broker
         )
 
 
-def test_a_leader_whom_nobody_tells_what_the_old_one_had_starts_nothing_of_it(brokers: Brokers, tmp_path: Path) -> None:
+def test_a_leader_without_the_last_allocations_starts_no_work_of_the_old_one(brokers: Brokers, tmp_path: Path) -> None:
     """The only worker takes along what it knows; the next leader is a new process and holds back."""
     settings = static("alone", rebalance_timeout_ms=str(REBALANCE_MS))
     group = ConnectGroup(settings, brokers.bootstrap, tmp_path)
@@ -130,7 +134,7 @@ def test_a_leader_whom_nobody_tells_what_the_old_one_had_starts_nothing_of_it(br
         old.kill()
         began_ms = now_ms()
         group.start("w-3")
-        log, said = group.workers["w-3"].process.log, "nobody here knows what [w-0] had"
+        log, said = group.workers["w-3"].process.log, "no worker here knows the last work of [w-0]"
         until(lambda: said in log.read_text(), deadline_s=60, what="the newcomer to lead and hold back")
         elected_ms = now_ms()
         holds(lambda: not ticks.tasks(group.lines(), elected_ms), for_s=REBALANCE_MS / 1000, what="all work to wait")
@@ -158,9 +162,9 @@ def test_the_coordinator_is_started_again(brokers: Brokers, tmp_path: Path) -> N
         brokers.restart(brokers.nodes[0])
         assert group.await_rest(TASK_COUNT, deadline_s=120) == before
         assert ticks.twice(group.lines()) == []
-        told = roll(group, follower(group).name, brokers.group_log, task_count=TASK_COUNT)
-        tell("Connect, static, after a restart of the broker", told)
-        assert_quiet(told, generations=0)
+        measured = roll(group, follower(group).name, brokers.group_log, task_count=TASK_COUNT)
+        record_roll("Connect, static, after a restart of the broker", measured)
+        assert_quiet(measured, generations=0)
 
 
 @pytest.fixture
@@ -177,16 +181,16 @@ def test_the_coordinator_moves_to_another_broker(three_brokers: Brokers, tmp_pat
         left = three_brokers.coordinator("moved")
         three_brokers.stop(left)
         until(lambda: three_brokers.coordinator("moved") != left, deadline_s=30, what="another coordinator")
-        group.await_heard()
+        group.await_heartbeats()
         assert group.await_rest(TASK_COUNT, deadline_s=120) == before
         record(
             "Connect, static, coordinator moved to another broker",
             longest_gap_s=max(ticks.gaps_ms(group.lines(), began_ms, now_ms()).values()) / 1000,
         )
         for name in (follower(group).name, group.leader()):
-            told = roll(group, name, three_brokers.group_log, task_count=TASK_COUNT)
-            tell("Connect, static, after the coordinator moved", told)
-            assert_quiet(told, generations=int(told.led))
+            measured = roll(group, name, three_brokers.group_log, task_count=TASK_COUNT)
+            record_roll("Connect, static, after the coordinator moved", measured)
+            assert_quiet(measured, generations=int(measured.led))
         assert ticks.twice(group.lines()) == []
 
 
@@ -231,7 +235,7 @@ def test_every_worker_restarts_tasks_and_takes_changes_after_the_leader_came_bac
             for task in sorted(where):
                 began_ms, (connector, number) = now_ms(), task.split("/")
                 asked.call("POST", f"/connectors/{connector}/tasks/{number}/restart")
-                until(lambda: (task, where[task]) in started(group, began_ms), deadline_s=30, what=f"{task} to start")  # noqa: B023
+                until(lambda: (task, where[task]) in started(group, began_ms), deadline_s=30, what=task)  # noqa: B023
         for tasks, asked in enumerate(group.workers.values(), start=TASKS + 1):
             config = {"connector.class": "ticking.TickSource", "tasks.max": str(tasks)}
             asked.call("PUT", "/connectors/a/config", config)
@@ -241,19 +245,19 @@ def test_every_worker_restarts_tasks_and_takes_changes_after_the_leader_came_bac
 
 
 def started(group: ConnectGroup, since_ms: int) -> set[tuple[str, str]]:
-    return {(line.who, line.worker) for line in group.lines() if line.what == "START" and line.at_ms >= since_ms}
+    return {(line.work, line.worker) for line in group.lines() if line.what == "START" and line.at_ms >= since_ms}
 
 
 def test_exactly_once_source_tasks_come_back_and_are_fenced_by_a_leader_that_came_back(
     brokers: Brokers, tmp_path: Path
 ) -> None:
-    """A transactional task starts by requests to the herder, which answers none while the leader's round waits for heartbeats."""
+    """A transactional task starts by requests to the herder, which answers none during the leader's round."""
     settings = static("once", exactly_once_source_support="enabled")
     with running(brokers.bootstrap, settings, tmp_path) as group:
         for name in (follower(group).name, group.leader()) * ROUNDS:
-            told = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
-            tell("Connect 4.3.1 sessioned, static, exactly-once sources", told)
-            assert_quiet(told, generations=int(told.led), start_s=2 + HEARTBEAT_S * told.led)
+            measured = roll(group, name, brokers.group_log, task_count=TASK_COUNT)
+            record_roll("Connect 4.3.1 sessioned, static, exactly-once sources", measured)
+            assert_quiet(measured, generations=int(measured.led), start_s=2 + HEARTBEAT_S * measured.led)
         group.configure("a", TASKS + 1)  # another number of tasks: the leader fences those of before
         group.await_rest(TASK_COUNT + 1, deadline_s=120)
         assert ticks.twice(group.lines()) == []
@@ -277,10 +281,12 @@ def test_workers_log_in_over_tls(secured: Brokers, tmp_path: Path) -> None:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(secured.ca_path),
     }
-    properties = {f"{prefix}{name}": value for prefix in ("", "producer.", "consumer.") for name, value in client.items()}
+    properties = {
+        f"{prefix}{name}": value for prefix in ("", "producer.", "consumer.") for name, value in client.items()
+    }
     with running(secured.sasl_bootstrap, static("secured", **properties), tmp_path) as group:
         for name in (follower(group).name, group.leader()):
-            told = roll(group, name, secured.group_log, task_count=TASK_COUNT)
-            tell("Connect, static, TLS and SCRAM", told)
-            assert_quiet(told, generations=int(told.led))
+            measured = roll(group, name, secured.group_log, task_count=TASK_COUNT)
+            record_roll("Connect, static, TLS and SCRAM", measured)
+            assert_quiet(measured, generations=int(measured.led))
         assert ticks.twice(group.lines()) == []

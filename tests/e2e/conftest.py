@@ -59,21 +59,22 @@ def process_table() -> Iterator[ProcessTable]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let fixtures know whether the test they serve has failed, while what it looked at is still there."""
+    """Let fixtures know whether their test has failed, while its objects still exist."""
     report = yield
     if report.when == "call":
         item.stash[HAS_FAILED] = report.failed
     return report
 
 
-def tell_what_was_there(play: Play) -> None:
-    """Print what a person would look at next: status, pods, the operators' and the brokers' lines about the group.
+def print_state(play: Play) -> None:
+    """Print the next things to inspect: status, pods, the operators' and the brokers' lines about the group.
 
     A test that fails once in thirty runs must say why the first time, because its cluster is gone afterwards.
     """
     say(f"status of {play.name}: {json.dumps(play.status(), indent=1)}")
     for pod in play.pods():
-        say(f"pod {pod['metadata']['name']}: {json.dumps({k: pod['metadata'].get(k) for k in ('uid', 'deletionTimestamp')})}")
+        metadata = {k: pod["metadata"].get(k) for k in ("uid", "deletionTimestamp")}
+        say(f"pod {pod['metadata']['name']}: {json.dumps(metadata)}")
         say(json.dumps(pod["status"]))
     logs = play.stage.operator_logs()
     say("\n".join([line for line in logs.splitlines() if play.name in line][-80:]))
@@ -96,7 +97,7 @@ def new_play(
     yield make
     if request.node.stash.get(HAS_FAILED, False):
         for each in opened:
-            tell_what_was_there(each)
+            print_state(each)
     logs = {each.brokers.bootstrap: each.brokers.group_log for each in opened}
     logs[installed.brokers.bootstrap] = installed.brokers.group_log
     accusations = [each for log in logs.values() for each in live_removals(log, process_table)]

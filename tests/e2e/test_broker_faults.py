@@ -1,7 +1,8 @@
 """Brokers die around a removal: it is done in the end, and a removal that the fail-over undid is done again.
 
-The one idea: a classic LeaveGroup is acknowledged before the next generation is stored (seen on 4.4.0), so a coordinator
-that dies in between takes the removal back. Truth is what each coordinator logged: removed, loaded with how many, removed.
+The one idea: a classic LeaveGroup is acknowledged before the next generation is stored (seen on 4.4.0), so a
+coordinator that dies in between takes the removal back. Truth is what each coordinator logged: removed, loaded with how
+many, removed.
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from e2e.broker_groups import PASSWORDS, TOPIC, Group, ended_groups, make_group, settled, started
 from support.devcluster import kafka_broker, kafka_cli, kafka_process
 from support.devcluster.kafka_admin import BrokerAdmin, BrokerRefused
 from support.devcluster.kafka_broker import Brokers
@@ -22,25 +22,11 @@ from support.devcluster.kafka_config import BrokerSettings
 from support.devcluster.kafka_jars import ToolMissing, ensure_tools
 from support.devcluster.kafka_log import GroupEventKind as K
 from support.devcluster.kafka_log import now_ms
-from support.devcluster.kafka_member import Member
 
 pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.timeout(240)]
 
 HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
 """Two checkouts that run these tests at once do not meet."""
-PASSWORDS = {"admin": "admin-secret", "app": "app-secret", "operator": "operator-secret"}
-TOPIC = "orders"
-
-
-def started(settings: BrokerSettings) -> Iterator[Brokers]:
-    kafka_broker.down(settings.name)
-    brokers = Brokers.up(settings)
-    try:
-        BrokerAdmin(brokers.bootstrap).create_topic(TOPIC, partitions=6)
-        yield brokers
-    finally:
-        brokers.down()
-    assert kafka_broker.leftovers(settings.name) == []
 
 
 @pytest.fixture(scope="module")
@@ -65,66 +51,9 @@ def own() -> Iterator[BrokerSettings]:
     assert kafka_broker.leftovers(settings.name) == []
 
 
-class Group:
-    """The members of one consumer group, ended with the test."""
-
-    def __init__(self, bootstrap: str, group_id: str, protocol: str, security: Mapping[str, str] | None = None) -> None:
-        self.group_id = group_id
-        self._settings: dict[str, str | int] = {"bootstrap.servers": bootstrap, "group.id": group_id}
-        if protocol == "classic":
-            self._settings |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300}
-        else:
-            self._settings |= {"group.protocol": "consumer"}
-        self._settings |= security or {}
-        self._members: list[Member] = []
-
-    def start(self, instance_id: str | None = None) -> Member:
-        identity: dict[str, str | int] = {"group.instance.id": instance_id} if instance_id else {}
-        member = Member({**self._settings, **identity}, TOPIC)
-        self._members.append(member)
-        return member
-
-    def join(self, instance_id: str | None = None) -> Member:
-        member = self.start(instance_id)
-        member.wait_for_kind("assigned")
-        return member
-
-    def end(self) -> None:
-        for member in self._members:
-            if member.is_running:
-                member.kill()
-
-
 @pytest.fixture
 def groups() -> Iterator[list[Group]]:
-    made: list[Group] = []
-    yield made
-    for group in made:
-        group.end()
-
-
-def make_group(
-    groups: list[Group], bootstrap: str, group_id: str, protocol: str, security: Mapping[str, str] | None = None
-) -> Group:
-    group = Group(bootstrap, group_id, protocol, security)
-    groups.append(group)
-    return group
-
-
-def settled(brokers: Brokers, group_id: str, members: int, timeout_s: float = 30.0) -> dict[str, frozenset[int]]:
-    """Wait until a group is stable with so many members that own all six partitions; return who owns which."""
-    admin = BrokerAdmin(brokers.bootstrap)
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        shown = admin.describe_group(group_id)
-        owned = {
-            member.instance_id or member.member_id: frozenset(partition for _, partition in member.topic_partitions)
-            for member in shown.members
-        }
-        if shown.state == "Stable" and len(owned) == members and sum(map(len, owned.values())) == 6:
-            return owned
-        assert time.monotonic() < deadline_s, f"group {group_id} did not settle: {shown}"
-        time.sleep(0.1)
+    yield from ended_groups()
 
 
 # --- processes ------------------------------------------------------------------------------------------------------
@@ -187,20 +116,20 @@ def test_a_broker_whose_pid_file_was_never_written_is_found_and_replaced(own: Br
     assert len(kafka_process.processes_naming(brokers.state.folder)) == 1
 
 
-def test_a_stranger_with_the_pid_of_a_dead_broker_is_neither_taken_for_it_nor_killed(own: BrokerSettings) -> None:
+def test_an_unrelated_process_with_the_pid_of_a_dead_broker_is_not_killed(own: BrokerSettings) -> None:
     brokers = Brokers.up(own)
     brokers.kill(1)
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    stranger = subprocess.Popen(["sleep", "600"])
+    unrelated = subprocess.Popen(["sleep", "600"])
     try:
-        stamp = kafka_process.ProcessStamp(pid=stranger.pid, start_ticks=1, boot_id=boot_id)
+        stamp = kafka_process.ProcessStamp(pid=unrelated.pid, start_ticks=1, boot_id=boot_id)
         kafka_process.write_stamp(brokers.state.node_dir(1) / "pid.json", stamp)
         assert not brokers.is_running(1)
         brokers.down()
-        assert stranger.poll() is None
+        assert unrelated.poll() is None
     finally:
-        stranger.kill()
-        stranger.wait(10)
+        unrelated.kill()
+        unrelated.wait(10)
 
 
 def test_stopping_keeps_the_records_for_the_next_start(own: BrokerSettings) -> None:
@@ -339,120 +268,6 @@ def test_group_settings_can_be_altered_within_the_bounds_of_the_profile_only(pla
     ):
         admin.alter_group("tuned", {"consumer.session.timeout.ms": "999"})
     assert admin.group_settings("tuned")["consumer.session.timeout.ms"] == "20000"
-
-
-# --- security -------------------------------------------------------------------------------------------------------
-
-
-def sasl(brokers: Brokers, mechanism: str, user: str, password: str) -> dict[str, str]:
-    return {
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(brokers.ca_path),
-        "sasl.mechanism": mechanism,
-        "sasl.username": user,
-        "sasl.password": password,
-    }
-
-
-def allow_consuming(brokers: Brokers, user: str, group_id: str) -> None:
-    admin = BrokerAdmin(brokers.bootstrap)
-    admin.allow(user, "READ", "group", group_id)
-    admin.allow(user, "READ", "topic", TOPIC)
-
-
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])
-def test_a_good_password_is_let_in(secure: Brokers, mechanism: str) -> None:
-    admin = BrokerAdmin(secure.sasl_bootstrap, sasl(secure, mechanism, "admin", PASSWORDS["admin"]))
-    assert admin.topics() == [TOPIC]
-
-
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])
-def test_a_bad_password_is_refused(secure: Brokers, groups: list[Group], mechanism: str) -> None:
-    security = sasl(secure, mechanism, "app", "wrong")
-    member = make_group(groups, secure.sasl_bootstrap, f"bad-{mechanism}", "classic", security).start()
-    assert member.wait_for(lambda event: event.error == "_AUTHENTICATION").kind == "error"
-    assert member.is_running
-    assert "assigned" not in {event.kind for event in member.history()}
-
-
-def test_a_broker_certificate_of_another_authority_is_refused(
-    secure: Brokers, groups: list[Group], tmp_path: Path
-) -> None:
-    from support.devcluster import kafka_tls
-
-    kafka_tls.make_authority(tmp_path / "tls", "someone else")
-    security = sasl(secure, "PLAIN", "app", PASSWORDS["app"]) | {"ssl.ca.location": str(tmp_path / "tls" / "ca.pem")}
-    member = make_group(groups, secure.sasl_bootstrap, "wrong-ca", "classic", security).start()
-    assert member.wait_for(lambda event: event.error == "_SSL").kind == "error"
-
-
-def test_a_user_without_rights_on_the_group_is_refused_until_they_are_given(
-    secure: Brokers, groups: list[Group]
-) -> None:
-    security = sasl(secure, "SCRAM-SHA-512", "app", PASSWORDS["app"])
-    refused = make_group(groups, secure.sasl_bootstrap, "acl", "classic", security).start("s-0")
-    assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
-    refused.kill()
-    allow_consuming(secure, "app", "acl")
-    make_group(groups, secure.sasl_bootstrap, "acl", "classic", security).join("s-0")
-    assert settled(secure, "acl", members=1) == {"s-0": frozenset(range(6))}
-    assert BrokerAdmin(secure.bootstrap).withdraw("app") == 2
-
-
-def test_a_user_made_at_run_time_is_let_in_until_deleted(secure: Brokers, groups: list[Group]) -> None:
-    admin = BrokerAdmin(secure.bootstrap)
-    admin.put_user("late", "late-secret")
-    allow_consuming(secure, "late", "late")
-    security = sasl(secure, "SCRAM-SHA-512", "late", "late-secret")
-    make_group(groups, secure.sasl_bootstrap, "late", "classic", security).join()
-    admin.delete_user("late")
-    member = make_group(groups, secure.sasl_bootstrap, "late", "classic", security).start()
-    assert member.wait_for(lambda event: event.error == "_AUTHENTICATION").kind == "error"
-
-
-def test_a_client_certificate_gives_its_common_name_as_principal(secure: Brokers, groups: list[Group]) -> None:
-    files = secure.client_certificate("robot")
-    security = {
-        "security.protocol": "SSL",
-        "ssl.ca.location": str(files.ca),
-        "ssl.certificate.location": str(files.certificate),
-        "ssl.key.location": str(files.key),
-    }
-    refused = make_group(groups, secure.ssl_bootstrap, "mutual", "classic", security).start()
-    assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
-    refused.kill()
-    allow_consuming(secure, "robot", "mutual")
-    make_group(groups, secure.ssl_bootstrap, "mutual", "classic", security).join()
-
-
-def test_without_a_client_certificate_the_ssl_listener_refuses(secure: Brokers, groups: list[Group]) -> None:
-    security = {"security.protocol": "SSL", "ssl.ca.location": str(secure.ca_path)}
-    member = make_group(groups, secure.ssl_bootstrap, "no-certificate", "classic", security).start()
-    assert member.wait_for(lambda event: event.kind == "error").error in ("_SSL", "_TRANSPORT", "_ALL_BROKERS_DOWN")
-
-
-def test_an_unsecured_token_names_its_principal(secure: Brokers, groups: list[Group]) -> None:
-    """OAUTHBEARER with unsecured JWS, for tests only (KIP-255)."""
-    security = {
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(secure.ca_path),
-        "sasl.mechanism": "OAUTHBEARER",
-        "enable.sasl.oauthbearer.unsecure.jwt": "true",
-        "sasl.oauthbearer.config": "principal=token-user",
-    }
-    refused = make_group(groups, secure.sasl_bootstrap, "token", "classic", security).start()
-    assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
-    refused.kill()
-    allow_consuming(secure, "token-user", "token")
-    make_group(groups, secure.sasl_bootstrap, "token", "classic", security).join()
-
-
-def test_secrets_lie_in_files_that_only_their_owner_can_read_and_not_in_the_log(secure: Brokers) -> None:
-    folder = secure.state.folder
-    assert folder.stat().st_mode & 0o077 == 0
-    log = secure.state.log_path(1).read_text()
-    assert "SASL_SSL" in log  # the configuration is in there
-    assert [password for password in PASSWORDS.values() if password in log] == []
 
 
 # --- three nodes ----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Kafka Connect workers in pods: rolled, scaled, killed for good, with the agent and as Connect comes.
 
-The one idea: what it cost is told by those who pay: the tasks write when they ran and where, the brokers' log counts
-rebalances, and the process table says who was alive when a member was removed.
+The one idea: each cost is measured where it occurs: the tasks write when they ran and where, the brokers' log counts
+rebalances, and the process table shows which processes lived when a member was removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from support.connect.rolls import CONNECTORS, TASK_COUNT, TASKS, Roll, assert_quiet, tell
+from support.connect.rolls import CONNECTORS, TASK_COUNT, TASKS, Roll, assert_quiet, record_roll
 from support.connect_pods.deployment import STATIC, surroundings, workload
 from support.connect_pods.image import load_connect_image
 from support.connect_pods.pods import ConnectPods
@@ -78,7 +78,7 @@ def restarts(pods: ConnectPods, act: Callable[[], object]) -> list[Roll]:
     """Do something that makes pods anew, and return what each restart did, once all tasks run again."""
     before, led, began_ms = pods.await_rest(TASK_COUNT), pods.leader(), now_ms()
     act()
-    pods.await_heard()
+    pods.await_heartbeats()
     after = pods.await_rest(TASK_COUNT, deadline_s=120)
     return pods.rolled(before, after, led, pods.asked_to_end(began_ms))
 
@@ -94,10 +94,10 @@ def crash(pods: ConnectPods, ordinal: int) -> Roll:
     before, led, pod = pods.await_rest(TASK_COUNT), pods.leader(), pods.sighting(f"{pods.game.name}-{ordinal}")
     began_ms = now_ms()
     pods.kill(pod)
-    pods.await_heard()
+    pods.await_heartbeats()
     after = pods.await_rest(TASK_COUNT, deadline_s=120)
-    (told,) = pods.rolled(before, after, led, [(began_ms, pod.name)])
-    return told
+    (measured,) = pods.rolled(before, after, led, [(began_ms, pod.name)])
+    return measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +136,9 @@ def depart(pods: ConnectPods, ordinal: int, *, kill: bool = False, **change: Any
 
 
 def went(name: str, departure: Departure, led: bool) -> None:
-    """Record and judge the end of a static worker: its tasks ran elsewhere at once, and nobody else's stopped."""
+    """Record and judge the end of a static worker: its tasks ran elsewhere at once, and no others stopped."""
     pods, elsewhere_s = departure.pods, departure.elsewhere_s()
-    pods.await_heard()
+    pods.await_heartbeats()
     stopped = pods.stopped(departure.since_ms, but=departure.pod.name)
     acknowledged_s = departure.acknowledged_s()
     record(name, led=led, acknowledged_s=acknowledged_s, elsewhere_s=elsewhere_s, others_stopped=len(stopped))
@@ -156,12 +156,12 @@ def explained(game: Play) -> str:
     return game.stage.kubectl("exec", "-n", SYSTEM, "deploy/staticgroup-operator", "--", *command)
 
 
-def is_told(pods: ConnectPods) -> bool:
-    """Say whether the status tells of each static worker what its tasks and connectors tell by themselves."""
-    told = (pods.game.status() or {}).get("connect") or {}
+def shows_work(pods: ConnectPods) -> bool:
+    """Return whether the status shows of each static worker the tasks and connectors that it runs."""
+    connect = (pods.game.status() or {}).get("connect") or {}
     tasks, connectors = Counter(pods.await_ticking(TASK_COUNT).values()), pods.connectors()
-    shown = {w["instanceId"].partition(".")[0]: (w["connectors"], w["tasks"]) for w in told.get("workers", [])}
-    totals = tuple(told.get(key) for key in ("connectors", "tasks", "unknown", "waiting", "rebalanceDelayMs"))
+    shown = {w["instanceId"].partition(".")[0]: (w["connectors"], w["tasks"]) for w in connect.get("workers", [])}
+    totals = tuple(connect.get(key) for key in ("connectors", "tasks", "unknown", "waiting", "rebalanceDelayMs"))
     return shown == {pod: (connectors[pod], count) for pod, count in tasks.items()} and totals == (
         len(CONNECTORS),
         TASK_COUNT,
@@ -172,7 +172,7 @@ def is_told(pods: ConnectPods) -> bool:
 
 
 def assert_explained(pods: ConnectPods) -> None:
-    """Assert that `plan` tells the same, and under which name each worker is."""
+    """Assert that `plan` shows the same, and the name of each worker."""
     text, connectors = explained(pods.game), pods.connectors()
     for pod, tasks in Counter(pods.await_ticking(TASK_COUNT).values()).items():
         (line,) = [each for each in text.splitlines() if each.startswith(f"  {pod}.")]
@@ -190,7 +190,7 @@ def assert_observed(stock: ConnectPods) -> None:
     def is_seen() -> bool:
         status = game.status() or {}
         dynamic = [each["message"] for each in status["exceptions"] if each["kind"] == "Dynamic"]
-        named = {pod for pod in members for told in dynamic if pod in told}
+        named = {pod for pod in members for message in dynamic if pod in message}
         held = status.get("connect") or {}
         reasons = {each["reason"] for each in status["conditions"] if each["type"] == "MembershipComplete"}
         return (
@@ -200,9 +200,9 @@ def assert_observed(stock: ConnectPods) -> None:
             and reasons == {"WorkersWithoutAgent"}
         )
 
-    until(is_seen, deadline_s=75, what="the status to tell of workers without the agent")
-    told = f"MembershipComplete: False (WorkersWithoutAgent). {len(members)} Connect workers are in the group without"
-    assert told in explained(game)
+    until(is_seen, deadline_s=75, what="the status to show workers without the agent")
+    line = f"MembershipComplete: False (WorkersWithoutAgent). {len(members)} Connect workers are in the group without"
+    assert line in explained(game)
     assert game.removals() == []
 
 
@@ -218,19 +218,19 @@ def test_connect_workers_are_rolled_scaled_and_killed(
 
         rolls = [roll for _ in range(ROLLOUTS) for roll in restarts(static, static.game.roll)]
         for roll in rolls:
-            tell("Connect in pods, static", roll)
+            record_roll("Connect in pods, static", roll)
         assert [roll.worker for roll in rolls] == [f"{static.game.name}-{n}" for n in (2, 1, 0)] * ROLLOUTS
         assert sum(roll.led for roll in rolls) == ROLLOUTS
         for roll in rolls:
             assert_quiet(roll, generations=int(roll.led))
-        until(lambda: is_told(static), deadline_s=40, what="the status to tell who runs what")
+        until(lambda: shows_work(static), deadline_s=40, what="the status to show the work of each worker")
         assert_explained(static)
 
-        # From here on the operator looks at the stock workers too: it gives ids, which Connect drops, and helps nobody.
+        # From here on the operator also reads the stock workers: it gives ids, which Connect drops.
         stock.game.stage.apply(stock.game.static_group(**STATIC))
         until(lambda: (stock.game.status() or {}).get("injected"), deadline_s=30, what="ids are issued")
         (follower,) = delete(stock, 1)
-        tell(f"Connect in pods as it comes, delay {STOCK_DELAY_S} s", follower)
+        record_roll(f"Connect in pods as it comes, delay {STOCK_DELAY_S} s", follower)
         assert not follower.led
         assert follower.generations >= 2
         assert follower.own_down_s > STOCK_DELAY_S
@@ -246,18 +246,18 @@ def test_connect_workers_are_rolled_scaled_and_killed(
         record(f"Connect in pods as it comes, delay {STOCK_DELAY_S} s, scaled down", elsewhere_s=waited_s)
         assert waited_s > STOCK_DELAY_S
         assert_observed(stock)
-        until(lambda: is_told(static), deadline_s=40, what="the status to tell who runs what")
+        until(lambda: shows_work(static), deadline_s=40, what="the status to show the work of each worker")
 
         assert len(static.game.removals()) == 2
         assert FENCED not in "".join(static.log(pod["metadata"]["name"]) for pod in static.game.pods())
         for pods, processes in ((static, WORKERS * (1 + ROLLOUTS)), (stock, WORKERS + 1)):
             assert_right(pods, processes)
     seen = {life.instance_id.partition(".")[0] for life in process_table.lives()}
-    assert seen >= {f"{games[0].name}-{n}" for n in range(WORKERS)}  # so the table does tell of workers
+    assert seen >= {f"{games[0].name}-{n}" for n in range(WORKERS)}  # so the table does record_roll of workers
 
 
 def assert_right(pods: ConnectPods, processes: int) -> None:
-    """Assert that all tasks run, none ever ran twice in so many processes, and nobody was put out of the group."""
+    """Assert that all tasks run, none ever ran twice in so many processes, and no worker was put out of the group."""
     pods.await_ticking(TASK_COUNT)
     assert len(pods.files()) == processes
     assert pods.twice() == []
@@ -280,14 +280,14 @@ def test_connect_leader_is_rolled_first_and_workers_crash(new_play: Callable[...
 
         rolls = restarts(pods, game.roll)
         for roll in rolls:
-            tell("Connect in pods, static, leader first", roll)
+            record_roll("Connect in pods, static, leader first", roll)
         assert [roll.led for roll in rolls] == [True, *(False for _ in range(last))]
         assert sum(roll.generations for roll in rolls) <= 1
         for roll in rolls:
             assert_quiet(roll, generations=1)
         for ordinal in (1, last):
-            told = crash(pods, ordinal)
-            tell("Connect in pods, static, killed", told)
-            assert_quiet(told, generations=int(told.led))
+            measured = crash(pods, ordinal)
+            record_roll("Connect in pods, static, killed", measured)
+            assert_quiet(measured, generations=int(measured.led))
         assert game.removals() == []
         assert_right(pods, processes=1 + last + WORKERS + 2)

@@ -1,7 +1,7 @@
 """Kafka Connect workers whose agent the admission policy brings, from a pod template that knows nothing of it.
 
-The one idea: as `test_connect.py` judges workers with an agent that is provided, by their tasks' own lines and the brokers' log; and what
-keeps the agent out is told before a pod is made.
+The one idea: as `test_connect.py` judges workers with an agent that is provided, by their tasks' own lines and the
+brokers' log; and what keeps the agent out is reported before a pod is made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.connect.rolls import CONNECTORS, TASK_COUNT, TASKS, assert_quiet, tell
+from support.connect.rolls import CONNECTORS, TASK_COUNT, TASKS, assert_quiet, record_roll
 from support.connect_pods.deployment import AGENT, surroundings, workload
 from support.connect_pods.image import load_connect_image
 from support.connect_pods.pods import ConnectPods
@@ -81,7 +81,9 @@ def test_workers_get_the_agent_from_the_policy_and_are_rolled_quietly(
         before, led, began_ms = pods.await_rest(TASK_COUNT, deadline_s=120), pods.leader(), now_ms()
         for pod in game.pods():
             name = pod["metadata"]["name"]
-            assert re.search(rf"active, group\.instance\.id {name}\.[0-9a-f]{{8}}", pods.log(name)), pods.log(name)[:400]
+            assert re.search(rf"active, group\.instance\.id {name}\.[0-9a-f]{{8}}", pods.log(name)), pods.log(name)[
+                :400
+            ]
             (init,) = pod["status"]["initContainerStatuses"]
             assert (init["restartCount"], init["state"]["terminated"]["exitCode"]) == (0, 0)
             options = [e["value"] for e in pod["spec"]["containers"][0]["env"] if e["name"] == "KAFKA_OPTS"]
@@ -89,12 +91,12 @@ def test_workers_get_the_agent_from_the_policy_and_are_rolled_quietly(
         until(lambda: injected(game)[0] == "IdsInjected", deadline_s=60, what="all pods to have their ids")
 
         game.roll()
-        pods.await_heard()
+        pods.await_heartbeats()
         after = pods.await_rest(TASK_COUNT, deadline_s=120)
         rolls = pods.rolled(before, after, led, pods.asked_to_end(began_ms))
         assert [roll.worker for roll in rolls] == [f"{game.name}-{n}" for n in (2, 1, 0)]
         for roll in rolls:
-            tell("Connect in pods, agent injected", roll)
+            record_roll("Connect in pods, agent injected", roll)
             assert_quiet(roll, generations=int(roll.led))
         complete = "AllMembersJoined"
         until(lambda: game.condition("MembershipComplete").get("reason") == complete, deadline_s=60, what=complete)

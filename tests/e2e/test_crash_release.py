@@ -1,7 +1,8 @@
-"""A process of a KIP-848 group is killed in its pod: with the release its restart is back at once, without it a session later.
+"""A killed process of a KIP-848 group is back at once with the release, and a session later without it.
 
-The one idea: what a crash cost is seen by another client that describes the group, and by the kubelet's count of restarts,
-never by the operator. Clients differ in what they do when they are refused, so each is crashed with and without.
+The one idea: what a crash cost is seen by another client that describes the group, and by the kubelet's count of
+restarts, never by the operator. Clients differ in what they do when they are refused, so each is crashed with and
+without.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from support.jvm_workload.image import JVM_WORKLOAD_IMAGE, load_jvm_workload_ima
 from support.long_drills import by_length
 from support.scene.figures import record, spread
 from support.scene.play import Play
-from support.scene.pod_lines import PodLines, heard
+from support.scene.pod_lines import PodLines, collected_lines
 from support.waiting import holds, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 SESSION_S = 45
 """Of a stock broker (group.consumer.session.timeout.ms)."""
 HEARTBEAT_S = 5
-"""Of a stock broker (group.consumer.heartbeat.interval.ms); the session counts from the last heartbeat before the crash."""
+"""Stock group.consumer.heartbeat.interval.ms; the session counts from the last heartbeat before the crash."""
 SEEN_FOR_S = 20.0
 """The operator has described a member 10 s before it is released."""
 PODS = by_length(short=3, long=4)
@@ -41,8 +42,8 @@ CLIENTS: dict[str, dict[str, str]] = {
     "slow": {"EXIT_ON_FATAL": "true"},
     "jvm": {},
 }
-"""librdkafka in an application that overlooks its fatal error, in one that ends with it, and in one that ends and takes as
-long to start as a large JVM; and the Java client, whose application ends with its exception."""
+"""librdkafka in an application that ignores its fatal error, in one that ends with it, and in one that ends and starts
+as slowly as a large JVM; and the Java client, whose application ends with its exception."""
 STARTS_AFTER_S = 3
 ALWAYS_WINS = ("slow", "jvm")
 """Their start takes longer than the release; the others race with it."""
@@ -91,7 +92,8 @@ def crash(game: Play, pod_name: str, *, wait_s: float) -> tuple[float | None, in
 
     Returns
     -------
-    Seconds until another member holds its id, None when that took longer than `wait_s`; and how often it was started for it.
+    Seconds until another member holds its id, None when that took longer than `wait_s`; and how often it was started
+    for it.
     """
     instance_id = next(i for i in game.member_ids() if i.startswith(f"{pod_name}."))
     ghost, before = game.member_ids()[instance_id], restarts(game, pod_name)
@@ -107,13 +109,13 @@ def crash(game: Play, pod_name: str, *, wait_s: float) -> tuple[float | None, in
     while not is_back() and time.monotonic() - killed_s < wait_s:
         time.sleep(0.1)
     back_s = time.monotonic() - killed_s if is_back() else None
-    # A member may be back before the kubelet has told that it was started.
-    until(lambda: restarts(game, pod_name) > before, deadline_s=30, what="the restart is told")
+    # A member may be back before the kubelet has reported that it was started.
+    until(lambda: restarts(game, pod_name) > before, deadline_s=30, what="the restart in the status")
     return back_s, restarts(game, pod_name) - before
 
 
 def held(game: Play, pod_name: str) -> frozenset[tuple[str, int]]:
-    """Return the partitions of a pod's member, as the coordinator tells another client."""
+    """Return the partitions of a pod's member, as the coordinator describes the group to another client."""
     members = game.admin.describe_group(game.name).members
     return next((m.topic_partitions for m in members if (m.instance_id or "").startswith(f"{pod_name}.")), frozenset())
 
@@ -128,14 +130,19 @@ def release_lines(game: Play) -> list[str]:
     return [line for line in logs.splitlines() if "member release" in line and game.name in line]
 
 
-def refusals(told: PodLines, pod_name: str) -> list[str]:
+def refusals(lines: PodLines, pod_name: str) -> list[str]:
     """Return which fatal errors the client of a pod had."""
-    return [line["error"] for voice in told.voices(pod_name) for line in voice.of_kind("error") if line["fatal"]]
+    return [line["error"] for voice in lines.voices(pod_name) for line in voice.of_kind("error") if line["fatal"]]
 
 
 @pytest.mark.parametrize(
     "client",
-    ["jvm", pytest.param("silent", marks=pytest.mark.long), pytest.param("exits", marks=pytest.mark.long), pytest.param("slow", marks=pytest.mark.long)],
+    [
+        "jvm",
+        pytest.param("silent", marks=pytest.mark.long),
+        pytest.param("exits", marks=pytest.mark.long),
+        pytest.param("slow", marks=pytest.mark.long),
+    ],
 )
 def test_a_crashed_process_is_back_at_once(new_play: Callable[..., Play], client: str) -> None:
     game = new_play(protocol="consumer")
@@ -158,7 +165,9 @@ def test_a_crashed_process_is_back_at_once(new_play: Callable[..., Play], client
                 assert game.rebalances(since_ms) == 0
     sent, won, crashes = release_lines(game), len(waited_s), ROUNDS * PODS
     back_s = spread(waited_s) if waited_s else None
-    record("crash release", client=client, crashes=crashes, won=won, released=len(sent), starts=dict(starts), back_s=back_s)
+    record(
+        "crash release", client=client, crashes=crashes, won=won, released=len(sent), starts=dict(starts), back_s=back_s
+    )
     assert len(sent) >= max(1, won)
     assert all('"outcome": "Released"' in line for line in sent)
     if client in ALWAYS_WINS:
@@ -170,12 +179,12 @@ def test_a_crashed_process_is_back_at_once(new_play: Callable[..., Play], client
 def test_without_it_a_crashed_process_waits_for_its_own_session(new_play: Callable[..., Play], client: str) -> None:
     game = new_play(protocol="consumer")
     pod_name = f"{game.name}-0"
-    with heard(game.stage.cluster, game.name) as told:
+    with collected_lines(game.stage.cluster, game.name) as lines:
         started(game, "Report", client, 2)
         await_seen(game)
         since_ms = now_ms()
         back_s, starts = crash(game, pod_name, wait_s=SESSION_S + 75)
-        errors = refusals(told, pod_name)
+        errors = refusals(lines, pod_name)
     rebalances = game.rebalances(since_ms)
     record("crash without release", client=client, back_s=back_s, starts=starts, errors=errors, rebalances=rebalances)
     assert back_s is None or back_s >= SESSION_S - HEARTBEAT_S
@@ -201,6 +210,6 @@ def test_a_crashed_pod_is_named_with_its_remedy(new_play: Callable[..., Play]) -
         exceptions = (game.status() or {}).get("exceptions", [])
         return [e for e in exceptions if e["reason"] == "LockedOut" and e["podName"] == f"{game.name}-1"]
 
-    (told,) = until(named, deadline_s=15, what="the pod is named")
-    assert "spec.crashRelease" in told["message"]
-    assert told["message"].endswith(f"kubectl -n {game.name} delete pod {game.name}-1")
+    (exception,) = until(named, deadline_s=15, what="the pod is named")
+    assert "spec.crashRelease" in exception["message"]
+    assert exception["message"].endswith(f"kubectl -n {game.name} delete pod {game.name}-1")

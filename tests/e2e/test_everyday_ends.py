@@ -1,7 +1,8 @@
 """Everyday ends of which not every container ever ran: their members go at once all the same.
 
-The one idea: a wrong image, of the client, a sidecar or a debug container, and a pod deleted during init are daily bread, and
-each leaves a container without an id for good. All of them happen to one group at once, each to an ordinal of its own.
+The one idea: a wrong image, of the client, a sidecar or a debug container, and a pod deleted during init are daily
+bread, and each leaves a container without an id for good. All of them happen to one group at once, each to an ordinal
+of its own.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(
 
     def removed() -> set[str]:
         removals = game.removals(since_ms)
-        known = instance_ids(game.brokers.group_log.events())  # read afterwards: it knows whoever was removed
+        known = instance_ids(game.brokers.group_log.events())  # read afterwards, so that it knows each removed member
         return {known[e.member_id or ""] for e in removals}
 
     until(

@@ -1,4 +1,4 @@
-"""The real operator between an API server and a broker that fail: no live member is removed, and all is well soon after.
+"""The real operator under faults of API server and broker: no live member is removed, and it recovers soon.
 
 The short form plays four faults, each in another phase, beside each other; the long one is the whole table of
 docs/reference/faults.md.

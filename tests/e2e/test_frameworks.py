@@ -1,7 +1,8 @@
-"""Applications of real frameworks, as users write them: the brokers tell with which ids their clients join, and what a restart costs.
+"""Applications of real frameworks as users write them: the ids of their clients, and the cost of a restart.
 
-The one idea: what a client makes of the id that it is given is read from DescribeGroups, never from the spec. An application may be
-several members of a group, and its pods members of several groups; each group has a StaticGroup of its own.
+The one idea: what a client makes of the id that it is given is read from DescribeGroups, never from the spec. An
+application may be several members of a group, and its pods members of several groups; each group has a StaticGroup of
+its own.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Members:
     Parameters
     ----------
     group: what its name adds to the play's; also that of its StaticGroup.
-    appended: what the ids of a pod have behind what `status.injected.idTemplate` says; of the frameworks' sources, not of the spec.
+    appended: what the ids of a pod have behind what `status.injected.idTemplate` says; of the frameworks' sources, not
+        of the spec.
     """
 
     identity: Json
@@ -71,7 +73,11 @@ class Application:
 
 def consumer(prefix: str, suffix: str) -> Json:
     """Return an entry of identity.env: the variables and the suffix of one consumer."""
-    return {"instanceIdName": f"{prefix}_GROUP_INSTANCE_ID", "sessionTimeoutName": f"{prefix}_SESSION_TIMEOUT_MS", "suffix": suffix}
+    return {
+        "instanceIdName": f"{prefix}_GROUP_INSTANCE_ID",
+        "sessionTimeoutName": f"{prefix}_SESSION_TIMEOUT_MS",
+        "suffix": suffix,
+    }
 
 
 SPRING_ALONE: Final = Members(identity={"preset": "SpringBoot"}, appended=("-0",))
@@ -83,7 +89,10 @@ SECOND_PAIR: Final = Members(
 )
 FRANZ_PAIRS: Final = tuple(
     Members(
-        identity={"preset": "Custom", "env": [consumer(f"{p}_A", f"-{p.lower()}-a"), consumer(f"{p}_B", f"-{p.lower()}-b")]},
+        identity={
+            "preset": "Custom",
+            "env": [consumer(f"{p}_A", f"-{p.lower()}-a"), consumer(f"{p}_B", f"-{p.lower()}-b")],
+        },
         appended=(f"-{p.lower()}-a", f"-{p.lower()}-b"),
         group=group,
     )
@@ -91,9 +100,15 @@ FRANZ_PAIRS: Final = tuple(
 )
 APPLICATIONS: Final[Mapping[str, Application]] = {
     "plain Java": Application(
-        image=JVM_WORKLOAD_IMAGE, load=load_jvm_workload_image, groups=[Members(identity=sampled_identity("plain-java"), appended=("",))]
+        image=JVM_WORKLOAD_IMAGE,
+        load=load_jvm_workload_image,
+        groups=[Members(identity=sampled_identity("plain-java"), appended=("",))],
     ),
-    "franz-go": Application(image=FRANZ_IMAGE, load=load_franz_image, groups=[Members(identity=sampled_identity("franz-go"), appended=("",))]),
+    "franz-go": Application(
+        image=FRANZ_IMAGE,
+        load=load_franz_image,
+        groups=[Members(identity=sampled_identity("franz-go"), appended=("",))],
+    ),
     "Spring Boot, concurrency 1": Application(image=SPRING_IMAGE, load=load_spring_image, groups=[SPRING_ALONE]),
     "Spring Boot, concurrency 2": Application(
         image=SPRING_IMAGE, load=load_spring_image, groups=[SPRING_PAIR], environment={"CONCURRENCY": "2"}
@@ -159,13 +174,14 @@ class Group:
 
 
 def start(game: Play, application: Application, pods: int) -> list[Group]:
-    """Apply the StaticGroups, wait until ids are issued, then the application, and wait until every member has joined with its id."""
+    """Apply StaticGroups, then the application once ids are issued; wait until all members have joined."""
     application.load(game.stage.cluster)
     groups = [Group(game, members) for members in application.groups]
     for group in groups:
         group.declare()
     for group in groups:
-        until(lambda g=group: g.status().get("injected"), deadline_s=30, what=f"ids of {group.name} to be issued")  # type: ignore[misc]
+        what = f"ids of {group.name} to be issued"
+        until(lambda g=group: g.status().get("injected"), deadline_s=30, what=what)  # type: ignore[misc]
     environment = {name: text.replace("{play}", game.name) for name, text in application.environment.items()}
     workload = game.stateful_set(pods, env=environment, grace_s=20, podManagementPolicy="Parallel")
     workload["spec"]["template"]["spec"]["containers"][0]["image"] = application.image
@@ -201,10 +217,18 @@ def leave(game: Play, groups: Sequence[Group], table: ProcessTable) -> list[floa
             )
         until(lambda: pod["metadata"]["uid"] in watch.pods, deadline_s=5, what="the watch to have seen the pod")
         terminal_at_ms = until(
-            lambda: watch.pods[pod["metadata"]["uid"]].terminal_at_ms, deadline_s=10, what="the end of the pod in the watch"
+            lambda: watch.pods[pod["metadata"]["uid"]].terminal_at_ms,
+            deadline_s=10,
+            what="the end of the pod in the watch",
         )
     removals = [e for g in groups for e in g.removals(since_ms)]
-    ended_ms = max(life.last_seen_ms for ids in leaving.values() for i in ids for life in table.lives() if i.startswith(life.instance_id))
+    ended_ms = max(
+        life.last_seen_ms
+        for ids in leaving.values()
+        for i in ids
+        for life in table.lives()
+        if i.startswith(life.instance_id)
+    )
     assert ended_ms < min(e.at_ms for e in removals)
     return [(e.at_ms - terminal_at_ms) / 1000 for e in removals]
 
@@ -218,7 +242,11 @@ def test_a_framework_joins_with_its_ids_is_rolled_quietly_and_let_go_at_once(
     groups = start(game, application, PODS)
     assert all(g.rebalances(game.since_ms) > 0 for g in groups)  # so the brokers' log does tell of rebalances
     for group in groups:
-        until(lambda g=group: g.condition("MembershipComplete").get("status") == "True", deadline_s=40, what="a complete group")  # type: ignore[misc]
+        until(
+            lambda g=group: g.condition("MembershipComplete").get("status") == "True",
+            deadline_s=40,
+            what="a complete group",
+        )  # type: ignore[misc]
 
     rolled_at_ms, before = now_ms(), [g.held() for g in groups]
     game.roll()
@@ -249,16 +277,22 @@ def test_a_framework_joins_with_its_ids_is_rolled_quietly_and_let_go_at_once(
 
 
 def test_more_listeners_than_the_spec_expects_are_named_with_the_field_to_set(new_play: Callable[..., Play]) -> None:
-    """A real container with concurrency 2 under membersPerPod 1: nobody is removed, and the remedy that is told ends it."""
+    """A container with concurrency 2 under membersPerPod 1: no member is removed, and the status names the remedy."""
     game = new_play()
     (group,) = start(game, APPLICATIONS["Spring Boot, concurrency 2"], 1)
     members = group.held()
     group.declare(membersPerPod=1)
-    until(lambda: group.condition("MembershipComplete").get("reason") == "SuffixMismatch", deadline_s=40, what="the suffix to be named")
+    until(
+        lambda: group.condition("MembershipComplete").get("reason") == "SuffixMismatch",
+        deadline_s=40,
+        what="the suffix to be named",
+    )
     said = group.condition("MembershipComplete")["message"]
     assert f"1 members nearly match, such as {max(members)} for pod {game.name}-0" in said
     assert "Set spec.identity.membersPerPod to 2" in said
-    assert [(e["kind"], e["reason"], e["podName"]) for e in group.status()["exceptions"]] == [("Foreign", "UnknownSuffix", f"{game.name}-0")]
+    assert [(e["kind"], e["reason"], e["podName"]) for e in group.status()["exceptions"]] == [
+        ("Foreign", "UnknownSuffix", f"{game.name}-0")
+    ]
     group.declare(membersPerPod=2)
     until(lambda: group.condition("MembershipComplete").get("status") == "True", deadline_s=40, what="a complete group")
     assert group.held() == members

@@ -10,18 +10,28 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from support.devcluster import kind_commands, versions
-from support.devcluster.base_image import base_image
+from e2e.ground_probe import (
+    IMAGE,
+    KIND,
+    PROBE,
+    PYTEST_KIND_TEST,
+    await_log,
+    await_log_of_finished,
+    contexts,
+    delete_pod,
+    kind,
+    read_pod,
+    run_pod,
+    write_kubeconfig,
+)
+from support.devcluster import versions
 from support.devcluster.cluster import Cluster, NodeWish, pod_processes
 from support.devcluster.images import build_image
-from support.devcluster.layout import state_root
 from support.devcluster.leftovers import leftovers
 from support.devcluster.machine import mounts_below
 from support.devcluster.programs import programs_directory
@@ -33,34 +43,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the development cluster needs root"),
 ]
 
-KIND = Path(kind_commands.__file__).with_name("kind")
 TWO_NODES = (NodeWish(role="control-plane", labels={}), NodeWish(role="worker", labels={"zone": "b"}))
-IMAGE = "localhost/ground-probe:test"
-
-PROBE = """
-import os, socket, ssl, sys, time, urllib.request
-if "API_PATH" in os.environ:
-    account = "/var/run/secrets/kubernetes.io/serviceaccount"
-    context = ssl.create_default_context(cafile=account + "/ca.crt")
-    request = urllib.request.Request("https://10.96.0.1" + os.environ["API_PATH"])
-    request.add_header("Authorization", "Bearer " + open(account + "/token").read())
-    print("answer:", urllib.request.urlopen(request, timeout=10, context=context).read().decode(), flush=True)
-if "GET" in os.environ:
-    print("got:", urllib.request.urlopen(os.environ["GET"], timeout=10).read().decode(), flush=True)
-if "SERVE" in os.environ:
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(os.environ["SERVE"].encode())
-    HTTPServer(("", 8080), Handler).serve_forever()
-if "HOST" in os.environ:
-    host, port = os.environ["HOST"].split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        print("heard:", connection.recv(100).decode(), flush=True)
-time.sleep(100000)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -87,66 +70,6 @@ def cluster(image: str) -> Iterator[Cluster]:
     yield ground
     ground.down()
     assert leftovers("ground") == []
-
-
-def run_pod(cluster: Cluster, name: str, *, role: str = "worker", **environment: str) -> dict[str, Any]:
-    """Create a probe pod on a node and return it once it runs."""
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"pod": name}},
-        "spec": {
-            "nodeSelector": {"kubernetes.io/hostname": f"{cluster.name}-{role}"},
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{
-                "name": "probe", "image": IMAGE, "imagePullPolicy": "Never",
-                "env": [{"name": key, "value": value} for key, value in environment.items()],
-            }],
-        },
-    }  # fmt: skip
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
-    cluster.kubectl("wait", "--for=jsonpath={.status.phase}=Running", f"pod/{name}", "--timeout=60s")
-    return read_pod(cluster, name)
-
-
-def read_pod(cluster: Cluster, name: str) -> dict[str, Any]:
-    pod: dict[str, Any] = json.loads(cluster.kubectl("get", "pod", name, "-o", "json"))
-    return pod
-
-
-def delete_pod(cluster: Cluster, name: str) -> None:
-    cluster.kubectl("delete", "pod", name, "--wait=true", "--timeout=60s")
-
-
-def await_log(cluster: Cluster, pod: str, text: str) -> str:
-    """Wait until `kubectl logs` of a pod contains a text, and return the log."""
-    await_condition(f"{text!r} in the log of {pod}", lambda: text in cluster.kubectl("logs", pod), 30.0, poll_s=0.3)
-    return cluster.kubectl("logs", pod)
-
-
-def kind(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(KIND), *arguments], capture_output=True, text=True, check=False, cwd="/",
-        env={**os.environ, "CLUSTER": "local", **environment},
-    )  # fmt: skip
-
-
-def write_kubeconfig(directory: Path, *names: str) -> Path:
-    """Write a kubeconfig with a context per name; the first one is current."""
-    path = directory / "kubeconfig"
-    path.write_text(json.dumps({
-        "apiVersion": "v1", "kind": "Config", "current-context": names[0],
-        "clusters": [{"name": name, "cluster": {"server": "https://127.0.0.1:1"}} for name in names],
-        "users": [{"name": name, "user": {"token": "none"}} for name in names],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in names],
-    }))  # fmt: skip
-    return path
-
-
-def contexts(kubeconfig: Path) -> tuple[str, list[str]]:
-    """Return the current context and the names of all."""
-    content = yaml.safe_load(kubeconfig.read_text())
-    return content["current-context"], sorted(context["name"] for context in content["contexts"])
 
 
 def test_path_names_programs_of_the_versions_that_are_pinned() -> None:
@@ -245,7 +168,7 @@ def test_killed_container_is_restarted_by_the_kubelet(cluster: Cluster) -> None:
 
 
 def test_frozen_node_turns_not_ready_while_the_pods_process_lives_on(cluster: Cluster) -> None:
-    """A zombie: the object is force-deleted, the process runs until the kubelet hears of it."""
+    """A zombie: the object is force-deleted, the process runs until the kubelet learns of it."""
     uid = run_pod(cluster, "zombie")["metadata"]["uid"]
     worker = cluster.node("worker")
     pids = cluster.pod_processes(uid)
@@ -292,7 +215,9 @@ def test_rebooted_node_kills_its_pods_and_reports_a_new_boot_id(cluster: Cluster
     worker.power_on()
     await_condition("the new boot id", lambda: identity()["bootID"] == worker.boot_id, 30.0)
     assert worker.boot_id != before["bootID"]
-    assert [identity()[key] for key in ("machineID", "systemUUID")] == [before[key] for key in ("machineID", "systemUUID")]
+    assert [identity()[key] for key in ("machineID", "systemUUID")] == [
+        before[key] for key in ("machineID", "systemUUID")
+    ]
     # The same pod object gets a new process, on a network that works.
     await_condition("the pod's new process", lambda: set(cluster.pod_processes(uid)) - pids != set(), 60.0)
     assert read_pod(cluster, "rebooted")["metadata"]["uid"] == uid
@@ -329,11 +254,6 @@ def test_unchanged_image_is_not_built_again_and_a_changed_one_is_loaded(cluster:
     cluster.kubectl("run", "speaker", f"--image={tag}", "--image-pull-policy=Never", "--restart=Never")
     await_log_of_finished(cluster, "speaker", "second")
     delete_pod(cluster, "speaker")
-
-
-def await_log_of_finished(cluster: Cluster, pod: str, text: str) -> None:
-    cluster.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{pod}", "--timeout=60s")
-    assert cluster.kubectl("logs", pod) == text
 
 
 def test_create_repairs_whatever_was_killed_and_pods_survive_it(cluster: Cluster, tmp_path: Path) -> None:
@@ -383,7 +303,7 @@ def test_second_create_is_fast_and_delete_leaves_nothing() -> None:
     try:
         assert again.is_healthy()
         found = leftovers(name)
-        # The check can fail: a running cluster is full of what it looks for.
+        # The check can fail: a running cluster is full of what it finds.
         kinds = {"process", "cgroup", "mount", "interface", "network", "route", "directory"}
         assert kinds <= {line.split()[0] for line in found}
     finally:
@@ -441,19 +361,6 @@ def test_process_record_of_another_process_is_never_believed(cluster: Cluster) -
     assert process.pid() is not None
 
 
-PYTEST_KIND_TEST = """
-from pykube import Pod
-def test_fixture(kind_cluster):
-    assert "control-plane" in kind_cluster.kubectl("get", "nodes")
-    kind_cluster.load_docker_image("%s")
-    kind_cluster.kubectl("run", "p", "--image=%s", "--image-pull-policy=Never")
-    kind_cluster.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=60s")
-    assert [pod.name for pod in Pod.objects(kind_cluster.api)] == ["p"]
-    with kind_cluster.port_forward("pod/p", 1234, retries=1) as port:
-        assert port > 0
-"""
-
-
 def test_pytest_kinds_unmodified_fixture_runs_on_it(image: str, tmp_path: Path) -> None:
     (tmp_path / "test_inner.py").write_text(PYTEST_KIND_TEST % (image, image))
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
@@ -465,59 +372,3 @@ def test_pytest_kinds_unmodified_fixture_runs_on_it(image: str, tmp_path: Path) 
     assert inner.returncode == 0, inner.stdout + inner.stderr
     assert "1 passed" in inner.stdout
     assert leftovers("ground-pk") == []
-
-
-def test_image_that_is_built_before_the_first_cluster_names_what_the_machine_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine that never had a cluster debootstrap is not there, and here nothing can install it."""
-    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for build in (base_image, lambda: build_image(IMAGE, tmp_path)):
-        with pytest.raises(RuntimeError, match=r"install these packages.* debootstrap"):
-            build()
-
-
-@pytest.fixture
-def executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Put a shell script on the PATH under a name, before everything else."""
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-
-    def write(name: str, script: str) -> None:
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name).chmod(0o755)
-
-    return write
-
-
-def test_real_kind_is_chosen_where_a_container_engine_answers(executable: Callable[[str, str], None]) -> None:
-    executable("docker", "exit 0")
-    executable("kind", 'echo real kind: "$@"')
-    assert kind("get", "clusters", CLUSTER="").stdout == "real kind: get clusters\n"
-    assert "real kind" not in kind("get", "clusters", CLUSTER="local").stdout
-    executable("docker", "exit 1")
-    executable("podman", "exit 1")
-    assert "real kind" not in kind("get", "clusters", CLUSTER="").stdout
-    assert kind("get", "clusters", CLUSTER="kind").stdout == "real kind: get clusters\n"
-    assert "must be" in kind("get", "clusters", CLUSTER="other").stderr
-
-
-def test_kinds_configuration_gives_nodes_labels_and_feature_gates(tmp_path: Path) -> None:
-    path = tmp_path / "kind.yaml"
-    path.write_text(
-        "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\n"
-        "featureGates: {A: true}\nruntimeConfig: {api/alpha: false}\n"
-        "nodes:\n- role: worker\n- role: control-plane\n- role: worker\n  labels: {zone: b}\n"
-    )
-    nodes, arguments = kind_commands.read_configuration(path)
-    assert nodes == (
-        NodeWish(role="control-plane", labels={}),
-        NodeWish(role="worker", labels={}),
-        NodeWish(role="worker2", labels={"zone": "b"}),
-    )
-    assert arguments == ("--feature-gates=A=true", "--runtime-config=api/alpha=false")
-
-
-@pytest.mark.parametrize("name", ["UPPER", "", "a/b", "x" * 60])
-def test_impossible_cluster_names_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="cluster name"):
-        Cluster(name)
-    assert not (state_root() / "UPPER").exists()

@@ -1,7 +1,8 @@
-"""The session timeout of a group at a real broker: set, read back, refused, and repaired after its bounds became narrower.
+"""The session timeout of a group at a real broker: set, read back, refused, and repaired under narrower bounds.
 
-Kafka's own admin client is the witness of what is stored. Restates what was seen on 4.4.0: bounds are checked when a setting
-is altered, a stored value that later bounds exclude is clamped, and it refuses every alteration that does not repair it.
+Kafka's own admin client is the witness of what is stored. Restates what was seen on 4.4.0: bounds are checked when a
+setting is altered, a stored value that later bounds exclude is clamped, and it refuses every alteration that does not
+repair it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ NARROW = {"group.consumer.max.session.timeout.ms": "50000", "group.consumer.max.
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[Brokers]:
-    settings = BrokerSettings(name=f"pytest-{HERE}-gc", security=True, users={"admin": "admin-canary-7391", USER: PASSWORD})
+    settings = BrokerSettings(
+        name=f"pytest-{HERE}-gc", security=True, users={"admin": "admin-canary-7391", USER: PASSWORD}
+    )
     kafka_broker.down(settings.name)
     running = Brokers.up(settings)
     try:
@@ -83,7 +86,8 @@ def refused(outcome: KafkaProblem | None) -> KafkaProblem:
 async def test_group_is_set_within_bounds_read_back_and_repaired_when_they_become_narrower(brokers: Brokers) -> None:
     gateway, settings, admin = KioGateway(), login(brokers), BrokerAdmin(brokers.bootstrap)
     for operation, kind, name in (
-        ("READ", "group", GROUP), ("DESCRIBE_CONFIGS", "group", GROUP), ("DESCRIBE_CONFIGS", "cluster", "kafka-cluster"),
+        ("READ", "group", GROUP), ("DESCRIBE_CONFIGS", "group", GROUP), ("DESCRIBE_CONFIGS", "cluster",
+        "kafka-cluster"),
     ):  # fmt: skip
         admin.allow(USER, operation, kind, name)
     try:
@@ -92,7 +96,9 @@ async def test_group_is_set_within_bounds_read_back_and_repaired_when_they_becom
         took_s = await what_is_set_is_read_back(gateway, settings, admin)
         admin.alter_group(GROUP, {BEAT: "15000"})
         await stored(gateway, settings, {SETTING: 60_000, BEAT: 15_000})
-        narrow = replace(brokers, state=replace(brokers.state, settings=replace(brokers.state.settings, overrides=NARROW)))
+        narrow = replace(
+            brokers, state=replace(brokers.state, settings=replace(brokers.state.settings, overrides=NARROW))
+        )
         narrow.restart(narrow.nodes[0])
         await what_new_bounds_exclude_is_repaired_in_one_request(gateway, settings, admin)
     finally:

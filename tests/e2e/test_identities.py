@@ -1,7 +1,7 @@
-"""Members that are not ours, or not for certain ours, stay; and in mode Observe everybody stays.
+"""Members that are not ours, or not for certain ours, stay; and in mode Observe all members stay.
 
 The one idea: real consumers on this machine stand for other teams, other clusters and copied ids. They live on while
-the pods of the same group are scaled away, and the witnesses say that nobody touched them.
+the pods of the same group are scaled away, and the witnesses show that they stayed untouched.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def id_of(play: Play, ordinal: int) -> str:
 
 
 def removed_ids(play: Play) -> list[str]:
-    removals = play.removals()  # before what they are looked up in
+    removals = play.removals()  # read before the log that is searched for them
     known = instance_ids(play.brokers.group_log.events())
     return sorted(known[e.member_id or ""] for e in removals)
 
@@ -119,7 +119,9 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
     twin = id_of(play, 2)
     original = play.member_ids()[twin]
     play.stage.apply(copy_of_pod(play, twin))
-    held_by = until(lambda: {play.member_ids().get(twin)} - {None, original}, deadline_s=60, what="the copy takes the id over").pop()
+    held_by = until(
+        lambda: {play.member_ids().get(twin)} - {None, original}, deadline_s=60, what="the copy takes the id over"
+    ).pop()
 
     play.scale(2)
     until(
@@ -142,7 +144,7 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
 
 @pytest.mark.long
 def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[..., Play], outsider: Start) -> None:
-    """The word is about who issues such ids; it is no word about a member that no pod explains, whose process lives elsewhere."""
+    """`exclusive` is about the issuer of such ids, not about a member without a pod whose process runs elsewhere."""
     play = new_play()
     play.start(3, static={"identity": {"template": "{podName}"}})
     ours, taken = f"{play.name}-2", f"{play.name}-1"
@@ -152,7 +154,7 @@ def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[...,
 
     play.scale(1)
     unscoped = {ours: "UnscopedId", taken: "UnscopedId"}
-    until(lambda: len(play.pods()) == 1 and held() == unscoped, deadline_s=60, what="both told as held")
+    until(lambda: len(play.pods()) == 1 and held() == unscoped, deadline_s=60, what="both reported as held")
     assert play.condition("RemovalSettled").get("reason") == "UnscopedIds"
     other_cluster = outsider(play, taken)
     stays = member_of(other_cluster)
@@ -160,8 +162,8 @@ def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[...,
     assert (play.removals(), other_cluster.of_kind("error")) == ([], [])
 
     play.stage.apply(play.static_group(identity={"template": "{podName}", "exclusive": True}))
-    until(lambda: removed_ids(play) == [ours], deadline_s=50, what="removed once the user gave his word")
-    until(lambda: held() == {taken: "Unattributed"}, deadline_s=30, what="the other one told as unattributed")
+    until(lambda: removed_ids(play) == [ours], deadline_s=50, what="removed once the user declared the ids exclusive")
+    until(lambda: held() == {taken: "Unattributed"}, deadline_s=30, what="the other one reported as unattributed")
     holds(lambda: play.member_ids().get(taken) == stays, for_s=6, what="the other cluster's member stays")
     assert (removed_ids(play), other_cluster.of_kind("error")) == ([ours], [])
 
@@ -174,20 +176,25 @@ def ready_for_s(play: Play, name: str) -> float:
 
 
 @pytest.mark.long
-def test_process_of_another_cluster_that_takes_an_id_is_told_within_a_minute_and_never_removed(
+def test_takeover_of_an_id_by_another_cluster_is_reported_within_a_minute_and_never_removed(
     new_play: Callable[..., Play], outsider: Start
 ) -> None:
-    """The client of the pod is fenced, says so once and is silent; its pod stays Ready, and the group looks whole."""
+    """The pod's client is fenced, logs it once and is silent; its pod stays Ready, and the group looks complete."""
     play = new_play()
     play.start(2, env={"EXIT_ON_FATAL": "false"}, static={"identity": {"template": "{podName}", "exclusive": True}})
     taken, settled_s = f"{play.name}-1", SAME_MEMBER_READY_S + 35  # and one round of the operator
-    until(lambda: ready_for_s(play, taken) > settled_s, deadline_s=settled_s + 30, what="the pod to be Ready for long", poll_s=2)
+    until(
+        lambda: ready_for_s(play, taken) > settled_s,
+        deadline_s=settled_s + 30,
+        what="the pod to be Ready for long",
+        poll_s=2,
+    )
     other_cluster, began_s = outsider(play, taken), time.monotonic()
 
-    def told() -> list[dict[str, Any]]:
+    def conflicts() -> list[dict[str, Any]]:
         return [e for e in exceptions(play, "Conflicting") if e["reason"] == "MemberReplaced"]
 
-    (said,) = until(told, deadline_s=60, what="the takeover to be told")
+    (said,) = until(conflicts, deadline_s=60, what="the takeover to be reported")
     named_s = round(time.monotonic() - began_s, 1)
     assert (said["instanceId"], said["podName"]) == (taken, taken)
     assert play.member_ids()[taken] == member_of(other_cluster)
@@ -197,10 +204,11 @@ def test_process_of_another_cluster_that_takes_an_id_is_told_within_a_minute_and
 
 
 def managers(play: Play) -> dict[str, set[str]]:
-    """Return who has ever written to the workload and its pods, by object, from their managedFields."""
+    """Return the field managers of the workload and its pods, by object, from their managedFields."""
     found = play.stage.items("statefulsets,pods", play.name)
     shown = [play.stage.kubectl("get", o["kind"].lower(), o["metadata"]["name"], "-n", play.name,
-             "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}") for o in found]  # fmt: skip
+             "--show-managed-fields", "-o",
+             "jsonpath={.metadata.managedFields[*].manager}") for o in found]  # fmt: skip
     return {f"{o['kind']}/{o['metadata']['name']}": set(text.split()) for o, text in zip(found, shown, strict=True)}
 
 

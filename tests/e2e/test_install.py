@@ -1,8 +1,8 @@
 """Install the operator as a user does, on a real cluster: Helm, plain manifests, several releases, and out again.
 
 The one idea: what is promised about an installation (ready, restricted, these rights and no other, CRDs survive) is
-asked from the cluster after the fact. The cluster is of these tests alone: they remove all releases and the CRDs, and with
-them all of our objects.
+asked from the cluster after the fact. The cluster is of these tests alone: they remove all releases and the CRDs, and
+with them all of our objects.
 """
 
 import json
@@ -109,7 +109,7 @@ def objects(cluster: Cluster, kind: str, *options: str) -> list[dict[str, Any]]:
 
 
 def assert_is_ready(cluster: Cluster, namespace: str = SYSTEM, replicas: int = 2) -> None:
-    """Every replica is Ready, if not at this moment then soon (a late kubelet makes its pods unready), and none restarted."""
+    """Every replica becomes Ready soon (a late kubelet makes its pods unready), and none restarted."""
 
     def deployed() -> bool:
         (deployment,) = objects(cluster, "deployments", "-n", namespace)
@@ -223,14 +223,20 @@ def test_a_served_namespace_that_is_deleted_holds_no_other_one_back(cluster: Clu
     def are_restarted() -> bool:
         pods = objects(cluster, "pods", "-n", SYSTEM, "-l", "app.kubernetes.io/component=operator")
         containers = [c for pod in pods for c in pod["status"]["containerStatuses"]]
-        return all(c["restartCount"] == 1 and c["ready"] and c["lastState"]["terminated"]["exitCode"] == 0 for c in containers)
+        return all(
+            c["restartCount"] == 1 and c["ready"] and c["lastState"]["terminated"]["exitCode"] == 0 for c in containers
+        )
 
     until(are_restarted, deadline_s=180, what="both replicas to serve what there is", poll_s=1.0)
-    cluster.kubectl("patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":1}}}')
+    cluster.kubectl(
+        "patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":1}}}'
+    )
     await_reconciled(cluster)
     cluster.kubectl("rollout", "restart", "deployment/staticgroup-operator", "-n", SYSTEM)
     assert_is_ready(cluster)
-    cluster.kubectl("patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":2}}}')
+    cluster.kubectl(
+        "patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":2}}}'
+    )
     await_reconciled(cluster)
     inquiry = ("exec", "deployment/staticgroup-operator", "-n", SYSTEM, "--", "staticgroup")
     assert "team-a/orders" in cluster.kubectl(*inquiry, "plan", "orders", "-n", "team-a")
@@ -248,19 +254,22 @@ def put_group(cluster: Cluster) -> None:
 def await_reconciled(cluster: Cluster) -> None:
     """Wait until the status tells of the StaticGroup as it is."""
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         (group,) = objects(cluster, "ksg", "-n", "team-a")
         conditions = group.get("status", {}).get("conditions", [])
-        return any(c["type"] == "Ready" and c["observedGeneration"] == group["metadata"]["generation"] for c in conditions)
+        return any(
+            c["type"] == "Ready" and c["observedGeneration"] == group["metadata"]["generation"] for c in conditions
+        )
 
-    until(is_told, deadline_s=90, what="the status to tell of the newest generation", poll_s=0.5)
+    until(is_reported, deadline_s=90, what="the status to tell of the newest generation", poll_s=0.5)
 
 
 def assert_operator_can_neither_list_secrets_nor_write_pods(cluster: Cluster) -> None:
     """Asked in its name."""
     account = f"--as=system:serviceaccount:{SYSTEM}:staticgroup-operator"
     listed = subprocess.run(
-        [f"{cluster.state.bin_directory}/kubectl", f"--kubeconfig={cluster.state.kubeconfig}", account, "get", "secrets", "-A"],
+        [f"{cluster.state.bin_directory}/kubectl", f"--kubeconfig={cluster.state.kubeconfig}", account, "get",
+        "secrets", "-A"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "cannot list resource" in listed.stderr

@@ -12,32 +12,39 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from e2e.gateway_bench import (
+    PASSWORDS,
+    by_instance,
+    described_when,
+    entry,
+    login,
+    member_starter,
+    problem,
+    settings_of,
+    stable_with,
+    started,
+)
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import (
     BrokerBounds,
     GroupType,
     GroupView,
-    KafkaProblem,
     KafkaProblemKind,
-    LeaveEntry,
     LeaveOutcome,
     LeaveResult,
-    MemberView,
     SessionBounds,
 )
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.kafka.login.tokens import BearerToken
-from staticgroup.kafka.rights import GroupRights
-from support.bounds import broker_bounds
-from support.devcluster import kafka_broker, kafka_tls
+from support.devcluster import kafka_tls
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings
@@ -46,27 +53,7 @@ from support.devcluster.kafka_member import Member
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
 HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
-PASSWORDS = {
-    "admin": "admin-canary-7391",
-    "nobody": "nobody-canary-7391",
-    "describer": "describer-canary-7391",
-    "reader": "reader-canary-7391",
-    "full": "full-canary-7391",
-    "configs": "configs-canary-7391",
-}
-TOPIC = "orders"
 REMOVED, FENCED, UNKNOWN = LeaveOutcome.REMOVED, LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN
-
-
-def started(settings: BrokerSettings) -> Iterator[Brokers]:
-    kafka_broker.down(settings.name)
-    brokers = Brokers.up(settings)
-    try:
-        BrokerAdmin(brokers.bootstrap).create_topic(TOPIC, partitions=6)
-        yield brokers
-    finally:
-        brokers.down()
-    assert kafka_broker.leftovers(settings.name) == []
 
 
 @pytest.fixture(scope="module")
@@ -93,78 +80,7 @@ async def gateway() -> AsyncIterator[KioGateway]:
 
 @pytest.fixture
 def members() -> Iterator[Callable[..., Member]]:
-    running: list[Member] = []
-
-    def start(brokers: Brokers, group_id: str, instance_id: str | None, *, protocol: str = "classic") -> Member:
-        settings: dict[str, str | int] = {"bootstrap.servers": brokers.bootstrap, "group.id": group_id}
-        if instance_id:
-            settings["group.instance.id"] = instance_id
-        if protocol == "classic":
-            settings |= {"session.timeout.ms": 60000, "heartbeat.interval.ms": 300}
-        else:
-            settings |= {"group.protocol": "consumer"}
-        member = Member(settings, TOPIC)
-        running.append(member)
-        return member
-
-    yield start
-    for member in running:
-        member.kill()
-
-
-def settings_of(brokers: Brokers, **changes: object) -> ConnectionSettings:
-    values = {"bootstrap_servers": tuple(brokers.bootstrap.split(",")), "allow_loopback": True} | changes
-    return ConnectionSettings(**values)
-
-
-def login(brokers: Brokers, user: str, password: str | None = None) -> ConnectionSettings:
-    return settings_of(
-        brokers,
-        bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")),
-        tls=TlsSettings(ca_pem=brokers.ca_path.read_text()),
-        sasl=SaslSettings(
-            mechanism=SaslMechanism.SCRAM_SHA_512,
-            username=user,
-            password=SecretText(PASSWORDS[user] if password is None else password),
-        ),
-    )
-
-
-async def described_when(
-    gateway: KioGateway,
-    settings: ConnectionSettings,
-    group_id: str,
-    condition: Callable[[GroupView], bool],
-    timeout_s: float = 40.0,
-) -> GroupView:
-    """Describe until the group fulfils a condition."""
-    view: GroupView | KafkaProblem | None = None
-    try:
-        async with asyncio.timeout(timeout_s):
-            while True:
-                view = await gateway.describe(settings, group_id)
-                if isinstance(view, GroupView) and condition(view):
-                    return view
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        raise AssertionError(f"last seen: {view}") from None
-
-
-def stable_with(count: int) -> Callable[[GroupView], bool]:
-    return lambda view: view.state == "Stable" and len(view.members) == count and view.is_settled
-
-
-def by_instance(view: GroupView) -> Mapping[str, MemberView]:
-    return {member.instance_id: member for member in view.members if member.instance_id}
-
-
-def entry(member_id: str, instance_id: str) -> LeaveEntry:
-    return LeaveEntry(member_id=member_id, instance_id=instance_id, reason="staticgroup shop/orders: scaled 3→1")
-
-
-def problem(outcome: object) -> KafkaProblem:
-    assert isinstance(outcome, KafkaProblem), outcome
-    return outcome
+    yield from member_starter()
 
 
 async def test_probe_names_cluster_brokers_and_versions(plain: Brokers, gateway: KioGateway) -> None:
@@ -212,8 +128,8 @@ async def test_leave_is_a_compare_and_set(
     refused = [
         entry("bogus", "x-0"),
         entry(held["x-1"].member_id, "x-0"),
-        entry(held["x-0"].member_id, "stranger"),
-        entry("bogus", "stranger"),
+        entry(held["x-0"].member_id, "unknown"),
+        entry("bogus", "unknown"),
     ]
     result = await gateway.leave(settings, group_id, refused)
     assert result == LeaveResult(coordinator=before.coordinator, outcomes=(FENCED, FENCED, UNKNOWN, UNKNOWN))
@@ -292,105 +208,6 @@ async def test_bounds_are_the_brokers_and_the_group_setting_is_clamped(plain: Br
     assert untouched.of(GroupType.CONSUMER).group_ms == 5000
 
 
-NO_DESCRIBE = "DESCRIBE on Group 'shop-{}' for User:nobody"
-NO_TOPICS = "DESCRIBE on the Topics that group 'shop-consumer' subscribes to for User:{}"
-
-
-def grant(brokers: Brokers) -> None:
-    """Give each user some rights on the groups that begin with `shop`; `nobody` gets none."""
-    admin = BrokerAdmin(brokers.bootstrap)
-    for user, grants in {
-        "describer": [("DESCRIBE", "group", "shop")],
-        "reader": [("READ", "group", "shop")],
-        "full": [("READ", "group", "shop"), ("DESCRIBE", "topic", TOPIC)],
-        "configs": [
-            ("READ", "group", "shop"),
-            ("DESCRIBE", "topic", TOPIC),
-            ("DESCRIBE_CONFIGS", "group", "shop"),
-            ("DESCRIBE_CONFIGS", "cluster", "kafka-cluster"),
-        ],
-    }.items():
-        for operation, kind, name in grants:
-            admin.allow(user, operation, kind, name, is_prefix=kind == "group")
-
-
-async def seen(gateway: KioGateway, brokers: Brokers, user: str, group_id: str) -> str:
-    """Return what a user sees of a group, or the right that is missing."""
-    outcome = await gateway.describe(login(brokers, user), group_id)
-    if isinstance(outcome, GroupView):
-        return f"{outcome.group_type} with {len(outcome.members)}"
-    assert outcome.kind is KafkaProblemKind.NOT_AUTHORIZED
-    return outcome.missing_acl
-
-
-async def test_each_missing_right_is_named(
-    secure: Brokers, gateway: KioGateway, members: Callable[..., Member]
-) -> None:
-    """The rights table of KafkaApis, measured: never is a hidden group or member read as an empty one."""
-    grant(secure)
-    for protocol in ("classic", "consumer"):
-        members(secure, f"shop-{protocol}", "x-0", protocol=protocol)
-        await described_when(gateway, settings_of(secure), f"shop-{protocol}", stable_with(1))
-
-    for group in ("classic", "consumer", "absent"):
-        assert await seen(gateway, secure, "nobody", f"shop-{group}") == NO_DESCRIBE.format(group)
-    for user in ("describer", "reader"):
-        assert await seen(gateway, secure, user, "shop-classic") == "Classic with 1"
-        assert await seen(gateway, secure, user, "shop-consumer") == NO_TOPICS.format(user)
-        assert await seen(gateway, secure, user, "shop-absent") == "Absent with 0"
-    assert await seen(gateway, secure, "full", "shop-consumer") == "Consumer with 1"
-
-    async def leaving(user: str) -> object:
-        return await gateway.leave(login(secure, user), "shop-classic", [entry("bogus", "x-0")])
-
-    assert problem(await leaving("nobody")).missing_acl == NO_DESCRIBE.format("classic")
-    assert problem(await leaving("describer")).missing_acl == "READ on Group 'shop-classic' for User:describer"
-    fenced = await leaving("reader")
-    assert isinstance(fenced, LeaveResult)
-    assert fenced.outcomes == (FENCED,)
-    await bounds_name_the_missing_rights(gateway, secure)
-    await rights_are_described(gateway, secure)
-
-
-async def bounds_name_the_missing_rights(gateway: KioGateway, brokers: Brokers) -> None:
-    bounds = await gateway.bounds(login(brokers, "reader"), "shop-consumer")
-    assert isinstance(bounds, BrokerBounds)
-    assert {p.missing_acl for p in bounds.problems} == {
-        "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:reader",
-        "DESCRIBE_CONFIGS on Group 'shop-consumer' for User:reader",
-    }
-    assert replace(bounds, problems=()) == broker_bounds()
-    full_bounds = await gateway.bounds(login(brokers, "configs"), "shop-consumer")
-    assert isinstance(full_bounds, BrokerBounds)
-    assert (full_bounds.of(GroupType.CLASSIC).min_ms, full_bounds.problems) == (500, ())
-
-
-async def rights_are_described(gateway: KioGateway, brokers: Brokers) -> None:
-    assert await gateway.describe_rights(login(brokers, "nobody"), "shop-classic") == GroupRights(
-        describe_group=False, missing=(NO_DESCRIBE.format("classic"),)
-    )
-    assert await gateway.describe_rights(login(brokers, "describer"), "shop-consumer") == GroupRights(
-        describe_group=True,
-        read_group=False,
-        describe_topics=False,
-        describe_configs_group=False,
-        describe_configs_cluster=False,
-        missing=(
-            "READ on Group 'shop-consumer' for User:describer",
-            "DESCRIBE_CONFIGS on Group 'shop-consumer' for User:describer",
-            "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:describer",
-            NO_TOPICS.format("describer"),
-        ),
-    )
-    assert await gateway.describe_rights(login(brokers, "configs"), "shop-consumer") == GroupRights(
-        describe_group=True,
-        read_group=True,
-        describe_topics=True,
-        describe_configs_group=True,
-        describe_configs_cluster=True,
-    )
-
-
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_every_mechanism_logs_in_and_refuses_a_bad_password_without_showing_it(
     secure: Brokers, gateway: KioGateway, mechanism: str, caplog: pytest.LogCaptureFixture
@@ -409,7 +226,7 @@ async def test_every_mechanism_logs_in_and_refuses_a_bad_password_without_showin
 
 
 async def test_bearer_token_logs_in(secure: Brokers) -> None:
-    """The test broker believes unsecured JWS (RFC 7515 appendix A.5): its subject is the principal. It takes extensions."""
+    """The test broker accepts unsecured JWS with extensions (RFC 7515 appendix A.5); the subject is the principal."""
 
     def part(content: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
@@ -424,7 +241,10 @@ async def test_bearer_token_logs_in(secure: Brokers) -> None:
     settings = login(secure, "nobody")
     extensions = (("logicalCluster", "lkc-1abc2d"), ("identityPoolId", "pool-x1"))
     oauth = OAuthSettings(
-        token_endpoint="https://idp.test/token", client_id="op", client_secret=SecretText("canary"), extensions=extensions
+        token_endpoint="https://idp.test/token",
+        client_id="op",
+        client_secret=SecretText("canary"),
+        extensions=extensions,
     )
     settings = replace(settings, sasl=SaslSettings(mechanism=SaslMechanism.OAUTHBEARER, oauth=oauth))
     gateway = KioGateway(make_tokens=lambda _settings: Tokens())

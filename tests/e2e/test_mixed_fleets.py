@@ -1,7 +1,7 @@
-"""Fleets that are of two kinds for a while: classic and KIP-848 clients, static and dynamic members, two workloads with one id.
+"""Fleets of two kinds for a while: classic and KIP-848 clients, static and dynamic members, two workloads with one id.
 
-The one idea: the kind changes as users change it, by a rollout of the StatefulSet with the operator in place, and what it costs
-is told by the brokers' log, the clients' own lines and the process table.
+The one idea: the kind changes as users change it, by a rollout of the StatefulSet with the operator in place, and the
+brokers' log, the clients' own lines and the process table show what it costs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import by_length
 from support.scene.figures import record
 from support.scene.play import Play
-from support.scene.pod_lines import PodLines, heard
+from support.scene.pod_lines import PodLines, collected_lines
 from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -32,11 +32,11 @@ LOSSES = (
 )
 PODS = by_length(short=2, long=4)
 SESSION_S = 20
-"""Of classic members that leave their seats behind, so that nobody waits long for the end of them."""
+"""Of classic members that leave their seats behind, so that the test does not wait long for their end."""
 
 
 def switch(game: Play, protocol: str, replicas: int, **spec: Any) -> None:
-    """Say which protocol comes, then roll to it, as the guide tells."""
+    """Declare the next protocol, then roll to it, as the guide says."""
     game.protocol = protocol
     game.stage.apply(game.static_group(**spec))
 
@@ -51,30 +51,35 @@ def switch(game: Play, protocol: str, replicas: int, **spec: Any) -> None:
 
 
 def partitions(game: Play) -> set[int]:
-    """Return the partitions that somebody works on, as the coordinator tells."""
+    """Return the partitions with an owner, as the coordinator describes the group."""
     return {number for m in game.admin.describe_group(game.name).members for _, number in m.topic_partitions}
 
 
-def fatal(told: PodLines) -> list[str]:
+def fatal(lines: PodLines) -> list[str]:
     """Return every fatal error that a client of the play ever had."""
-    return [line["error"] for voice in told.voices() for line in voice.of_kind("error") if line["fatal"]]
+    return [line["error"] for voice in lines.voices() for line in voice.of_kind("error") if line["fatal"]]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", ["classic", "consumer"])
 def test_a_fleet_changes_its_protocol_and_back_seat_by_seat(new_play: NewPlay, first: str) -> None:
-    """Of a seat that a member of the other protocol holds the coordinator asks no leave (KIP-848, static membership)."""
+    """The coordinator needs no leave of a seat that a member of the other protocol holds (KIP-848)."""
     other = {"classic": "consumer", "consumer": "classic"}[first]
     game = new_play(protocol=first)
-    with heard(game.stage.cluster, game.name) as told:
+    with collected_lines(game.stage.cluster, game.name) as lines:
         game.start(PODS, podManagementPolicy="Parallel")
         assert game.admin.group_type(game.name) == first
         seats = set(game.member_ids())
         for protocol in (other, first):
             since_ms, began_s, before = now_ms(), time.monotonic(), game.member_ids()
             switch(game, protocol, PODS)
-            until(lambda p=protocol: game.admin.group_type(game.name) == p, deadline_s=30, what=f"a {protocol} group")  # type: ignore[misc]
-            until(lambda: partitions(game) == set(range(game.partitions)), deadline_s=60, what="every partition with somebody")
+            what = f"a {protocol} group"
+            until(lambda p=protocol: game.admin.group_type(game.name) == p, deadline_s=30, what=what)  # type: ignore
+            until(
+                lambda: partitions(game) == set(range(game.partitions)),
+                deadline_s=60,
+                what="every partition with an owner",
+            )
             replaced = game.events(GroupEventKind.STATIC_MEMBER_REPLACED, since_ms=since_ms)
             kinds = (GroupEventKind.REBALANCE_PREPARED, GroupEventKind.EPOCH_BUMPED)
             rebalances = len(game.events(*kinds, since_ms=since_ms))
@@ -84,7 +89,7 @@ def test_a_fleet_changes_its_protocol_and_back_seat_by_seat(new_play: NewPlay, f
             assert game.events(*LOSSES, since_ms=since_ms) == []
             took_s = round(time.monotonic() - began_s, 1)
             record("protocol changed", to=protocol, pods=PODS, rebalances=rebalances, took_s=took_s)
-        errors = fatal(told)
+        errors = fatal(lines)
     assert errors == []
     assert all(s["restartCount"] == 0 for p in game.pods() for s in p["status"]["containerStatuses"])
     until(lambda: game.condition("MembershipComplete").get("status") == "True", deadline_s=30, what="a complete group")
@@ -93,7 +98,7 @@ def test_a_fleet_changes_its_protocol_and_back_seat_by_seat(new_play: NewPlay, f
 @pytest.mark.long
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_static_members_become_dynamic_ones_and_static_again(new_play: NewPlay, protocol: str) -> None:
-    """Seats that a roll leaves behind are wanted, so nobody removes them: their sessions expire."""
+    """Seats that a roll leaves behind are wanted, so the operator does not remove them: their sessions expire."""
     game = new_play(protocol=protocol)
     session = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}} if protocol == "classic" else {}
     game.start(PODS, static=session, podManagementPolicy="Parallel")
@@ -111,7 +116,8 @@ def test_static_members_become_dynamic_ones_and_static_again(new_play: NewPlay, 
     assert game.removals(since_ms) == []
     assert game.condition("Injected")["reason"] == "PodsWithoutId"
     game.stage.apply(game.static_group(**session))
-    until(lambda: game.condition("Injected").get("reason") == "PodsWithoutId" and "rollout restart" in game.condition("Injected")["message"],
+    until(lambda: game.condition("Injected").get("reason") == "PodsWithoutId"
+          and "rollout restart" in game.condition("Injected")["message"],
           deadline_s=30, what="the pods without id to be named")  # fmt: skip
     game.roll()
     until(lambda: kinds() == (0, PODS), deadline_s=120, what="static members only")
@@ -121,7 +127,9 @@ def test_static_members_become_dynamic_ones_and_static_again(new_play: NewPlay, 
 
 @pytest.mark.long
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_nobody_is_removed(new_play: NewPlay, protocol: str) -> None:
+def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_removes_no_member(
+    new_play: NewPlay, protocol: str
+) -> None:
     """In a classic group the two fence each other again and again, in a KIP-848 group the later one is refused."""
     game = new_play(protocol=protocol)
     game.start(PODS, podManagementPolicy="Parallel")
@@ -134,15 +142,15 @@ def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_nobody
     began_s = time.monotonic()
     game.stage.apply(copy)
 
-    def told() -> list[dict[str, Any]]:
+    def copies() -> list[dict[str, Any]]:
         return [e for e in (game.status() or {}).get("exceptions", []) if e["reason"] == "IdCarriedTwice"]
 
-    (said,) = until(told, deadline_s=60, what="the copy to be named")
+    (said,) = until(copies, deadline_s=60, what="the copy to be named")
     named_s = round(time.monotonic() - began_s, 1)
     assert said["instanceId"] == twin
     assert f"pod {game.name}/{game.name}-copy-0 " in said["message"]
     game.stage.kubectl("delete", "statefulset", f"{game.name}-copy", "-n", game.name)
-    until(lambda: not told(), deadline_s=60, what="the end of the copy to be noticed")
+    until(lambda: not copies(), deadline_s=60, what="the end of the copy to be noticed")
     until(lambda: set(game.member_ids()) == {i for i in game.member_ids() if not i.startswith(f"{game.name}-copy")} and
           len(game.member_ids()) == PODS, deadline_s=120, what="the fleet to be whole")  # fmt: skip
     assert game.removals() == []

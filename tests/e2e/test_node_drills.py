@@ -1,7 +1,8 @@
 """Nodes fail, and what vanished from one is never removed for it; only a machine that is surely gone proves an end.
 
-The one idea: many groups go through one failure of a node side by side, each with pods that go in another way. Truth is the process
-table of the pods' cgroups and the brokers' log; the operator's status is held to it: what is not removed must be said, with why.
+The one idea: many groups go through one failure of a node side by side, each with pods that go in another way. Truth is
+the process table of the pods' cgroups and the brokers' log; the operator's status is held to it: what is not removed
+must be said, with why.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.conftest import tell_what_was_there
+from e2e.conftest import print_state
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.progress import say
 from support.drills.batches import carry_out
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.timeout(600)]
 
 NewCase = Callable[..., Case]
 GONE_S = 30.0
-"""From the deletion of a Node to the removal of who ran on it, on a busy machine."""
+"""From the deletion of a Node to the removal of its members, on a busy machine."""
 ON_AWS = "aws:///eu-west-1a/i-0123456789abcdef0"
 SUSPECT = "Suspect"
 
@@ -49,14 +50,16 @@ def new_case(ground: Ground, has_failed: Callable[[], bool]) -> Iterator[NewCase
     made: list[Case] = []
 
     def make(suffix: str, act: Act, **options: Any) -> Case:
-        play = Play(stage=ground.stage, name=f"{suffix.replace('_', '-')}-{os.urandom(3).hex()}", **options.pop("play", {}))
+        play = Play(
+            stage=ground.stage, name=f"{suffix.replace('_', '-')}-{os.urandom(3).hex()}", **options.pop("play", {})
+        )
         made.append(Case(game=play, act=act, **options))
         return made[-1]
 
     yield make
     if has_failed():
         for case in made:
-            tell_what_was_there(case.game)
+            print_state(case.game)
     accusations = [each for c in made for each in ground.lives.accusations(c.game.events())]
     for case in made:
         case.close()
@@ -76,7 +79,7 @@ def after_s(cases: Sequence[Case], since_ms: int) -> dict[str, float]:
 
 
 def dead_s(ground: Ground, cases: Sequence[Case]) -> dict[str, float]:
-    """Return for how long each process had been dead when its member was removed; a negative one is a living member removed."""
+    """Return for how long each process had been dead at its removal; negative: a living member was removed."""
     found = []
     for case in cases:
         for ordinal, at_ms in case.removed_at_ms().items():
@@ -88,12 +91,16 @@ def dead_s(ground: Ground, cases: Sequence[Case]) -> dict[str, float]:
 
 def held_for(cases: Sequence[Case]) -> set[str]:
     """Return the reasons for which departed members of drills are held back, by what the status says."""
-    return {reason for c in cases for pod_name, reason in c.held().items() if pod_name in {c.pod(o) for o in c.ordinals}}
+    return {
+        reason for c in cases for pod_name, reason in c.held().items() if pod_name in {c.pod(o) for o in c.ordinals}
+    }
 
 
 @pytest.mark.long
-def test_what_vanished_under_a_frozen_kubelet_is_never_removed_whatever_the_node_does_later(new_case: NewCase, ground: Ground) -> None:
-    """Zombies of seven kinds outlive the acting operator, PodGC, their kubelet's return and a reboot; one ends in the ordinary way."""
+def test_what_vanished_under_a_frozen_kubelet_is_never_removed_whatever_the_node_does_later(
+    new_case: NewCase, ground: Ground
+) -> None:
+    """Seven kinds of zombies outlive the operator, PodGC, their kubelet's return and a reboot; one ends ordinarily."""
     ground.prepare(Evidence())
     zombies = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED, Act.ORPHANED)]
     zombies += [new_case(f"two-{a.name.lower()}", a, replicas=3, leaving=2) for a in (Act.SCALED, Act.REPLACED)]
@@ -116,30 +123,39 @@ def test_what_vanished_under_a_frozen_kubelet_is_never_removed_whatever_the_node
     assert held_for(zombies) == {SUSPECT}
     ground.judge([*zombies, released])
     record("nodes: frozen kubelet", drills=len(zombies) + 1, live_removals=0, handed_over_s=handed_over_s,
-           held_after_thaw_s=round((now_ms() - thawed_at_ms) / 1000, 1), removed_after_deletion_s=after_s([released], deleted_at_ms))  # fmt: skip
+           held_after_thaw_s=round((now_ms() - thawed_at_ms) / 1000, 1), removed_after_deletion_s=after_s([released],
+           deleted_at_ms))  # fmt: skip
 
 
 def freeze(ground: Ground, zombies: Sequence[Case], released: Case) -> float:
-    """Let objects go under a frozen kubelet, kill the operator, and see that everybody stays; returns how long no operator acted."""
+    """Delete objects under a frozen kubelet and kill the operator; returns for how long no operator acted."""
     Trouble.FROZEN.begin(ground.node)
     ground.perform([*zombies, released])
     collected = zombies[-1]
     ground.await_settled([*zombies[:-1], released], 120)
     handed_over_s = ground.kill_operator()
     await_not_ready(ground.node, ground.api)
-    with out_of_service(ground.node, ground.api):  # nobody's word
+    with out_of_service(ground.node, ground.api):  # without a statement of any user
         collected.await_shown(lambda shown: not shown.keys() & collected.gone_uids, "a pod collected")
         ground.hold([*zombies, released])
     return handed_over_s
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "provider_id"), [("Auto", ON_AWS), pytest.param("Cloud", "", marks=pytest.mark.long), pytest.param("Fixed", "", marks=pytest.mark.long)]
+    ("lifecycle", "provider_id"),
+    [
+        ("Auto", ON_AWS),
+        pytest.param("Cloud", "", marks=pytest.mark.long),
+        pytest.param("Fixed", "", marks=pytest.mark.long),
+    ],
 )
-def test_deleted_node_of_a_machine_that_is_off(new_case: NewCase, ground: Ground, lifecycle: str, provider_id: str) -> None:
+def test_deleted_node_of_a_machine_that_is_off(
+    new_case: NewCase, ground: Ground, lifecycle: str, provider_id: str
+) -> None:
     """Off alone is no proof; that the Node was deleted is one, where only those of dead machines are."""
     ground.prepare(Evidence(node_lifecycle=lifecycle, provider_id=provider_id))
-    # Not of a StatefulSet that is deleted: the members of one wait for a minute whatever is proven, because it is often made again.
+    # Not of a StatefulSet that is deleted: the members of one wait for a minute whatever is proven, because it is often
+    # made again.
     cases = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED)]
     cases.append(new_case("two", Act.SCALED, replicas=3, leaving=2))
     ground.start(cases)
@@ -151,14 +167,17 @@ def test_deleted_node_of_a_machine_that_is_off(new_case: NewCase, ground: Ground
     ground.await_removed(cases, 90)
     removed_s = after_s(cases, said_at_ms)
     ground.judge(cases)
-    record(f"nodes: deleted under {lifecycle}, machine off", drills=len(cases), live_removals=0, removed_after_deletion_s=removed_s,
+    record(f"nodes: deleted under {lifecycle}, machine off", drills=len(cases), live_removals=0,
+           removed_after_deletion_s=removed_s,
            dead_before_removal_s=dead_s(ground, cases))  # fmt: skip
     assert removed_s["max"] <= GONE_S
 
 
 @pytest.mark.parametrize("lifecycle", ["Auto", pytest.param("Untrusted", marks=pytest.mark.long)])
-def test_node_of_no_cloud_that_is_deleted_while_its_pods_live(new_case: NewCase, ground: Ground, lifecycle: str) -> None:
-    """`kubectl delete node` of a machine whose kubelet is only away, a common recipe: nothing of it is a proof, then or later."""
+def test_node_of_no_cloud_that_is_deleted_while_its_pods_live(
+    new_case: NewCase, ground: Ground, lifecycle: str
+) -> None:
+    """`kubectl delete node` of a machine whose kubelet is only away, a common recipe, proves nothing, now or later."""
     ground.prepare(Evidence(node_lifecycle=lifecycle))
     cases = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED)]
     ground.start(cases)
@@ -180,10 +199,11 @@ def test_node_of_no_cloud_that_is_deleted_while_its_pods_live(new_case: NewCase,
 @pytest.mark.long
 @pytest.mark.timeout(8 * 3600)
 def test_drawn_drills(ground: Ground) -> None:
-    """200 drills and more, a batch of them at each failure; DRILL_SEED goes on with what a run that was cut off has left."""
+    """200 drills or more, a batch at each failure; DRILL_SEED continues a run that was cut off."""
     series = Series.of_environment()
     drills = series.run(lambda batch: carry_out(ground, batch), say)
     rows = series.done()
-    record("nodes: drawn drills", seed=series.seed, drills=drills, batches=len(rows), live_removals=sum(r["live_removals"] for r in rows),
+    record("nodes: drawn drills", seed=series.seed, drills=drills, batches=len(rows),
+           live_removals=sum(r["live_removals"] for r in rows),
            removed=sum(r["removed"] for r in rows))  # fmt: skip
     assert drills >= DRILLS_MIN

@@ -1,8 +1,9 @@
-"""Injection where no admission policy is served: a release on an API server of 1.35, and the real one of Kubernetes 1.29.
+"""Injection without admission policies: a release on an API server of 1.35, and a real Kubernetes 1.29.
 
-1.35 is today's API server with the interfaces of 1.35 (`--emulated-version`, KEP-4330), with nodes on which the operator and the
-webhook run in pods. 1.29 is its own code, without nodes: both processes run beside it, and it finds them through Services of type
-ExternalName, which API servers resolve themselves (k8s.io/apiserver, pkg/util/proxy.ResolveCluster).
+1.35 is today's API server with the interfaces of 1.35 (`--emulated-version`, KEP-4330), with nodes on which the
+operator and the webhook run in pods. 1.29 is its own code, without nodes: both processes run beside it, and it finds
+them through Services of type ExternalName, which API servers resolve themselves (k8s.io/apiserver,
+pkg/util/proxy.ResolveCluster).
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ GROUP = {
     "spec": {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"},
 }  # fmt: skip
 CONNECTION = {
-    "apiVersion": "staticgroup.io/v1alpha1", "kind": "KafkaConnection", "metadata": {"name": "kafka", "namespace": SHOP},
+    "apiVersion": "staticgroup.io/v1alpha1", "kind": "KafkaConnection", "metadata": {"name": "kafka",
+    "namespace": SHOP},
     "spec": {"bootstrapServers": ["kafka.example:9092"]},
 }  # fmt: skip
 
@@ -60,12 +62,12 @@ def prepared(kube: Kube) -> None:
 def issued(kube: Kube) -> Json:
     """What the operator lets pods be given, once it does."""
 
-    def look() -> Json | None:
+    def injected_with_method() -> Json | None:
         status = json.loads(kube("get", "ksg", "orders", "-n", SHOP, "-o", "json")).get("status", {})
         found: Json = status.get("injected") or {}
         return found if found.get("method") not in (None, "None") else None
 
-    return until(look, deadline_s=120, what="status.injected with a method")
+    return until(injected_with_method, deadline_s=120, what="status.injected with a method")
 
 
 def no_id_is_lost(kube: Kube, kubeconfig: str, kill: Callable[[], object]) -> None:
@@ -73,7 +75,10 @@ def no_id_is_lost(kube: Kube, kubeconfig: str, kill: Callable[[], object]) -> No
     found = issued(kube)
     assert found["method"] == "Webhook"
     seen = drill(
-        PodCreator(kubeconfig), [stateful_pod(SHOP, "orders", n) for n in range(PODS)], every_s=EVERY_S, troubles={PODS // 2: kill}
+        PodCreator(kubeconfig),
+        [stateful_pod(SHOP, "orders", n) for n in range(PODS)],
+        every_s=EVERY_S,
+        troubles={PODS // 2: kill},
     )
     print(seen.figures())
     assert seen.without_id(found["scope"]) == []
@@ -83,13 +88,16 @@ def test_a_release_on_kubernetes_1_35_chooses_the_webhook_and_no_id_is_lost() ->
     cluster = Cluster("sg-e2e-emulated")
     try:
         cluster.up(apiserver_arguments=("--emulated-version=1.35",))
-        assert "mutatingadmissionpolicies" not in cluster.kubectl("api-resources", "--api-group=admissionregistration.k8s.io")
+        assert "mutatingadmissionpolicies" not in cluster.kubectl(
+            "api-resources", "--api-group=admissionregistration.k8s.io"
+        )
         Stage.ground(cluster)
         repository, _, tag = OPERATOR_IMAGE.rpartition(":")
         values = f"image.repository={repository},image.tag={tag},image.pullPolicy=Never"
         installed = subprocess.run(
             [str(helm_program()), "--kubeconfig", cluster.state.kubeconfig, "upgrade", "--install", "staticgroup",
-             str(REPOSITORY / "charts/staticgroup"), "--namespace", SYSTEM, "--create-namespace", "--set", values, "--wait", "--timeout", "180s"],
+             str(REPOSITORY / "charts/staticgroup"), "--namespace", SYSTEM, "--create-namespace", "--set", values,
+             "--wait", "--timeout", "180s"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert installed.returncode == 0, installed.stderr
@@ -114,9 +122,13 @@ def old(tmp_path: Path) -> Iterator[OldApiServer]:
 @contextmanager
 def running(log: Path, kubeconfig: Path, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process of the product meanwhile."""
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)} | {f"STATICGROUP_{name}": value for name, value in settings.items()}
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)} | {
+        f"STATICGROUP_{name}": value for name, value in settings.items()
+    }
     with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-m", "staticgroup", *arguments], env=environment, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "staticgroup", *arguments], env=environment, stdout=output, stderr=output
+        )
     try:
         yield process
     finally:
@@ -163,7 +175,8 @@ def test_the_api_server_of_kubernetes_1_29_gives_every_pod_its_id(old: OldApiSer
             for replica, settings in sorted(commands.items())
         ]  # fmt: skip
         stack.enter_context(running(
-            tmp_path / "operator.log", old.kubeconfig, "run", NAMESPACE=SYSTEM, IDENTITY="operator-0", HEALTH_PORT="19480",
+            tmp_path / "operator.log", old.kubeconfig, "run", NAMESPACE=SYSTEM, IDENTITY="operator-0",
+            HEALTH_PORT="19480",
         ))  # fmt: skip
         no_id_is_lost(kube, str(old.kubeconfig), webhooks[0].kill)
         assert [each.poll() is None for each in webhooks] == [False, True]

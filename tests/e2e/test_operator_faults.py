@@ -1,7 +1,7 @@
 """The operator dies in the middle of its work, or runs twice: departed members still go, live ones never do.
 
 The one idea: whatever the operator knows is in Kafka, the API server and the status, so a SIGKILL at any moment costs
-only time. Truth is the brokers' log: who was removed, how often, and whose session ran out instead.
+only time. Truth is the brokers' log: each member's removals, and the sessions that ran out instead.
 """
 
 from __future__ import annotations
@@ -43,21 +43,23 @@ def reinstalled(installed: Stage) -> Iterator[Stage]:
 
 def removed_ids(play: Play) -> list[str]:
     """Return the instance ids of the operator's removals, by the brokers' log."""
-    removals = play.removals()  # before what they are looked up in
+    removals = play.removals()  # read before the log that is searched for them
     known = instance_ids(play.brokers.group_log.events())
     return [known[e.member_id or ""] for e in removals]
 
 
 def kill_in_the_middle_of_scale_downs(
-    play: Play, stage: Stage, rounds: int, seed: int, moments_s: float = MOMENTS_S, *, everybody: bool = False
+    play: Play, stage: Stage, rounds: int, seed: int, moments_s: float = MOMENTS_S, *, all_replicas: bool = False
 ) -> None:
-    """Scale down by one, kill the active replica, or all, within `moments_s`, and wait until the member is removed; again.
+    """Scale down by one and kill replicas within `moments_s`, wait until the member is removed, and repeat.
 
-    The moments are spread evenly over that time, in random order: before the pod ends, while its end is looked at, while
-    the member is removed and while that is verified.
+    The moments are spread evenly over that time, in random order: before the pod ends, while its end is checked,
+    while the member is removed and while that is verified.
     """
     rng = random.Random(seed)
-    moments = [(number + rng.random() / 5) * moments_s / rounds for number in range(rounds)]  # the first comes before any removal
+    moments = [
+        (number + rng.random() / 5) * moments_s / rounds for number in range(rounds)
+    ]  # the first comes before any removal
     rng.shuffle(moments)
     replicas = rounds + 1
     play.start(replicas, static=LONG_SESSION, podManagementPolicy="Parallel")
@@ -70,7 +72,7 @@ def kill_in_the_middle_of_scale_downs(
         moment_s = time.monotonic() + moments.pop()  # from before the command, which may be slow to return
         play.scale(ordinal)
         until(lambda at_s=moment_s: time.monotonic() >= at_s, deadline_s=5, what="the moment", poll_s=0.01)
-        killed_at_ms = kill(every_process(stage) if everybody else pids)
+        killed_at_ms = kill(every_process(stage) if all_replicas else pids)
         until(
             lambda o=ordinal: ids[o] in removed_ids(play),
             deadline_s=SESSION_S - 10,
@@ -85,7 +87,8 @@ def kill_in_the_middle_of_scale_downs(
     assert list(play.member_ids()) == [ids[0]]
     # The faster the removals, the fewer moments lie before them; the earliest fifth always does.
     assert len(waits_s) * 5 >= rounds, "too few kills came in the middle of the work"
-    record("operator killed in scale-downs", replicas=len(stage.operator_pods()), everybody=everybody, kills=rounds,
+    record("operator killed in scale-downs", replicas=len(stage.operator_pods()), all_replicas=all_replicas,
+           kills=rounds,
            kills_before_removal=len(waits_s), kill_to_removed_s=spread(waits_s), sessions_expired=0)  # fmt: skip
 
 
@@ -100,7 +103,7 @@ def test_kill_of_both_replicas_only_delays_removals(new_play: Callable[..., Play
     # New pods, because the kubelet's back-off counts the crashes of the old ones.
     reinstalled.install(podAnnotations={"staticgroup.io/play": "both"})
     until(lambda: len(reinstalled.operator_pods()) == 2, deadline_s=60, what="two replicas")
-    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=3, seed=SEED + 2, everybody=True)
+    kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=3, seed=SEED + 2, all_replicas=True)
 
 
 @pytest.mark.long

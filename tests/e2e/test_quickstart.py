@@ -1,4 +1,4 @@
-"""The quickstart, step by step as its page tells it: applied, restarted with a rebalance, restarted without one, scaled down.
+"""The quickstart page, step by step: applied, restarted with a rebalance and without one, scaled down.
 
 What counts are the lines that the page lets a newcomer count: those of the broker's own log.
 """
@@ -66,15 +66,15 @@ class Newcomer:
 def newcomer(request: pytest.FixtureRequest, installed: Stage) -> Iterator[Newcomer]:
     load(installed.cluster)
     began_s = time.monotonic()
-    somebody = Newcomer(installed)
-    yield somebody
+    newcomer = Newcomer(installed)
+    yield newcomer
     record("quickstart, from apply to scaled down", seconds=round(time.monotonic() - began_s, 1))
     if request.session.testsfailed:
-        say(json.dumps(somebody.static_group().get("status"), indent=1))
-        say(somebody.kubectl("get", "pods", "-o", "wide"))
+        say(json.dumps(newcomer.static_group().get("status"), indent=1))
+        say(newcomer.kubectl("get", "pods", "-o", "wide"))
         for pod in ("kafka-0", "orders-0", "orders-1", "orders-2"):
             with suppress(RuntimeError):
-                say(f"== {pod}\n{somebody.kubectl('logs', pod, '--tail=60')}")
+                say(f"== {pod}\n{newcomer.kubectl('logs', pod, '--tail=60')}")
     installed.kubectl("delete", "-k", str(OVERLAY), "--ignore-not-found", "--timeout=60s")
 
 
@@ -105,7 +105,7 @@ def test_quickstart_from_apply_to_a_quiet_roll_and_a_scale_down(newcomer: Newcom
     assert newcomer.rebalances() == before
     restarted = [pod for pod in watch.pods.values() if pod.name.startswith(f"{NAME}-") and pod.deleted_at_ms]
     assert sorted(pod.name for pod in restarted) == [f"{NAME}-{n}" for n in range(3)]
-    # Who does not hear SIGTERM is killed after 30 s.
+    # A process that ignores SIGTERM is killed after 30 s.
     ends_s = [
         (p.deleted_at_ms - p.deletion_asked_at_ms) / 1000
         for p in restarted

@@ -1,7 +1,7 @@
 """etcd is restored from a backup: uids whose end was proven run again, and what was proven of them before says nothing.
 
-The one idea: between backup and restore every pod that matters ends with a proof, so an operator that believed its own memory would
-remove those who run under the same uids afterwards.
+The one idea: between backup and restore every pod that matters ends with a proof, so an operator that believed its own
+memory would remove the members that run under the same uids afterwards.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import tell_what_was_there
+from e2e.conftest import print_state
 from support.devcluster.kafka_log import now_ms
 from support.drills.cases import Act, Case
 from support.drills.ground import Ground
@@ -39,15 +39,22 @@ def ground(stage: Stage, has_failed: Callable[[], bool]) -> Iterator[Ground]:
 
 
 @pytest.mark.parametrize(
-    ("operator_runs", "raised_by"), [(True, 0), (False, 0), (False, 1_000_000_000)], ids=["operator-runs", "operator-away", "operator-away-raised"]
+    ("operator_runs", "raised_by"),
+    [(True, 0), (False, 0), (False, 1_000_000_000)],
+    ids=["operator-runs", "operator-away", "operator-away-raised"],
 )
-def test_restored_uids_are_not_believed_to_be_dead(ground: Ground, has_failed: Callable[[], bool], operator_runs: bool, raised_by: int) -> None:
-    """Both groups' pods 1 ended with a proof after the backup; restored, they run again, and become zombies on a frozen kubelet.
+def test_restored_uids_are_not_believed_to_be_dead(
+    ground: Ground, has_failed: Callable[[], bool], operator_runs: bool, raised_by: int
+) -> None:
+    """Pods 1 of both groups ended after the backup; restored, they run again and become zombies on a frozen kubelet.
 
     Where the revision is raised, as etcd describes it for Kubernetes, no resourceVersion goes back.
     """
     ground.prepare(Evidence())
-    cases = [Case(game=Play(stage=ground.stage, name=f"restore-{which}-{os.urandom(2).hex()}"), act=Act.SCALED) for which in "ab"]
+    cases = [
+        Case(game=Play(stage=ground.stage, name=f"restore-{which}-{os.urandom(2).hex()}"), act=Act.SCALED)
+        for which in "ab"
+    ]
     replaced, removed = cases
     try:
         ground.start(cases)
@@ -64,20 +71,27 @@ def test_restored_uids_are_not_believed_to_be_dead(ground: Ground, has_failed: C
         Trouble.FROZEN.end(ground.node)
         ground.await_ended(cases)
         ground.await_settled(cases)
-        told = {c.name: sorted(set(c.held().values())) or "removed" for c in cases}
+        outcomes = {c.name: sorted(set(c.held().values())) or "removed" for c in cases}
         accusations = [each for c in cases for each in ground.lives.accusations(c.game.events())]
-        record("nodes: etcd restored", operator_runs=operator_runs, raised_by=raised_by, drills=2, live_removals=len(accusations), told=list(told.values()))
+        record(
+            "nodes: etcd restored",
+            operator_runs=operator_runs,
+            raised_by=raised_by,
+            drills=2,
+            live_removals=len(accusations),
+            outcomes=list(outcomes.values()),
+        )
         assert accusations == []
     finally:
         if has_failed():
             for case in cases:
-                tell_what_was_there(case.game)
+                print_state(case.game)
         for case in cases:
             case.close()
 
 
 def rejoin_after_restore(ground: Ground, cases: list[Case], copy: Path, *, operator_runs: bool, raised_by: int) -> None:
-    """Restore the backup, wait until the pods of then run again, and look who they are now."""
+    """Restore the backup, wait until its pods run again, and read their uids and members."""
     cluster = ground.stage.cluster
     if not operator_runs:
         ground.api.patch("Deployment", "staticgroup-operator", "staticgroup-system", {"spec": {"replicas": 0}})
@@ -92,6 +106,9 @@ def rejoin_after_restore(ground: Ground, cases: list[Case], copy: Path, *, opera
     ground.active(since_ms=restored_ms)
     for case in cases:
         uid = case.uids[1]
-        until(lambda uid=uid: ground.lives.is_alive(uid), deadline_s=120, what=f"pod 1 of {case.name} to run again")  # type: ignore[misc]
+        what = f"pod 1 of {case.name} to run again"
+        until(lambda uid=uid: ground.lives.is_alive(uid), deadline_s=120, what=what)  # type: ignore[misc]
         case.await_joined()
-    assert {uid for c in cases for uid in c.gone_uids} == before, "the same uids as before, so that what was proven of them matters"
+    assert {uid for c in cases for uid in c.gone_uids} == before, (
+        "the same uids as before, so that what was proven of them matters"
+    )

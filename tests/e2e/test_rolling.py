@@ -1,7 +1,7 @@
 """Restart an application again and again: the deploys that must no longer be noticed.
 
 The one idea: what a restart cost is counted by the brokers (rebalances, leaves, expired sessions) and by the clients
-(which acknowledged record nobody consumed), never by the operator.
+(acknowledged records without a consumer), never by the operator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import by_length
 from support.scene.figures import record, spread
 from support.scene.play import Play
-from support.scene.pod_lines import PodLines, heard
+from support.scene.pod_lines import PodLines, collected_lines
 from support.scene.witnesses import is_operators
 from support.waiting import until
 from support.workload.process import Program, ranges_of
@@ -47,14 +47,14 @@ def load(game: Play) -> Iterator[Program]:
 
 
 def lost(producer: Program, consumers: PodLines) -> dict[int, Ranges]:
-    """Return the acknowledged offsets that nobody consumed, by partition; empty when nothing is lost."""
+    """Return the acknowledged offsets that were not consumed, by partition; empty when nothing is lost."""
     consumed = ranges_of(consumers.lines("consumed"), "consumed")
     acked = ranges_of(producer.lines, "acked")
     return {p: left for p, offsets in acked.items() if (left := missing(offsets, consumed.get(p, [])))}
 
 
 def away_ms(consumers: PodLines) -> list[int]:
-    """Return for each restart how long nobody held the id's partitions: from `closed` to the successor's `assigned`."""
+    """Return for each restart how long the id's partitions had no owner: from `closed` to the next `assigned`."""
     found = []
     for name in {voice.pod_name for voice in consumers.voices()}:
         voices = sorted(consumers.voices(name), key=lambda voice: voice.lines[0]["at_ms"])
@@ -68,7 +68,7 @@ def test_rolling_restarts_under_load_are_not_noticed(new_play: NewPlay, protocol
     pods, rolls = 5, by_length(short=1, long=3)
     game = new_play(protocol=protocol)
     session = game.outlast_restarts(SESSION_S)
-    with heard(game.stage.cluster, game.name) as consumers, load(game) as producer:
+    with collected_lines(game.stage.cluster, game.name) as consumers, load(game) as producer:
         game.start(pods, static=session)
         assert game.rebalances(game.since_ms) > 0  # so the brokers' log does tell of rebalances
         quiet_since_ms = now_ms()

@@ -17,7 +17,7 @@ from support.long_drills import are_drills_long, by_length
 from support.scene.departures import Departure, dead_before_ms, departures
 from support.scene.figures import prompt_s, record, spread
 from support.scene.play import Play
-from support.scene.pod_lines import PodLines, heard
+from support.scene.pod_lines import PodLines, collected_lines
 from support.scene.witnesses import PodSighting, PodWatch, ProcessTable
 from support.waiting import until
 from support.workload.process import Program
@@ -91,7 +91,7 @@ def test_departed_members_leave_long_before_their_session_ends(
         game.stage.admin.alter_group(game.name, {"consumer.session.timeout.ms": str(SESSION_S["consumer"] * 1000)})
     load = {"BOOTSTRAP": game.stage.brokers.bootstrap, "TOPIC": game.name, "RATE_PER_S": "500"}
     found: list[Departure] = []
-    with game.watched() as watch, heard(game.stage.cluster, game.name) as consumers:
+    with game.watched() as watch, collected_lines(game.stage.cluster, game.name) as consumers:
         producer = Program("producer", load)
         try:
             static = LONG_SESSION if protocol == "classic" else {}
@@ -116,7 +116,7 @@ def all_ready(game: Play, count: int) -> bool:
 
 
 def flap(game: Play, watch: PodWatch) -> list[tuple[str, str]]:
-    """Scale from four pods to two and back, turned round at named moments of a departure and of a return; returns which."""
+    """Scale from four pods to two and back, reversed at named moments; returns those moments."""
 
     def objects() -> list[PodSighting]:
         return [p for p in list(watch.pods.values()) if p.deleted_at_ms is None]
@@ -155,7 +155,7 @@ def flap(game: Play, watch: PodWatch) -> list[tuple[str, str]]:
 def test_flapping_scale_removes_the_dead_and_only_them(new_play: NewPlay) -> None:
     """4 → 2 → 4, turned round at every moment of a departure and of a return; in the long form at every combination."""
     game = new_play()
-    with game.watched() as watch, heard(game.stage.cluster, game.name) as consumers:
+    with game.watched() as watch, collected_lines(game.stage.cluster, game.name) as consumers:
         game.start(4, static=LONG_SESSION, podManagementPolicy="Parallel")
         stayed = {i: m for i, m in game.member_ids().items() if ordinal(i) < 2}
         began_ms = now_ms()

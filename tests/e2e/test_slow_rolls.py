@@ -1,9 +1,10 @@
 """Pods that take 20 to 50 seconds to come back: after two rolls the operator knows, and the next ones are not noticed.
 
-The one idea: how long each member was away is read from its own lines (it closed; its successor was assigned), what a roll cost from the
-brokers' log, which session timeout was in force from what the pods were made with or the group's settings. All three are held against the one that
-the operator chose from what it measured itself. It has to be in force, too: in a classic group the pods of the third roll are the first that
-have it, so a fourth one follows; a KIP-848 group is fixed to a shorter one until it is chosen, because a longer one stands for a day.
+The one idea: how long each member was away is read from its own lines (it closed; its successor was assigned), what a
+roll cost from the brokers' log, which session timeout was in force from what the pods were made with or the group's
+settings. All three are held against the one that the operator chose from what it measured itself. It has to be in
+force, too: in a classic group the pods of the third roll are the first that have it, so a fourth one follows; a KIP-848
+group is fixed to a shorter one until it is chosen, because a longer one stands for a day.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from support.devcluster.progress import say
 from support.drills.api import Api
 from support.scene.figures import record
 from support.scene.play import Play
-from support.scene.pod_lines import PodLines, heard
+from support.scene.pod_lines import PodLines, collected_lines
 from support.scene.stage import WORKLOAD_IMAGE, Stage
 from support.waiting import until
 
@@ -73,7 +74,9 @@ def slow(waits_s: str) -> dict[str, Any]:
 
 def start(game: Play, waits_s: str, **session: Any) -> None:
     """Start slow consumers; how long a session is is left to the operator, unless `session` says otherwise."""
-    game.stage.apply(game.static_group(sessionTimeout={"mode": "Auto", "writeGroupConfig": game.protocol == "consumer", **session}))
+    game.stage.apply(
+        game.static_group(sessionTimeout={"mode": "Auto", "writeGroupConfig": game.protocol == "consumer", **session})
+    )
     until(lambda: status(game).get("injected"), deadline_s=60, what="ids are issued", poll_s=0.5)
     game.stage.apply(game.stateful_set(PODS, pod=slow(waits_s), podManagementPolicy="Parallel"))
 
@@ -123,13 +126,16 @@ class Lesson:
 
 
 def test_rolls_of_slow_pods_are_not_noticed_after_two(new_play: NewPlay, roomy_brokers: Brokers) -> None:
-    """Classic and KIP-848 side by side; the first two rolls are not judged, because they teach the operator what a restart takes."""
+    """Classic and KIP-848 side by side; the first two rolls only teach the operator how long a restart takes."""
     seed = int(os.environ.get("SLOW_ROLLS_SEED") or secrets.randbelow(1 << 32))
     say(f"SLOW_ROLLS_SEED={seed}")
     rng = Random(seed)
-    classic, consumer = games = [new_play("classic"), new_play("consumer", protocol="consumer", other_brokers=roomy_brokers)]
+    classic, consumer = games = [
+        new_play("classic"),
+        new_play("consumer", protocol="consumer", other_brokers=roomy_brokers),
+    ]
     with ExitStack() as stack:
-        voices = [stack.enter_context(heard(g.stage.cluster, g.name)) for g in games]
+        voices = [stack.enter_context(collected_lines(g.stage.cluster, g.name)) for g in games]
         start(classic, waits(rng))
         start(consumer, waits(rng), mode="Fixed", seconds=FIXED_S)
         for game in games:
@@ -147,7 +153,7 @@ def test_rolls_of_slow_pods_are_not_noticed_after_two(new_play: NewPlay, roomy_b
 
 
 def in_force(game: Play) -> set[int]:
-    """Return the session timeouts that the members live under, in milliseconds, by what their pods were made with or by Kafka's own admin client."""
+    """Return the members' session timeouts in milliseconds, from their pods or from Kafka's own admin client."""
     if game.protocol == "consumer":
         return {int(game.admin.group_settings(game.name)[SETTING])}
     return {int(pod["metadata"]["annotations"][SESSION_TIMEOUT_ANNOTATION]) for pod in game.pods()}
@@ -163,7 +169,7 @@ def learn(game: Play, voice: PodLines) -> Lesson:
     def chosen() -> int | None:
         timeout = status(game)["timeout"]
         is_measured = timeout.get("samples", 0) >= len(away) and timeout.get("basis") == "LongestAbsence"
-        # Members take a raised setting over with a later heartbeat, and who is away has the one of before.
+        # Members take a raised setting over with a later heartbeat; an absent one keeps the former setting.
         names = ("nextMs", "ownMs", "effectiveMs") if game.protocol == "consumer" else ("nextMs",)
         found: set[int | None] = {timeout.get(name) for name in names}
         return found.pop() if is_measured and len(found) == 1 else None
@@ -174,7 +180,7 @@ def learn(game: Play, voice: PodLines) -> Lesson:
 
 
 def judge(game: Play, voice: PodLines, since_ms: int, lesson: Lesson, held_ms: Sequence[set[int]]) -> None:
-    """Assert that the later rolls were not noticed, and that what was chosen before them is long enough and no longer than needed.
+    """Assert that later rolls caused no rebalance, and that the chosen timeout was long enough and not too long.
 
     Parameters
     ----------
@@ -183,8 +189,10 @@ def judge(game: Play, voice: PodLines, since_ms: int, lesson: Lesson, held_ms: S
     rebalances, expired = [game.rebalances(since_ms)], game.events(GroupEventKind.SESSION_EXPIRED, since_ms=since_ms)
     away = away_ms(voice)
     record(
-        f"slow rolls, {game.protocol}", chosen_ms=lesson.chosen_ms, longest_of_two_rolls_ms=lesson.away_ms, seen_ms=lesson.seen_ms,
-        in_force_ms=[sorted(each) for each in held_ms], longest_ms=max(away), restarts=len(away), rebalances=rebalances[0],
+        f"slow rolls, {game.protocol}", chosen_ms=lesson.chosen_ms, longest_of_two_rolls_ms=lesson.away_ms,
+        seen_ms=lesson.seen_ms,
+        in_force_ms=[sorted(each) for each in held_ms], longest_ms=max(away), restarts=len(away),
+        rebalances=rebalances[0],
         sessions_expired=len(expired), removals=len(game.removals()), next_ms=status(game)["timeout"]["nextMs"],
     )  # fmt: skip
     assert len(away) == PODS * ROLLS
@@ -203,10 +211,10 @@ def judge(game: Play, voice: PodLines, since_ms: int, lesson: Lesson, held_ms: S
 
 
 def test_bound_of_the_brokers_that_is_too_low_is_named_with_the_number_to_raise_it_to(new_play: NewPlay) -> None:
-    """Stock brokers allow a KIP-848 group 60 s: too little for pods that take 50 s, and the condition says how much is needed."""
+    """Stock brokers allow a KIP-848 group 60 s: too little for pods that take 50 s; the condition says how much."""
     game = new_play("stock", protocol="consumer")
     shortest, longest = (" ".join([str(each)] * PODS) for each in (WAIT_S_MIN, WAIT_S_MAX))
-    with heard(game.stage.cluster, game.name) as voice:
+    with collected_lines(game.stage.cluster, game.name) as voice:
         start(game, shortest)
         game.await_joined(PODS, deadline_s=WAIT_S_MAX + 120)
         roll([game], [longest])
@@ -214,7 +222,13 @@ def test_bound_of_the_brokers_that_is_too_low_is_named_with_the_number_to_raise_
         until(lambda: measured(game) >= PODS, deadline_s=60, what="every restart measured", poll_s=1.0)
         found = until(lambda: game.condition("TimeoutSufficient"), deadline_s=30, what="the condition")
     named = [int(n) for n in re.findall(rf"{re.escape(MAXIMUM)}\D*(\d+)", found["message"])]
-    record("slow rolls, stock bound", longest_ms=longest_ms, reason=found["reason"], named_ms=named, message=found["message"])
+    record(
+        "slow rolls, stock bound",
+        longest_ms=longest_ms,
+        reason=found["reason"],
+        named_ms=named,
+        message=found["message"],
+    )
     assert (found["status"], found["reason"]) == ("False", "BrokerBoundTooLow")
     assert named
     assert all(longest_ms <= n <= 3 * longest_ms for n in named)

@@ -1,7 +1,7 @@
 """Install the operator, adopt a running application, roll it and scale it down, on a cluster of pytest-kind.
 
-The one idea: real kind where a container engine answers, the development cluster elsewhere; `make kind-smoke` makes one for
-this test alone.
+The one idea: real kind where a container engine answers, the development cluster elsewhere; `make kind-smoke` makes one
+for this test alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def uids(game: Play) -> set[str]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
-def test_running_dynamic_members_are_adopted_by_one_rolling_restart(new_play: Callable[..., Play], protocol: str) -> None:
+def test_running_dynamic_members_are_adopted_by_one_rolling_restart(
+    new_play: Callable[..., Play], protocol: str
+) -> None:
     game = new_play(protocol=protocol)
     session = game.outlast_restarts(60)
     game.stage.apply(game.stateful_set(3, podManagementPolicy="Parallel"))

@@ -1,6 +1,6 @@
-"""Kafka Streams with state: three pods of three threads are rolled, crashed and scaled, and no state is read again in vain.
+"""Kafka Streams with state: pods are rolled, crashed and scaled, and no state is restored without need.
 
-The one idea: what it cost is told by those who pay: the brokers' log counts generations, the application's own restore
+The one idea: each cost is measured where it occurs: the brokers' log counts generations, the application's own restore
 listener counts records that were read again, and its stores hold a number for every offset that they have ever seen.
 """
 
@@ -20,7 +20,7 @@ from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.long_drills import by_length
 from support.scene.figures import prompt_s, record, spread
 from support.scene.play import Play
-from support.scene.pod_lines import PodLines, heard
+from support.scene.pod_lines import PodLines, collected_lines
 from support.scene.stage import Stage
 from support.scene.witnesses import PodWatch, ProcessTable
 from support.streams import deployment
@@ -40,7 +40,7 @@ RATE_PER_S = 300
 ROLLS = by_length(short=1, long=3)
 ACKNOWLEDGED_S_MAX = prompt_s(1.5, otherwise_s=15)
 BATCH_MS_MAX = prompt_s(0.1, otherwise_s=1) * 1000
-"""Members of one request are removed in one turn of the coordinator; on a busy machine its log lines may be so far apart."""
+"""The coordinator removes the members of one request in one turn; its log lines may be this far apart."""
 DEPARTURES = (GroupEventKind.REMOVED, GroupEventKind.LEFT, GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED)
 
 
@@ -49,35 +49,35 @@ def instance_ids(game: Play, ordinal: int) -> set[str]:
     return {i for i in game.member_ids() if i.startswith(f"{game.name}-{ordinal}.")}
 
 
-def is_balanced(game: Play, told: PodLines) -> bool:
+def is_balanced(game: Play, lines: PodLines) -> bool:
     """Say whether every thread has its share of the partitions, and every pod has opened the stores of its threads."""
     held = [m.topic_partitions for m in game.admin.describe_group(game.name).members]
-    opened = Counter(deployment.hosts(told).values())
+    opened = Counter(deployment.hosts(lines).values())
     share = PARTITIONS // (PODS * THREADS)
     return [len(each) for each in held] == [share] * PODS * THREADS and [*opened.values()] == [share * THREADS] * PODS
 
 
-def roll(game: Play, told: PodLines) -> float:
-    """Roll all pods and return how long it took; every store was opened again, where it was before and with all it held."""
-    before, began_ms = deployment.hosts(told), now_ms()
+def roll(game: Play, lines: PodLines) -> float:
+    """Roll all pods and return the seconds it took; every store opened again in its place with all its records."""
+    before, began_ms = deployment.hosts(lines), now_ms()
     game.roll()
     game.await_joined(PODS * THREADS)
-    opened = deployment.await_opened(told, range(PARTITIONS), began_ms, deadline_s=60)
+    opened = deployment.await_opened(lines, range(PARTITIONS), began_ms, deadline_s=60)
     took_s = (now_ms() - began_ms) / 1000
     assert {partition: pod for partition, (pod, _) in opened.items()} == before
     assert {(line["count"] == line["next"] > 0) for _, line in opened.values()} == {True}
     return took_s
 
 
-def crash(game: Play, told: PodLines, ordinal: int) -> float:
+def crash(game: Play, lines: PodLines, ordinal: int) -> float:
     """Kill the process of one pod and return how long it took until all its stores were open again."""
     name = f"{game.name}-{ordinal}"
     pod = next(p for p in game.pods() if p["metadata"]["name"] == name)
-    mine = [partition for partition, host in deployment.hosts(told).items() if host == name]
+    mine = [partition for partition, host in deployment.hosts(lines).items() if host == name]
     members, began_ms = game.member_ids(), now_ms()
     for node in game.stage.cluster.nodes:
         node.kill_pod(pod["metadata"]["uid"])
-    opened = deployment.await_opened(told, mine, began_ms, deadline_s=60)
+    opened = deployment.await_opened(lines, mine, began_ms, deadline_s=60)
     took_s = (now_ms() - began_ms) / 1000
     assert {host for host, _ in opened.values()} == {name}
     assert {line["count"] == line["next"] for _, line in opened.values()} == {True}
@@ -109,22 +109,27 @@ def leave(game: Play, watch: PodWatch, table: ProcessTable) -> tuple[list[GroupE
     return removals, terminal_at_ms
 
 
-def uncounted(producer: Program, told: PodLines) -> dict[int, dict[str, Any]]:
-    """Return what was acknowledged and what was told, for each partition whose store does not hold every record once."""
-    acked, counts, lines = ranges_of(producer.lines, "acked"), deployment.counts(told), deployment.store_lines(told)
+def uncounted(producer: Program, lines: PodLines) -> dict[int, dict[str, Any]]:
+    """Return acknowledged and counted records of each partition whose store does not hold every record once."""
+    acked, counts, store_lines = ranges_of(producer.lines, "acked"), deployment.counts(lines),
+    deployment.store_lines(lines)
     return {
-        partition: {"acked": acked.get(partition), "told": lines.get(partition, [])[-4:]}
+        partition: {"acked": acked.get(partition), "counted": store_lines.get(partition, [])[-4:]}
         for partition in sorted(acked.keys() | counts.keys())
         if counts.get(partition) != (size(acked.get(partition, [])),) * 2
     }
 
 
-def await_counted(producer: Program, told: PodLines, deadline_s: float) -> None:
-    """Wait until the stores hold every acknowledged record once; what differs is said where they do not."""
+def await_counted(producer: Program, lines: PodLines, deadline_s: float) -> None:
+    """Wait until the stores hold every acknowledged record once; the error shows what differs."""
     try:
-        until(lambda: not uncounted(producer, told), deadline_s=deadline_s, what="every acknowledged record to be counted once")
+        until(
+            lambda: not uncounted(producer, lines),
+            deadline_s=deadline_s,
+            what="every acknowledged record to be counted once",
+        )
     except AssertionError as late:
-        raise AssertionError(f"{late}; what differs: {uncounted(producer, told)}") from None
+        raise AssertionError(f"{late}; what differs: {uncounted(producer, lines)}") from None
 
 
 @pytest.mark.long
@@ -136,23 +141,23 @@ def test_streams_with_state_are_rolled_crashed_and_scaled(
     load = {"BOOTSTRAP": game.stage.brokers.bootstrap, "TOPIC": game.name, "RATE_PER_S": str(RATE_PER_S)}
     producer = Program("producer", load)
     try:
-        with game.watched() as watch, heard(game.stage.cluster, game.name) as told:
+        with game.watched() as watch, collected_lines(game.stage.cluster, game.name) as lines:
             deployment.start(game, PODS, tmp_path, **LONG_SESSION)
             producer.wait_for_kind("acked")
-            until(lambda: is_balanced(game, told), deadline_s=90, what="every thread has its tasks", poll_s=0.5)
-            assert game.rebalances(game.since_ms) > 0  # so the brokers' log does tell of rebalances
+            until(lambda: is_balanced(game, lines), deadline_s=90, what="every thread has its tasks", poll_s=0.5)
+            assert game.rebalances(game.since_ms) > 0  # so the brokers' log does show rebalances
             assert {len(instance_ids(game, n)) for n in range(PODS)} == {THREADS}
 
             quiet_since_ms = now_ms()
-            rolls_s = [roll(game, told) for _ in range(ROLLS)]
+            rolls_s = [roll(game, lines) for _ in range(ROLLS)]
             rolled_until_ms = now_ms()
-            read_again = deployment.restored(told, quiet_since_ms)
+            read_again = deployment.restored(lines, quiet_since_ms)
             assert read_again == []
-            assert len(deployment.generations(told, quiet_since_ms)) == 1
+            assert len(deployment.generations(lines, quiet_since_ms)) == 1
 
-            crashed_s = crash(game, told, ordinal=1)
-            after_crash = deployment.restored(told, rolled_until_ms)
-            # What was not in a checkpoint yet is read again, as Kafka Streams does; the rest was on the volume.
+            crashed_s = crash(game, lines, ordinal=1)
+            after_crash = deployment.restored(lines, rolled_until_ms)
+            # What was not in a checkpoint yet is read again, as Kafka Streams does; everything else was on the volume.
             assert [line for line in after_crash if line["from"] == 0] == []
             rebalances, departed = game.rebalances(quiet_since_ms), game.events(*DEPARTURES, since_ms=quiet_since_ms)
 
@@ -160,10 +165,12 @@ def test_streams_with_state_are_rolled_crashed_and_scaled(
             removals, terminal_at_ms = leave(game, watch, process_table)
             game.await_joined((PODS - 1) * THREADS)
             survivors = {f"{game.name}-{n}" for n in range(PODS - 1)}
-            until(lambda: set(deployment.hosts(told).values()) == survivors, deadline_s=60, what="tasks to be taken over")
-            taken_over = deployment.restored(told, scaled_at_ms)
+            until(
+                lambda: set(deployment.hosts(lines).values()) == survivors, deadline_s=60, what="tasks to be taken over"
+            )
+            taken_over = deployment.restored(lines, scaled_at_ms)
             assert producer.terminate() == 0
-            await_counted(producer, told, deadline_s=60)
+            await_counted(producer, lines, deadline_s=60)
             acknowledged_s = [(e.at_ms - terminal_at_ms) / 1000 for e in removals]
             within_ms = max(e.at_ms for e in removals) - min(e.at_ms for e in removals)
             record(
@@ -180,16 +187,17 @@ def test_streams_with_state_are_rolled_crashed_and_scaled(
                 acknowledged_s=spread(acknowledged_s),
                 removals_within_ms=within_ms,
                 records_restored_by_scale_down=sum(line["records"] for line in taken_over),
-                records_counted=sum(count for count, _ in deployment.counts(told).values()),
+                records_counted=sum(count for count, _ in deployment.counts(lines).values()),
             )
     finally:
         if producer.is_running:
             producer.terminate()
     assert rebalances <= 1
     assert departed == []
-    assert [line for line in told.lines("error")] == []
-    assert deployment.told_late(told) == []  # or the last word on a store could be of a pod that no longer has it
-    assert taken_over != []  # so the listener does tell of state that is read again
+    assert [line for line in lines.lines("error")] == []
+    # Otherwise the last count of a store could be of a pod that no longer has it.
+    assert deployment.counted_too_late(lines) == []
+    assert taken_over != []  # so the listener does show restored state
     assert len(removals) == THREADS
     assert within_ms <= BATCH_MS_MAX
     assert min(acknowledged_s) > -2.0
@@ -197,7 +205,7 @@ def test_streams_with_state_are_rolled_crashed_and_scaled(
 
 
 def test_static_members_of_the_streams_protocol_are_rolled_in_one_epoch(stage: Stage) -> None:
-    """Three processes of three threads, rolled three times: every member returns in its epoch, to its tasks, and none else moves."""
+    """Three processes of three threads, rolled three times: each member returns in its epoch to its tasks."""
     name = f"streams-protocol-{os.urandom(2).hex()}"
     stage.admin.create_topic(name, partitions=PARTITIONS)
 

@@ -1,8 +1,9 @@
-"""What came and went unseen: who joined meanwhile waits and is named, everybody else leaves as if nothing had been.
+"""What came and went unseen: a member that joined meanwhile waits and is named, all others leave as usual.
 
-The one idea: a member id belongs to one process for ever, so an API server that lost its watch history, or an operator that was away,
-costs only the members that joined meanwhile, and of those that were known the ones whose pods ended unheard. Each is told with why, and
-the next restart of its pod frees it. Truth is the brokers' log, and a pod watch that is not the operator's.
+The one idea: a member id belongs to one process for ever, so an API server that lost its watch history, or an operator
+that was away, costs only the members that joined meanwhile, and of those that were known the ones whose pods ended
+unobserved. The status names each with its reason, and the next restart of its pod frees it. Truth is the brokers' log,
+and a pod watch that is not the operator's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record, spread
 from support.scene.play import REMOVED_WITHIN_S, Play
-from support.scene.pod_lines import heard
+from support.scene.pod_lines import collected_lines
 from support.scene.remembered import (
     ACKNOWLEDGED_S_MAX,
     JOINED_BEFORE_WATCH,
@@ -38,12 +39,12 @@ from support.scene.remembered import (
     lingering_pod,
     lose_history,
     members,
-    nobody,
     ordinal,
     removed,
     seats,
     suspects,
     unseen,
+    without_operators,
 )
 from support.scene.stage import Stage
 from support.scene.witnesses import PodWatch
@@ -73,14 +74,14 @@ def sessions_expired(game: Play) -> set[str]:
     return {e.member_id or "" for e in game.events(GroupEventKind.SESSION_EXPIRED)}
 
 
-# the API server loses its history ---------------------------------------------------------------------------------------
+# the API server loses its history -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("replicas", [1, 2], ids=["one-replica", "two-replicas"])
-def test_api_server_that_lost_its_history_during_a_roll_holds_back_only_who_joined_meanwhile(
+def test_history_lost_during_a_roll_holds_back_only_members_that_joined_meanwhile(
     new_play: NewPlay, settling: Stage, replicas: int
 ) -> None:
-    """Number 3 is replaced unheard, 2, 1 and 0 after that; 5 and 4 had joined before. The next restart frees who is left."""
+    """Number 3 is replaced unobserved, then 2, 1 and 0; 5 and 4 had joined before. The next restart frees them."""
     settling.install(replicas=replicas, evidence={"settleSeconds": int(SETTLE_S)})
     until(lambda: len(settling.operator_pods()) == replicas, deadline_s=90, what=f"{replicas} replicas")
     game = new_play(str(replicas))
@@ -89,7 +90,7 @@ def test_api_server_that_lost_its_history_during_a_roll_holds_back_only_who_join
         await_plain(game, 6)
         first, loss = roll_over_a_loss(game, watch)
         assert suspects(game) == {first[3]: f"{game.name}-3"}
-        assert unseen(game) == {0, 1, 2, 3}, "who joined after the watch began anew"
+        assert unseen(game) == {0, 1, 2, 3}, "members that joined after the watch began anew"
         took_s = leave(game, watch, 4)
         left = members(game)
         leave(game, watch, 2, waiting={3: SUSPECT, 2: JOINED_BEFORE_WATCH})
@@ -101,12 +102,17 @@ def test_api_server_that_lost_its_history_during_a_roll_holds_back_only_who_join
         await_plain(game, 2)
         took_s += leave(game, watch, 1)
     assert sessions_expired(game) == {left[2], left[3]}
-    record(f"API server lost its history in a roll, {replicas} replica(s)", **asdict(loss), held=2, removed_s=spread(took_s))
+    record(
+        f"API server lost its history in a roll, {replicas} replica(s)",
+        **asdict(loss),
+        held=2,
+        removed_s=spread(took_s),
+    )
     assert max(took_s) <= ACKNOWLEDGED_S_MAX
 
 
 def roll_over_a_loss(game: Play, watch: PodWatch) -> tuple[dict[int, str], Loss]:
-    """Roll six pods and lose the watch's history in the middle, with one replaced unheard; returns the pods of before."""
+    """Roll six pods and lose the watch's history midway, with one replaced unobserved; returns the former pods."""
     started = seats(game)
     linger(game, 3)
     game.stage.kubectl("rollout", "restart", f"statefulset/{game.name}", "-n", game.name)
@@ -120,17 +126,17 @@ def roll_over_a_loss(game: Play, watch: PodWatch) -> tuple[dict[int, str], Loss]
         let_go(game, 3)
         until(lambda: seats(game).get(3) not in (None, started[3]), deadline_s=120, what="pod 3 replaced")
 
-    loss = lose_history(game, unheard=replaced)
+    loss = lose_history(game, while_stopped=replaced)
     game.stage.kubectl("rollout", "status", f"statefulset/{game.name}", "-n", game.name, "--timeout=180s")
     game.await_joined(6)
-    until(lambda: len(carriers(game)) == 6, deadline_s=60, what="everybody remembered", poll_s=0.3)
+    until(lambda: len(carriers(game)) == 6, deadline_s=60, what="all remembered", poll_s=0.3)
     return started, loss
 
 
-def test_api_server_that_lost_its_history_during_a_scale_down_holds_back_only_whose_end_was_not_heard(
+def test_history_lost_during_a_scale_down_holds_back_only_members_whose_end_was_not_seen(
     new_play: NewPlay, installed: Stage
 ) -> None:
-    """Number 3 ends before the watch begins anew, and nobody hears of it; 2 ends after that, and 1 is scaled away later."""
+    """Number 3 ends before the watch begins anew, unobserved; 2 ends after that, and 1 is scaled away later."""
     game = new_play()
     with game.watched() as watch:
         game.start(4, static=LONG_SESSION, podManagementPolicy="Parallel", grace_s=120, pod=lingering_pod(game))
@@ -145,9 +151,14 @@ def test_api_server_that_lost_its_history_during_a_scale_down_holds_back_only_wh
             let_go(game, 3)
             until(lambda: 3 not in seats(game), deadline_s=120, what="pod 3 gone")
 
-        loss = lose_history(game, unheard=ended)
+        loss = lose_history(game, while_stopped=ended)
         let_go(game, 2)
-        until(lambda: known[2] in removed(game, since_ms), deadline_s=REMOVED_WITHIN_S, what="2 removed as ever", poll_s=0.2)
+        until(
+            lambda: known[2] in removed(game, since_ms),
+            deadline_s=REMOVED_WITHIN_S,
+            what="2 removed as ever",
+            poll_s=0.2,
+        )
         await_held(game, {3: SUSPECT})
         took_s = leave(game, watch, 1, waiting={3: SUSPECT})
         holds(lambda: known[3] in members(game).values(), for_s=6, what="member 3 waits for its session")
@@ -158,42 +169,60 @@ def test_api_server_that_lost_its_history_during_a_scale_down_holds_back_only_wh
     assert max(took_s) <= ACKNOWLEDGED_S_MAX
 
 
-# nobody looks -----------------------------------------------------------------------------------------------------------
+# operator away
+# ---------------------------------------------------------------------------------------------------------
 
 
-def test_operator_that_was_away_for_a_while_misses_only_who_joined_and_ended_meanwhile(new_play: NewPlay, installed: Stage) -> None:
-    """The API server still has the history of its watch, so the ends of a scale-down and the joins of a roll are seen afterwards.
+def test_operator_that_was_away_for_a_while_misses_only_members_that_joined_and_ended_meanwhile(
+    new_play: NewPlay, installed: Stage
+) -> None:
+    """The API server still has its watch history, so the ends of a scale-down and the joins of a roll are seen later.
 
-    Number 3 is scaled away, the others are rolled, and then 2 is scaled away: its member joined and its pod ended while nobody looked.
+    Number 3 is scaled away, the others are rolled, and then 2 is scaled away: its member joined and its pod ended while
+    no operator ran.
     """
     game = new_play()
     game.start(4, static=LONG_SESSION, podManagementPolicy="Parallel")
     await_plain(game, 4)
     watch, known, since_ms = installed.watch_name(), members(game), now_ms()
-    with nobody(installed):
+    with without_operators(installed):
         game.scale(3)
         until(lambda: seats(game).keys() == {0, 1, 2}, deadline_s=60, what="pod 3 gone", poll_s=0.3)
         game.roll()
-        until(lambda: all(m != known[o] for o, m in members(game).items() if o < 3), deadline_s=60, what="new members", poll_s=0.3)
+        until(
+            lambda: all(m != known[o] for o, m in members(game).items() if o < 3),
+            deadline_s=60,
+            what="new members",
+            poll_s=0.3,
+        )
         assert game.rebalances(since_ms) == 0
         rolled = members(game)
         game.scale(2)
         until(lambda: seats(game).keys() == {0, 1}, deadline_s=60, what="pod 2 gone", poll_s=0.3)
         back_ms = now_ms()
-    until(lambda: removed(game, since_ms).keys() == {known[3]}, deadline_s=REMOVED_WITHIN_S, what="3 removed", poll_s=0.2)
+    until(
+        lambda: removed(game, since_ms).keys() == {known[3]}, deadline_s=REMOVED_WITHIN_S, what="3 removed", poll_s=0.2
+    )
     await_held(game, {2: UNATTRIBUTED})
-    told = {o: uids for o, uids in carriers(game).items() if o != 2}
-    assert told == {o: {uid} for o, uid in seats(game).items()}
+    remembered = {o: uids for o, uids in carriers(game).items() if o != 2}
+    assert remembered == {o: {uid} for o, uid in seats(game).items()}
     assert (installed.watch_name(), suspects(game), unseen(game)) == (watch, {}, set())
     assert members(game) == {o: rolled[o] for o in (0, 1, 2)}
     assert sessions_expired(game) == set()
-    record("operator away over a roll and a scale-down", held=1, back_to_removed_s=(removed(game, since_ms)[known[3]] - back_ms) / 1000)
+    record(
+        "operator away over a roll and a scale-down",
+        held=1,
+        back_to_removed_s=(removed(game, since_ms)[known[3]] - back_ms) / 1000,
+    )
 
 
-def test_operator_that_was_away_while_the_history_was_lost_holds_back_only_what_changed(new_play: NewPlay, installed: Stage) -> None:
+def test_operator_that_was_away_while_the_history_was_lost_holds_back_only_what_changed(
+    new_play: NewPlay, installed: Stage
+) -> None:
     """All that it knows is in the statuses.
 
-    Of one group nothing changed. Of the other, number 2 was replaced, 4 ended, which had been scaled away before, and so did 3 meanwhile.
+    Of one group nothing changed. Of the other, number 2 was replaced, 4 ended, which had been scaled away before, and
+    so did 3 meanwhile.
     """
     same, other = new_play("same"), new_play("other")
     with same.watched() as watch_same, other.watched() as watch_other:
@@ -205,9 +234,11 @@ def test_operator_that_was_away_while_the_history_was_lost_holds_back_only_what_
         linger(other, 4)
         other.scale(4)
         await_deleting(watch_other, {before[4]})
-        back_to_told_s = be_away(installed, same, other, before)
+        back_to_reported_s = be_away(installed, same, other, before)
 
-        assert (carriers(same), suspects(same)) == ({o: {uid} for o, uid in seats(same).items()}, {}), "nothing is in doubt"
+        assert (carriers(same), suspects(same)) == ({o: {uid} for o, uid in seats(same).items()}, {}), (
+            "nothing is in doubt"
+        )
         gone = {before[o]: f"{other.name}-{o}" for o in (2, 3, 4)}
         until(lambda: suspects(other) == gone, deadline_s=30, what="those whose ends were not seen to be suspects")
         assert unseen(other) == {2}, "only 2 has joined meanwhile"
@@ -215,7 +246,7 @@ def test_operator_that_was_away_while_the_history_was_lost_holds_back_only_what_
         took_s = leave(same, watch_same, 1)
         took_s += leave(other, watch_other, 1, waiting=dict.fromkeys((2, 3, 4), SUSPECT))
         assert removed(other, since_ms).keys() == {known[1]}
-    record("operator away, its history lost", back_to_told_s=back_to_told_s, held=3, removed_s=spread(took_s))
+    record("operator away, its history lost", back_to_reported_s=back_to_reported_s, held=3, removed_s=spread(took_s))
     assert sessions_expired(same) == set()
     assert max(took_s) <= ACKNOWLEDGED_S_MAX
 
@@ -225,10 +256,10 @@ def be_away(stage: Stage, same: Play, other: Play, before: dict[int, str]) -> fl
 
     Returns
     -------
-    Seconds until both statuses told of every member.
+    Seconds until both statuses show every member.
     """
     watch = stage.watch_name()
-    with nobody(stage):
+    with without_operators(stage):
         let_go(other, 4)
         stage.kubectl("delete", "pod", f"{other.name}-2", "-n", other.name)
         until(lambda: seats(other).get(2) not in (None, before[2]), deadline_s=90, what="pod 2 replaced", poll_s=0.3)
@@ -243,11 +274,11 @@ def be_away(stage: Stage, same: Play, other: Play, before: dict[int, str]) -> fl
     return round((now_ms() - back_ms) / 1000, 1)
 
 
-# an autoscaler that cannot decide ---------------------------------------------------------------------------------------
+# an autoscaler that cannot decide -------------------------------------------------------------------------------------
 
 
 def budget(game: Play) -> dict[str, Any]:
-    """Return a PodDisruptionBudget that allows no eviction: what scales down does not evict, so it must change nothing."""
+    """Return a PodDisruptionBudget that allows no eviction; a scale-down evicts nothing, so it must not matter."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -257,7 +288,7 @@ def budget(game: Play) -> dict[str, Any]:
 
 
 def test_flapping_autoscaler_never_costs_a_live_member(new_play: NewPlay, installed: Stage) -> None:
-    """6 → 2 → 6 → 0 → 3 within a minute, by two groups at once; `new_play` asks whether anybody removed was alive."""
+    """6 → 2 → 6 → 0 → 3 within a minute, by two groups at once; `new_play` checks that no removed member was alive."""
     rolling, on_delete = new_play("rolling"), new_play("on-delete")
     games = (rolling, on_delete)
     for game in games:
@@ -268,7 +299,10 @@ def test_flapping_autoscaler_never_costs_a_live_member(new_play: NewPlay, instal
         rolling.stateful_set(6, podManagementPolicy="Parallel"),
         on_delete.stateful_set(6, podManagementPolicy="Parallel", updateStrategy={"type": "OnDelete"}),
     )
-    with heard(installed.cluster, rolling.name) as one, heard(installed.cluster, on_delete.name) as other:
+    with (
+        collected_lines(installed.cluster, rolling.name) as one,
+        collected_lines(installed.cluster, on_delete.name) as other,
+    ):
         for game in games:
             game.await_joined(6)
             await_ready(game, 6)

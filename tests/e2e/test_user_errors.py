@@ -1,4 +1,4 @@
-"""What users get wrong: each mistake is named within a minute, harms nobody else, and is over once it is corrected.
+"""What users get wrong: each mistake is named within a minute, harms no other group, and is over once it is corrected.
 
 The one idea: a mistake is made, its reason awaited, the mistake corrected, and its end seen in the brokers' log or in
 the condition, all with one operator process that is never restarted.
@@ -103,9 +103,10 @@ def test_wrong_password_and_missing_acl_are_named_and_harm_no_other_group(
 
     said = json.dumps(play.stage.items("ksg,kafkaconnection,events", play.name)) + play.stage.operator_logs()
     for password in (wrong, secure_brokers.state.settings.users["remover"]):
-        assert password not in said, "a password was told"
+        assert password not in said, "a password was shown"
     assert play.events(GroupEventKind.SESSION_EXPIRED) + other.events(GroupEventKind.SESSION_EXPIRED) == []
-    record("credentials", missing_acl_named_s=acl_s, missing_acl_recovery_s=acl_recovery_s, wrong_password_named_s=password_s,
+    record("credentials", missing_acl_named_s=acl_s, missing_acl_recovery_s=acl_recovery_s,
+           wrong_password_named_s=password_s,
            wrong_password_recovery_s=password_recovery_s, other_group_removed_s=other_s)  # fmt: skip
 
 
@@ -121,7 +122,7 @@ def test_two_static_groups_on_one_workload_remove_nothing_until_one_is_gone(new_
     members = play.member_ids()
     play.scale(1)
     until(lambda: len(play.pods()) == 1, deadline_s=60, what="pod 1 gone")
-    holds(lambda: play.member_ids() == members, for_s=8, what="nobody is removed while two claim the ids")
+    holds(lambda: play.member_ids() == members, for_s=8, what="no member is removed while two claim the ids")
     assert play.removals() == []
     play.stage.kubectl("delete", "ksg", f"{play.name}-rival", "-n", play.name)
     recovery_s = await_removal(play, 1)
@@ -218,8 +219,16 @@ def test_session_beyond_the_brokers_bounds_is_named_with_the_setting_to_change(n
     classic.stage.apply(classic.static_group(sessionTimeout={"mode": "Fixed", "seconds": 120}))
     # What holds is judged: the pod that runs was started with 6 s.
     await_reason(classic, "TimeoutSufficient", "TimeoutBelowNeed")
-    until(lambda: "120000 ms" in classic.condition("TimeoutSufficient").get("message", ""), deadline_s=60, what="120 s to be asked")
-    until(lambda: (classic.status() or {})["columns"].get("timeout") == "6s→120s", deadline_s=60, what="both timeouts to be shown")
+    until(
+        lambda: "120000 ms" in classic.condition("TimeoutSufficient").get("message", ""),
+        deadline_s=60,
+        what="120 s to be asked",
+    )
+    until(
+        lambda: (classic.status() or {})["columns"].get("timeout") == "6s→120s",
+        deadline_s=60,
+        what="both timeouts to be shown",
+    )
     classic.stage.kubectl("delete", "pod", f"{classic.name}-0", "-n", classic.name, "--wait=false")
     await_reason(classic, "TimeoutSufficient", "TimeoutFits")
     until(lambda: (classic.status() or {})["columns"].get("timeout") == "120s", deadline_s=60, what="120 s in force")

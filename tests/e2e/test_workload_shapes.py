@@ -1,7 +1,7 @@
 """The shapes that a StatefulSet may have and the ways to change it: none of them may cost a live member its seat.
 
 The one idea: whatever is done to the workload object, the brokers' log shows removals of exactly the ordinals that
-nobody wants any more and whose process has ended, and no rebalance where nobody left.
+are not wanted any more and whose processes have ended, and no rebalance where none left.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_ids_follow_a_range_of_ordinals_that_moves(new_play: NewPlay) -> None:
 
 
 def test_updates_that_restart_some_pods_or_none_keep_every_seat(new_play: NewPlay) -> None:
-    """`partition` restarts the upper ordinals only, `OnDelete` none until somebody deletes a pod."""
+    """`partition` restarts the upper ordinals only, `OnDelete` none until a pod is deleted."""
     game = new_play()
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
     game.start(3, static=LONG_SESSION, podManagementPolicy="Parallel", updateStrategy=rolling)
@@ -153,10 +153,10 @@ def test_statefulset_created_again_finds_its_seats(new_play: NewPlay) -> None:
 
 @pytest.mark.long
 def test_orphaned_pods_keep_their_seats_and_a_deleted_one_is_let_go(new_play: NewPlay) -> None:
-    """Orphan delete; one orphan is deleted by hand and nobody creates it again; a new StatefulSet adopts the rest.
+    """Orphan delete; one orphan is deleted by hand and not created again; a new StatefulSet adopts the others.
 
     Its member waits in case the workload comes back. The long form sees the end of that wait; in the short one the new
-    StatefulSet comes before, and says at once that it wants nobody there.
+    StatefulSet comes before, and asks at once for no pods.
     """
     game = new_play()
     game.start(3, static=LONG_SESSION, podManagementPolicy="Parallel")

@@ -49,8 +49,7 @@ def force_delete(play: Play, pod: str) -> None:
 def test_live_process_of_a_force_deleted_pod_is_never_removed(
     new_play: Callable[..., Play], worker: Node, process_table: ProcessTable
 ) -> None:
-    """Ordinal 3 is scaled away and then force-deleted; ordinal 2 is force-deleted first, replaced by the StatefulSet
-    controller with a pod that never starts, and then scaled away too."""
+    """Ordinals 3 and 2 are scaled away and force-deleted, 2 after its successor could not start; both still run."""
     play, healthy = new_play("frozen"), new_play("healthy")
     play.stage.apply(play.static_group(), healthy.static_group())
     until(lambda: all((p.status() or {}).get("injected") for p in (play, healthy)), deadline_s=30, what="ids issued")
@@ -67,8 +66,9 @@ def test_live_process_of_a_force_deleted_pod_is_never_removed(
     until(lambda: {p["metadata"]["name"]: p["metadata"]["uid"] for p in play.pods()}.get(f"{play.name}-2")
           not in (None, before[f"{play.name}-2"]), deadline_s=30, what="a successor of pod 2")  # fmt: skip
     play.scale(2)
-    until(lambda: any("deletionTimestamp" in p["metadata"] for p in play.pods() if p["metadata"]["name"] == f"{play.name}-3"),
-          deadline_s=30, what="pod 3 to be told to end")  # fmt: skip
+    third = f"{play.name}-3"
+    until(lambda: any("deletionTimestamp" in p["metadata"] for p in play.pods() if p["metadata"]["name"] == third),
+          deadline_s=30, what="pod 3 to be terminating")  # fmt: skip
     force_delete(play, f"{play.name}-3")
     until(
         lambda: f"{play.name}-3" not in {p["metadata"]["name"] for p in play.pods()}, deadline_s=10, what="pod 3 gone"
@@ -82,7 +82,8 @@ def test_live_process_of_a_force_deleted_pod_is_never_removed(
     until(
         lambda: healthy.removals(gone_at_ms), deadline_s=REMOVED_WITHIN_S, what="a removal on a healthy node meanwhile"
     )
-    held = until(lambda: play.condition("RemovalSettled").get("reason") == "EndNotSeen" and play.condition("RemovalSettled"),
+    held = until(lambda: play.condition("RemovalSettled").get("reason") == "EndNotSeen"
+                 and play.condition("RemovalSettled"),
                  deadline_s=30, what="the status says why nothing is removed")  # fmt: skip
     assert any(f"{play.name}-{ordinal}" in held["message"] for ordinal in (2, 3))
 
@@ -90,7 +91,7 @@ def test_live_process_of_a_force_deleted_pod_is_never_removed(
         return play.removals() == [] and all(process_table.is_alive(ids[ordinal]) for ordinal in (2, 3))
 
     watch_s = max(10.0, ZOMBIE_S - (time.monotonic() - gone_s))
-    looks = holds(untouched, for_s=watch_s, what="zombies live and are members")
+    checks = holds(untouched, for_s=watch_s, what="zombies live and are members")
     members = play.member_ids()
     assert {ordinal: members.get(ids[ordinal]) for ordinal in (2, 3)} == {o: joined[ids[o]] for o in (2, 3)}
-    record("zombies not removed", zombies=2, watched_s=round(time.monotonic() - gone_s, 1), looks=looks, removed=0)
+    record("zombies not removed", zombies=2, watched_s=round(time.monotonic() - gone_s, 1), checks=checks, removed=0)

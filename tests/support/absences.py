@@ -1,4 +1,4 @@
-"""The published stories of absences (docs/reference/journal/absences.json) as records, for every reader that claims to agree."""
+"""The published stories of absences (docs/reference/journal/absences.json) as records, for all their readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIELDS: Final = ("down_ms", "gap_ms", "started_ms", "starts", "back_lo_ms", "ba
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Facts of one member, times in which nobody looked, and the absences that they make."""
+    """Facts of one member, times without a watch, and the absences that follow from them."""
 
     name: str
     facts: tuple[journal.GroupData, ...]
@@ -105,4 +105,5 @@ def as_row(absence: Absence) -> dict[str, Any]:
 
 def line(number: int, found: journal.GroupData, k8s_cluster_uid: str = "k8s-1") -> str:
     """Return the journal's line of a fact of a story."""
-    return journal.write(journal.group_record(k8s_cluster_uid, f"{number}/{found.noun}/{found.instance_id}", found))  # type: ignore[attr-defined]
+    fact = f"{number}/{found.noun}/{found.instance_id}"  # type: ignore[attr-defined]
+    return journal.write(journal.group_record(k8s_cluster_uid, fact, found))

@@ -123,7 +123,7 @@ class Page:
         Parameters
         ----------
         media: "print", or "" for a screen.
-        scheme: what the page is told as `prefers-color-scheme`.
+        scheme: the page's `prefers-color-scheme`.
         """
         self.call("Network.enable")
         self.call("Page.enable")
@@ -205,7 +205,8 @@ MEASURE = """
     const frame = chart && chart.getBoundingClientRect();
     for (const r of range.getClientRects()) {
       if (r.width < 0.5) continue;
-      shown.push({left: r.left, right: r.right, top: r.top + scrollY, bottom: r.bottom + scrollY, text: words(node), node});
+      shown.push({left: r.left, right: r.right, top: r.top + scrollY, bottom: r.bottom + scrollY,
+        text: words(node), node});
       if (r.right > innerWidth + 0.5 || r.left < -0.5) problems.push(`outside the window: ${words(node)}`);
       if (frame && (r.left < frame.left - 0.5 || r.right > frame.right + 0.5 || r.top < frame.top - 0.5 ||
                     r.bottom > frame.bottom + 0.5)) problems.push(`cut by its chart: ${words(node)}`);
@@ -229,7 +230,8 @@ MEASURE = """
     }
   for (const e of document.querySelectorAll('body *')) {
     if (e.closest('svg') || hidden(e) || getComputedStyle(e).overflowX === 'visible') continue;
-    if (e.scrollWidth > e.clientWidth + 1) problems.push(`cut: <${e.tagName.toLowerCase()}> ${words(e.firstChild ?? {data: ''})}`);
+    if (e.scrollWidth > e.clientWidth + 1)
+      problems.push(`cut: <${e.tagName.toLowerCase()}> ${words(e.firstChild ?? {data: ''})}`);
   }
   const wide = document.documentElement.scrollWidth;
   if (wide > innerWidth) problems.push(`the page is ${wide} px wide in a window of ${innerWidth} px`);

@@ -1,4 +1,4 @@
-"""Secrets made to be found: each kind of credential has a value of its own, looked for in every form in which it could show."""
+"""Canary secrets: a value for each kind of credential, searched for in every form in which it could appear."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 
 def forms_of(secret: str) -> frozenset[str]:
-    """Return a secret as it would look plain, quoted for a URL or JSON, as hexadecimal digits, and in base64 wherever it begins."""
+    """Return the forms of a secret: plain, quoted for a URL or JSON, hexadecimal, and base64 at each offset."""
     raw = secret.encode()
-    # In base64 three bytes become four characters; where the secret begins within them decides how it looks.
+    # In base64 three bytes become four characters; the form depends on where the secret begins within them.
     shifted = (base64.b64encode(bytes(shift) + raw).decode()[4 if shift else 0 : -4] for shift in range(3))
     return frozenset({secret, quote(secret, safe=""), json.dumps(secret)[1:-1], raw.hex(), *shifted})
 
@@ -31,7 +31,7 @@ class Canaries:
     _secrets: dict[str, str] = field(default_factory=dict)
 
     def new(self, kind: str, *, is_token: bool = False) -> str:
-        """Return a secret for one kind of credential, with characters that need quoting where tokens may have them (RFC 6750)."""
+        """Return a secret for one kind of credential, with characters to quote where tokens allow them (RFC 6750)."""
         self._secrets[kind] = f"canary-{kind}-7f3e/+" + ("==" if is_token else '&="s')
         return self._secrets[kind]
 
@@ -43,12 +43,16 @@ class Canaries:
         """Return which secret was found where, for texts with their names."""
         found = []
         for where, text in shown:
-            found += [f"{kind} in {where}" for kind, secret in self._secrets.items() if any(f in text for f in forms_of(secret))]
+            found += [
+                f"{kind} in {where}"
+                for kind, secret in self._secrets.items()
+                if any(f in text for f in forms_of(secret))
+            ]
         return found
 
 
 class ErrorDump(logging.Handler):
-    """Keep what an error reporter would send: every record with its exception, its causes, and the locals of all frames."""
+    """Keep what an error reporter would send: each record, its exception with causes, and the locals of all frames."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Clock:
-    """Seconds that pass only when told."""
+    """Seconds that pass only by a call."""
 
     def __init__(self, now_s: float = 1_000.0) -> None:
         self.now_s = now_s

@@ -1,50 +1,34 @@
 """The simulator's API server behind real HTTP on loopback, so that the real client is driven.
 
 What the operator's rules depend on is the model's: versions, LISTs in chunks, watches that replay from any version that
-is not compacted, selectors that turn a label edit into DELETED, conditional writes, server-side apply of a status, and an
-etcd restore. What is here is the way to it, bookmarks that come when a test wants them, and faults: switches and methods
-of the server, so a test says what goes wrong and when.
+is not compacted, selectors that turn a label edit into DELETED, conditional writes, server-side apply of a status, and
+an etcd restore. What is here is the way to it, bookmarks that come when a test wants them, and faults: switches and
+methods of the server, so a test says what goes wrong and when.
 """
 
-import asyncio
 import copy
 import json
-import re
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from aiohttp import web
 from kubernetes.aio.client import Configuration
 
 from simulator.kubernetes.objects import EPOCH_S, NAMESPACES
 from simulator.kubernetes.storage import ApiError, Backup
-from simulator.kubernetes.watch_log import Event, Selector, Subscription
+from simulator.kubernetes.watch_log import Event, Selector
 from support.fake_etcd import Etcd, Key, Objects
-
-Json = dict[str, Any]
+from support.fake_watch import Json, Watch, as_line, as_text, bookmark, iter_queue, push_front, rendered
 
 BROKEN = 0
 """Stands for a status where the connection breaks without an answer."""
 SHORT_WATCH_S = 5
 """Watches up to this long are replays: they get their bookmark at once instead of a second before their end."""
-_NESTED = re.compile(r'"\{nested (\d+)\}"')
 
 
 NAMESPACES_THERE = ("bill", "ops", "shop")
 """Nothing can be created over HTTP in any other, unless a test puts it there."""
-
-
-@dataclass(eq=False)
-class _Watch:
-    resource: str
-    namespace: str
-    is_short: bool
-    queue: "asyncio.Queue[Json | str | None]" = field(default_factory=asyncio.Queue)
-    transport: asyncio.Transport | None = None
-    subscription: Subscription | None = None
 
 
 class FakeApiServer:
@@ -53,25 +37,26 @@ class FakeApiServer:
     Attributes
     ----------
     model: what answers.
-    compacted: whoever asks for a watch or a next page from below is answered 410.
+    compacted: a watch or a next page from below is answered 410.
     sends_bookmarks: short watches get one after their replay.
     is_stalled: long watches hold back what they should send.
     gone_as_event: a watch from a compacted version answers 200 and an ERROR event, else HTTP 410.
     denied: (verb, resource) pairs answered 403.
     failing_status: every request is answered with this status while it is not 0.
-    user: as whom every caller is known. created_at: the server's clock, for what is created over HTTP.
+    user: of every caller. created_at: the server's clock, for what is created over HTTP.
     failing: per (verb, resource), the statuses that its next requests are answered with; BROKEN breaks the connection.
     failure_text: the message of what `failing` answers.
     failing_paths, forbidden_paths: requests of these paths are answered with 503, or with 403.
     openapi: what is published of our resources; None: 404, as before any CRD is installed.
-    served: by path, the discovery documents of groups that somebody installed; others are answered with 404. And what nodes answer.
+    served: by path, the discovery documents of installed groups; others are answered with 404. And what
+        nodes answer.
     """
 
     def __init__(self) -> None:
         self.model = Etcd(now_s=lambda: datetime.fromisoformat(self.created_at()).timestamp() - EPOCH_S)
         self.objects: MutableMapping[Key, Json] = Objects(self.model)
         self._compacted = 0
-        self.watches: list[_Watch] = []
+        self.watches: list[Watch] = []
         self.requests: list[tuple[str, str]] = []
         self.agents: list[tuple[str, str]] = []
         self.watch_starts: list[tuple[str, int, str]] = []
@@ -90,7 +75,9 @@ class FakeApiServer:
         self.user = "alice"
         self.created_at = lambda: datetime.now(UTC).isoformat(timespec="seconds")
         for namespace in NAMESPACES_THERE:
-            self.objects[NAMESPACES, "", namespace] = {"metadata": {"name": namespace, "uid": namespace, "resourceVersion": "1"}}
+            self.objects[NAMESPACES, "", namespace] = {
+                "metadata": {"name": namespace, "uid": namespace, "resourceVersion": "1"}
+            }
 
     @property
     def resource_version(self) -> int:
@@ -242,7 +229,7 @@ class FakeApiServer:
             if verb == "watch":
                 return await self._watch(request, resource, namespace)
             if verb == "list":
-                return web.json_response(text=_text(self._list(request, resource, namespace)))
+                return web.json_response(text=as_text(self._list(request, resource, namespace)))
             return await self._object(request, (resource, namespace, name), subresource)
         except ApiError as error:
             return _status(error.status, str(error))
@@ -274,7 +261,7 @@ class FakeApiServer:
         if present is None:
             return _status(404)
         if request.method == "GET":
-            return web.json_response(text=_text(present))
+            return web.json_response(text=as_text(present))
         if request.method == "PUT":
             return web.json_response(self.model.update(resource, body, subresource=subresource))
         if request.content_type == "application/apply-patch+yaml":
@@ -286,7 +273,7 @@ class FakeApiServer:
     async def _watch(self, request: web.Request, resource: str, namespace: str) -> web.StreamResponse:
         start, fields = int(request.query["resourceVersion"]), request.query.get("fieldSelector", "")
         is_short = int(request.query.get("timeoutSeconds", "300")) <= SHORT_WATCH_S
-        watch = _Watch(resource, namespace, is_short, transport=request.transport)
+        watch = Watch(resource, namespace, is_short, transport=request.transport)
         self.watch_starts.append((resource, start, fields))
         try:
             self._subscribe(watch, _selector(request), start)
@@ -310,7 +297,7 @@ class FakeApiServer:
                 watch.subscription.close()
         return response
 
-    def _subscribe(self, watch: _Watch, selector: Selector, start: int) -> None:
+    def _subscribe(self, watch: Watch, selector: Selector, start: int) -> None:
         if start < self._compacted:
             raise ApiError(410, "too old resource version")
 
@@ -325,14 +312,14 @@ class FakeApiServer:
             watch.queue.put_nowait(event)
 
     async def _send_events(
-        self, response: web.StreamResponse, watch: _Watch, sent: int, *, bookmarks: bool
+        self, response: web.StreamResponse, watch: Watch, sent: int, *, bookmarks: bool
     ) -> None:
         while True:
             while self.is_stalled and not watch.is_short:
                 await self._wake(watch)
             if watch.is_short and watch.queue.empty():
                 if self.sends_bookmarks and self.resource_version > sent and bookmarks:
-                    await response.write(_line(_bookmark(self.resource_version)))
+                    await response.write(as_line(bookmark(self.resource_version)))
                 await response.write_eof()
                 return
             item = await watch.queue.get()
@@ -340,18 +327,18 @@ class FakeApiServer:
                 await response.write_eof()
                 return
             if self.is_stalled and not watch.is_short:
-                _push_front(watch.queue, item)
+                push_front(watch.queue, item)
                 continue
             if isinstance(item, str) and item.startswith("LINE "):
                 await response.write(item.removeprefix("LINE ").encode() + b"\n")
                 continue
-            event = _rendered(item, sent)
+            event = rendered(item, sent)
             if event is not None:
-                await response.write(_line(event))
+                await response.write(as_line(event))
                 sent = int(event["object"].get("metadata", {}).get("resourceVersion", sent))
 
     @staticmethod
-    async def _wake(watch: _Watch) -> None:
+    async def _wake(watch: Watch) -> None:
         """Wait for anything to happen without taking what was held back."""
         held = iter_queue(watch.queue)
         item = await watch.queue.get()
@@ -360,47 +347,8 @@ class FakeApiServer:
                 watch.queue.put_nowait(waiting)
 
 
-def _rendered(item: Json | str, sent: int) -> Json | None:
-    """Return what is sent for an item of a queue; None: nothing."""
-    if isinstance(item, dict):
-        return item
-    kind, _, number = item.partition(" ")
-    if kind == "BOOKMARK":
-        return _bookmark(int(number)) if int(number) > sent else None
-    if kind == "ERROR":
-        return {"type": "ERROR", "object": {"kind": "Status", "code": int(number)}}
-    return None
-
-
 def _selector(request: web.Request) -> Selector:
     return Selector(request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
-
-
-def iter_queue(queue: "asyncio.Queue[Any]") -> list[Any]:
-    """Empty a queue into a list."""
-    items = []
-    while not queue.empty():
-        items.append(queue.get_nowait())
-    return items
-
-
-def _push_front(queue: "asyncio.Queue[Any]", item: object) -> None:
-    rest = iter_queue(queue)
-    for each in [item, *rest]:
-        queue.put_nowait(each)
-
-
-def _bookmark(resource_version: int) -> Json:
-    return {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(resource_version)}}}
-
-
-def _text(value: Json) -> str:
-    """Write JSON; "{nested 1500}" stands for as many objects inside each other, which json.dumps does not write."""
-    return _NESTED.sub(lambda found: '{"f:a":' * int(found[1]) + "{}" + "}" * int(found[1]), json.dumps(value))
-
-
-def _line(event: Json) -> bytes:
-    return _text(event).encode() + b"\n"
 
 
 def _status(code: int, message: str = "") -> web.Response:

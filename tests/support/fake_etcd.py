@@ -1,4 +1,4 @@
-"""The store of the fake API server: a test may write to it, and choose what its history holds, without asking anybody."""
+"""The store of the fake API server; tests may write to it directly and choose its history."""
 
 from collections.abc import Iterator, MutableMapping
 from typing import Any
@@ -11,10 +11,10 @@ Key = tuple[str, str, str]  # plural.group, namespace, name
 
 
 class Etcd(ApiServer):
-    """The model's API server, whose store a test may write to without asking anybody."""
+    """The model's API server, whose store a test may write to directly."""
 
     def write(self, resource: str, obj: Json) -> Json:
-        """Store a new version of an object as it is, even of the same content; a uid that is not said is drawn or kept."""
+        """Store a new version of an object, even of the same content; a missing uid is drawn or kept."""
         metadata = obj.get("metadata") or {}
         present = self.get(resource, metadata.get("namespace") or "", metadata["name"])
         uid = metadata.get("uid") or (present["metadata"]["uid"] if present else self._new_uid())
@@ -32,7 +32,7 @@ class Etcd(ApiServer):
         return sorted(kept, key=lambda one: one[1].resource_version)
 
     def keep(self, history: list[tuple[str, Event]], floor: int) -> None:
-        """Keep these events and no others; whoever asks from below `floor` is answered 410."""
+        """Keep these events and no others; requests from below `floor` are answered 410."""
         self._logs = {resource: EventLog(floor) for resource in {*self._logs, *self._objects}}
         for resource, event in history:
             self._log(resource).append(event)

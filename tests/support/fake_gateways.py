@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 def copied(value: T) -> T:
-    """Return JSON of which nothing is shared; several times as fast as `copy.deepcopy`, which keeps account of cycles."""
+    """Return an unshared copy of JSON; several times as fast as `copy.deepcopy`, which tracks cycles."""
     if isinstance(value, dict):
         return {key: copied(each) for key, each in value.items()}  # type: ignore[return-value]
     if isinstance(value, list):
@@ -115,7 +115,7 @@ class FakeKafka(Hooks):
     _joined: int = 0
 
     def join(self, instance_id: str, member_id: str = "") -> str:
-        """Join as a static member; whoever held the id is replaced, and its member id is fenced from now on."""
+        """Join as a static member; the former holder is replaced, and its member id is fenced from now on."""
         self._joined += 1
         self.members[instance_id] = member_id or f"consumer-{self._joined}"
         self.stored = dict(self.members)
@@ -144,8 +144,12 @@ class FakeKafka(Hooks):
             protocol_type=self.protocol_type,
             members=tuple(
                 MemberView(
-                    member_id=m, instance_id=i or None, member_epoch=self._epoch_of(m), worker=self.workers.get(m),
-                    client_host=self.hosts.get(m, ""), is_host_current=self.group_type in (GroupType.CONSUMER, GroupType.STREAMS),
+                    member_id=m,
+                    instance_id=i or None,
+                    member_epoch=self._epoch_of(m),
+                    worker=self.workers.get(m),
+                    client_host=self.hosts.get(m, ""),
+                    is_host_current=self.group_type in (GroupType.CONSUMER, GroupType.STREAMS),
                 )
                 for i, m in (*self.members.items(), *(("", m) for m in self.dynamic))
             ),
@@ -165,7 +169,7 @@ class FakeKafka(Hooks):
         entry: ReleaseEntry,
         by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
     ) -> ReleaseResult | KafkaProblem:
-        """Compare both ids and let the member leave for a while (GroupMetadataManager.consumerGroupLeave, streamsGroupLeave)."""
+        """Compare both ids and let the member leave for a while (consumerGroupLeave, streamsGroupLeave)."""
         await self.reached("release", group_id, f"{entry.member_id}/{entry.instance_id}")
         self.called.append(by)
         if "release" in self.problems:
@@ -220,7 +224,9 @@ class FakeKafka(Hooks):
         await self.reached("probe")
         return self.problems.get("probe", ClusterFacts(cluster_id=self.cluster_id, brokers=()))
 
-    async def set_group_config(self, settings: ConnectionSettings, group_id: str, values: Mapping[str, int]) -> KafkaProblem | None:
+    async def set_group_config(
+        self, settings: ConnectionSettings, group_id: str, values: Mapping[str, int]
+    ) -> KafkaProblem | None:
         """Store settings of the group, all or none, as a later read shows them."""
         await self.reached("set_group_config", group_id, *(f"{k}={v}" for k, v in sorted(values.items())))
         if "set_group_config" in self.problems:
@@ -264,7 +270,9 @@ class FakeKube(Hooks):
         """Read a workload as it is now."""
         await self.reached("read_workload", ref.name)
         found = self.workloads.get((namespace, ref.name))
-        return self.problems.get("read_workload") or (found if found is not None and found.kind.kind == ref.kind else None)
+        return self.problems.get("read_workload") or (
+            found if found is not None and found.kind.kind == ref.kind else None
+        )
 
     async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
         """Read a pod name as it is now."""
@@ -298,7 +306,7 @@ class FakeKube(Hooks):
         return [copied(o) for (p, ns, _), o in self.objects.items() if p == plural and namespace in ("", ns)]
 
     def put_object(self, plural: str, body: Json) -> Json:
-        """Store one of our resources as a new version of it; of who wrote what is kept what the body does not tell otherwise (KEP-555)."""
+        """Store a new version of one of our resources; keeps of field managers what the body does not set (KEP-555)."""
         self.resource_version += 1
         body = copied(body)
         key = plural, body["metadata"].get("namespace", ""), body["metadata"]["name"]

@@ -45,7 +45,7 @@ class FakePods(Hooks):
         )
 
     def push(self, version: PodVersion, *, is_deleted: bool = False) -> None:
-        """Let one thing happen to a pod; the watch hears of it at once unless it lags."""
+        """Let one event happen to a pod; the watch delivers it at once unless it lags."""
         self.history.append((version, is_deleted))
         self.waiting.append((version, is_deleted))
         if not self.is_lagging:
@@ -59,14 +59,16 @@ class FakePods(Hooks):
             self.at = max(self.at, version.resource_version)
 
     def begin_afresh(self, present: Iterable[PodVersion], resource_version: int) -> None:
-        """Begin with a complete LIST at a resource version, as a process that cannot resume does; what it does not show has vanished."""
+        """Begin with a complete LIST at a resource version, like a fresh process; pods not in it have vanished."""
         versions = tuple(present)
         for version in versions:
             self.book.take(version, is_deleted=False, in_order=False)
         self.book.take_absent("", {v.uid: v.resource_version for v in versions}, resource_version)
         self.at = max(self.at, resource_version)
 
-    def resume_after(self, before: FakePods, present: Iterable[PodVersion], resource_version: int, *, position: int = 0) -> None:
+    def resume_after(
+        self, before: FakePods, present: Iterable[PodVersion], resource_version: int, *, position: int = 0
+    ) -> None:
         """Begin at the position that another process stored: a LIST of now, and everything that happened since."""
         self.book.is_resumed = True
         self.history = list(before.history)

@@ -53,8 +53,14 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
         timeout=_timeout(),
         absences=_absences(so_many(len(Cause)), so_many(SAMPLES_MAX)),
         connect=api.Connect(
-            connectors=3, tasks=12, unknown=1, rebalance_delay_ms=60_000, waiting=4,
-            workers=[api.ConnectWorker(instance_id=i, connectors=1, tasks=4) for i in ids[: so_many(api.CONNECT_WORKERS_MAX)]],
+            connectors=3,
+            tasks=12,
+            unknown=1,
+            rebalance_delay_ms=60_000,
+            waiting=4,
+            workers=[
+                api.ConnectWorker(instance_id=i, connectors=1, tasks=4) for i in ids[: so_many(api.CONNECT_WORKERS_MAX)]
+            ],
         ),
         watch="2026-01-02T03:04:05.3f2b0a52.9c11",
         seal="5ea1ed5ea1ed5ea1",
@@ -90,21 +96,30 @@ def _injected(ids: int, env: int) -> durable.InjectedStatus:
         suffix_follows_preset=True,
         ids=[durable.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}") for n in range(ids)],
         env=[
-            durable.InjectedEnv(container="app", name=f"ID_{n}", annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", value=f"$(POD)-{n}")
+            durable.InjectedEnv(
+                container="app", name=f"ID_{n}", annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", value=f"$(POD)-{n}"
+            )
             for n in range(env)
         ],
-        worker=durable.InjectedWorker(container="app", agent=True, options_may_be_absent=True, host_variable="ADVERTISED_HOST_NAME"),
+        worker=durable.InjectedWorker(
+            container="app", agent=True, options_may_be_absent=True, host_variable="ADVERTISED_HOST_NAME"
+        ),
     )
 
 
 def _exception(instance_id: str) -> api.MemberException:
     return api.MemberException(
-        instance_id=instance_id, pod_name="p", kind=api.ExceptionKind.SUSPECT, reason="EndNotSeen", message="m" * 300, since=T0
+        instance_id=instance_id,
+        pod_name="p",
+        kind=api.ExceptionKind.SUSPECT,
+        reason="EndNotSeen",
+        message="m" * 300,
+        since=T0,
     )
 
 
 def _seat(number: int, instance_id: str) -> internal.SeatMember:
-    """Every other one may be held by a pod that nobody saw."""
+    """Every other one may be held by a pod that was not seen."""
     own = f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}"
     carriers = [own] if number % 2 == 0 else [own, UNSEEN]
     return internal.SeatMember(id=instance_id, member="0123456789abcdef", first_seen=T0, carriers=carriers)
@@ -146,7 +161,8 @@ def _timeout() -> api.Timeout:
         written_ms=60_000,
         unknown_pods=1,
         recommended=api.Recommended(
-            lower_ms=1, target_ms=2, upper_ms=3, uncapped_ms=4, source=api.RecommendationSource.FLEET, valid_until=LATER,
+            lower_ms=1, target_ms=2, upper_ms=3, uncapped_ms=4, source=api.RecommendationSource.FLEET,
+            valid_until=LATER,
             reasons=["TooYoung"],
         ),
         samples=7,
@@ -159,7 +175,10 @@ def _timeout() -> api.Timeout:
 
 
 def _absences(causes: int, samples: int) -> Absences:
-    kept = [Sample(at_s=1_900_000_000 + n, lot=2**32 - 1 - n, longest_ms=86_400_000, shortest_ms=86_399_000) for n in range(samples)]
+    kept = [
+        Sample(at_s=1_900_000_000 + n, lot=2**32 - 1 - n, longest_ms=86_400_000, shortest_ms=86_399_000)
+        for n in range(samples)
+    ]
     return Absences(
         causes=[
             CauseOfAbsences(cause=cause.value, seen=9, unmeasured=2, longest_ms=86_400_000, samples=text_of(kept))

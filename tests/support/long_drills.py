@@ -1,4 +1,4 @@
-"""Short and long forms of one drill: `make test` repeats a claim often enough, `make full` as often as it takes to be rare.
+"""Short and long forms of a drill: `make test` repeats a claim often enough, `make full` until failures are rare.
 
 LONG_DRILLS=1 asks for the long forms. A whole test that is only ever long carries the marker `long` instead, and the
 suites leave it out without that variable.

@@ -1,4 +1,4 @@
-"""What fuzzing makes of real bytes and real JSON: small changes that keep most of the shape, which pure noise never has."""
+"""Mutations of real bytes and JSON for fuzzing: small changes that keep most of the shape, unlike pure noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 _NASTY = (
-    b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff", b"\x7f\xff", b"\x80\x80",
+    b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff", b"\x7f\xff",
+    b"\x80\x80",
     b"\x00" * 8, b"\x01" * 8,
 )  # fmt: skip
 """Lengths as no frame has them: giant varints, INT32_MAX, null, INT32_MIN, null strings, and runs of empty things."""

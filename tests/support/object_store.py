@@ -1,8 +1,8 @@
 """An S3 server of its own on loopback: versitygw, which keeps objects as files of a folder.
 
-One idea: nobody else knows this server. It is built by the Go tool from its module, listens on one port of 127.0.0.1, knows
-one pair of keys that was made for it, and afterwards the folder is gone. Its objects can be read past it, as files, and its
-access log says which requests came: what a client claims can be held against both.
+One idea: the server is private. It is built by the Go tool from its module, listens on one port of 127.0.0.1,
+knows one pair of keys that was made for it, and afterwards the folder is gone. Its objects can be read past it, as
+files, and its access log says which requests came: what a client claims can be held against both.
 """
 
 from __future__ import annotations
@@ -62,10 +62,11 @@ class ObjectStore:
         return Process(name="versitygw", directory=self.folder)
 
     def credentials_file(self, path: Path, *, secret_key: str | None = None) -> Path:
-        """Write the keys as a file of the kind that AWS_SHARED_CREDENTIALS_FILE names; another secret is a wrong one."""
+        """Write the keys as a file for AWS_SHARED_CREDENTIALS_FILE; another secret makes it a wrong one."""
         path.touch(mode=0o600)
         path.write_text(
-            f"[default]\naws_access_key_id = {self.access_key}\naws_secret_access_key = {secret_key or self.secret_key}\n"
+            f"[default]\naws_access_key_id = {self.access_key}\naws_secret_access_key = "
+            f"{secret_key or self.secret_key}\n"
         )
         return path
 

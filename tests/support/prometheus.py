@@ -1,7 +1,7 @@
 """A real Prometheus and its promtool, out of Debian's package, which need not be installed for it.
 
-One idea: both programs are linked statically but for libc, so the package is unpacked into the cache, keyed by its version,
-and run from there; its data lie in a folder of the caller's.
+One idea: both programs are linked statically but for libc, so the package is unpacked into the cache, keyed by its
+version, and run from there; its data lie in a folder of the caller's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ START_DEADLINE_S = 30.0
 
 
 def programs() -> Path:
-    """Return the folder of `prometheus` and `promtool`: where they are installed, otherwise unpacked once into the cache.
+    """Return the folder of `prometheus` and `promtool`: the installed one, or one unpacked once into the cache.
 
     Raises
     ------
@@ -80,7 +80,9 @@ def promtool(*arguments: str | Path) -> str:
     AssertionError
         When it complains, with what it said.
     """
-    done = subprocess.run([programs() / "promtool", *arguments], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [programs() / "promtool", *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -154,7 +156,9 @@ def running(folder: Path, job: Mapping[str, Any], rules: Sequence[Path] = ()) ->
         )  # fmt: skip
     try:
         until(
-            lambda: process.poll() is not None or server.is_ready(), deadline_s=START_DEADLINE_S, what="Prometheus to answer"
+            lambda: process.poll() is not None or server.is_ready(),
+            deadline_s=START_DEADLINE_S,
+            what="Prometheus to answer",
         )
         assert process.poll() is None, log.read_text()[-2000:]
         yield server

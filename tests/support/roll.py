@@ -1,7 +1,8 @@
 """What a roll of many pods writes to the API server, and how old the stored position of the watch gets.
 
-The real store of pods, rounds, statuses and Lease in virtual time; the watch is fed directly, brokers answer at once with who holds
-which id, and the API server counts. A round lasts as long as one does that brings the watch up to a read, among many others.
+The real store of pods, rounds, statuses and Lease in virtual time; the watch is fed directly, brokers answer at once
+with the holder of each id, and the API server counts. A round lasts as long as one does that brings the watch up to a
+read, among many others.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A roll: so many pods of so many StaticGroups in `lasts_s` seconds; of the first `refused` the status is refused."""
+    """A roll: so many pods of so many StaticGroups in `lasts_s` seconds; the first `refused` statuses are refused."""
 
     groups: int = 20
     pods: int = 1_000
@@ -129,7 +130,8 @@ class Figures:
     ----------
     lease_writes, status_writes: requests that were sent, refused ones included.
     oldest_s: greatest age that the stored position had before the next write: since when the watch was beyond it.
-    busiest_s: most writes of any ten seconds, per second. remembered: members of the last statuses of which one pod alone may hold each.
+    busiest_s: most writes of any ten seconds, per second. remembered: members of the last statuses of which one pod
+        alone may hold each.
     """
 
     lasts_s: float
@@ -202,17 +204,33 @@ class Roll:
         connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=self.loop.time)
         narrator = Narrator(kube=self.kube, metrics=metrics)
         gatherer = Gatherer(
-            kube=self.kube, kafka=self.kafka, pods=self.pods, nodes=FakeNodes({"n1": make.NODE}), stores=self.stores,  # type: ignore[arg-type]
-            connections=connections, metrics=metrics, cluster_uid="cluster", policy_served=lambda: True, webhook_served=lambda: False,
-            now_s=self.loop.time, monotonic_s=self.loop.time,
+            kube=self.kube,
+            kafka=self.kafka,
+            pods=self.pods,
+            nodes=FakeNodes({"n1": make.NODE}),
+            stores=self.stores,  # type: ignore[arg-type]
+            connections=connections,
+            metrics=metrics,
+            cluster_uid="cluster",
+            policy_served=lambda: True,
+            webhook_served=lambda: False,
+            now_s=self.loop.time,
+            monotonic_s=self.loop.time,
         )
         executor = Executor(
             kafka=self.kafka, stores=self.stores, connections=connections, narrator=narrator, may_write=may_write,
             note_problem=gatherer.note_problem, now_s=self.loop.time,
         )
         return Reconciler(
-            gatherer=gatherer, executor=executor, stores=self.stores, memories=memories, narrator=narrator, metrics=metrics,
-            may_write=may_write, now_s=self.loop.time, monotonic_s=self.loop.time,
+            gatherer=gatherer,
+            executor=executor,
+            stores=self.stores,
+            memories=memories,
+            narrator=narrator,
+            metrics=metrics,
+            may_write=may_write,
+            now_s=self.loop.time,
+            monotonic_s=self.loop.time,
         )
 
     def _groups_of(self, pod_name: str) -> frozenset[Key]:
@@ -234,7 +252,7 @@ class Roll:
         self.moved.append((self.loop.time(), self.version))
 
     def _steps(self, number: int, began_s: float) -> Iterator[tuple[float, Any]]:
-        """Yield what happens to one pod of the roll, and when: it ends, its object goes, its successor comes and runs."""
+        """Yield the events of one pod in the roll with their times: it ends, its object goes, its successor runs."""
         name = f"w{number % self.scene.groups}-{number // self.scene.groups}"
         ids = self._ids(number)
         old = make.ended(0, f"old-{number}", name=name, instance_ids=ids)
@@ -310,9 +328,18 @@ def _static_group(number: int) -> Json:
         "apiVersion": names.API_VERSION,
         "kind": names.STATIC_GROUP_KIND,
         "metadata": {
-            "namespace": "shop", "name": f"g{number}", "uid": f"sg-{number}", "generation": 1, "creationTimestamp": "1970-01-01T00:00:00Z",
+            "namespace": "shop",
+            "name": f"g{number}",
+            "uid": f"sg-{number}",
+            "generation": 1,
+            "creationTimestamp": "1970-01-01T00:00:00Z",
         },
-        "spec": {"workloadRef": {"name": f"w{number}"}, "connectionRef": {"name": "kafka"}, "groupId": f"orders-{number}", "protocol": "Classic"},
+        "spec": {
+            "workloadRef": {"name": f"w{number}"},
+            "connectionRef": {"name": "kafka"},
+            "groupId": f"orders-{number}",
+            "protocol": "Classic",
+        },
     }
 
 

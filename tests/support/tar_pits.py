@@ -30,7 +30,7 @@ class Scene:
     is_one_namespace: all connections belong to one tenant, otherwise each has its own.
     pits_share_a_tenant: the tar pits belong to one tenant.
     timeout_s: requestTimeoutSeconds.
-    events_per_s: looks that somebody asks for at healthy connections; a quarter as many come for the tar pits' groups.
+    events_per_s: rounds asked for at healthy connections; a quarter as many are asked for at the tar pits' groups.
     events_from_s: when what is measured begins; all StaticGroups want their first round at 0.
     """
 

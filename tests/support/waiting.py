@@ -28,17 +28,17 @@ def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, po
 
 
 def holds(condition: Callable[[], bool], *, for_s: float, what: str, poll_s: float = 0.25) -> int:
-    """Look again and again whether a condition stays true, and return how often it was looked at.
+    """Check again and again that a condition stays true, and return the number of checks.
 
     Raises
     ------
     AssertionError
         As soon as it is false, with the condition in words and when that was.
     """
-    began_s, looks = time.monotonic(), 0
+    began_s, checks = time.monotonic(), 0
     while (elapsed_s := time.monotonic() - began_s) < for_s:
         if not condition():
             raise AssertionError(f"{what}: not so after {elapsed_s:.1f} s")
-        looks += 1
+        checks += 1
         time.sleep(poll_s)
-    return looks
+    return checks

@@ -1,6 +1,6 @@
-"""The webhook of the chart before a real API server: put it there, create pods at a pace, and read which id each one got.
+"""The chart's webhook under a real API server: install it, create pods at a pace, and read each pod's id.
 
-The pods have a scheduler that nobody runs, so no kubelet starts them: what is tried is their creation.
+The pods name a scheduler that does not run, so no kubelet starts them: what is tried is their creation.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Drill:
         """Say how long creations took, in milliseconds."""
         times = sorted(each.seconds * 1000 for each in self.created)
         p99 = statistics.quantiles(times, n=100)[98]
-        return f"{len(times)} pods: median {statistics.median(times):.0f} ms, p99 {p99:.0f} ms, longest {times[-1]:.0f} ms"
+        return (
+            f"{len(times)} pods: median {statistics.median(times):.0f} ms, p99 {p99:.0f} ms, longest {times[-1]:.0f} ms"
+        )
 
 
 class PodCreator:
@@ -126,7 +128,13 @@ def drill(
 
 def stateful_pod(namespace: str, workload: str, ordinal: int, **metadata: Any) -> Json:
     """A pod as the StatefulSet controller writes it, which no scheduler takes."""
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": workload, "uid": f"{workload}-uid", "controller": True}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "name": workload,
+        "uid": f"{workload}-uid",
+        "controller": True,
+    }
     return {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {

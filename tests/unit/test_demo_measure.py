@@ -376,7 +376,7 @@ def picture() -> Picture:
         groups=(replace(group, name="dynamic"), group),
         events=("Reconciled: All is well.", "MemberRemoved: " + "a long story " * 40),
         columns={"expected": "3", "ready": "True"},
-        told=((1000, "first"), (2000, "second"), (3000, "third"), (61_000, "fourth")),
+        lines=((1000, "first"), (2000, "second"), (3000, "third"), (61_000, "fourth")),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from support.devcluster.cluster import Cluster
-from support.scene.pod_lines import PodLines, heard
+from support.scene.pod_lines import PodLines, collected_lines
 from support.streams import deployment
 
 NAMESPACE = "orders"
@@ -46,7 +46,7 @@ class Pod:
 @pytest.fixture
 def told(tmp_path: Path) -> Iterator[PodLines]:
     cluster = SimpleNamespace(nodes=[SimpleNamespace(record=SimpleNamespace(directory=tmp_path))])
-    with heard(cast(Cluster, cluster), NAMESPACE) as lines:
+    with collected_lines(cast(Cluster, cluster), NAMESPACE) as lines:
         yield lines
 
 
@@ -83,8 +83,8 @@ def test_a_count_that_is_told_after_its_partition_was_given_up_is_found(told: Po
     after.revoked(2700)
     after.opened(2800, 723)
     after.counted(3489, 740)
-    assert deployment.told_late(told) == []
+    assert deployment.counted_too_late(told) == []
     before.counted(3570, 715)
-    assert [(pod, partition, line["at_ms"]) for pod, partition, line in deployment.told_late(told)] == [
+    assert [(pod, partition, line["at_ms"]) for pod, partition, line in deployment.counted_too_late(told)] == [
         ("orders-0", PARTITION, 3570)
     ]

@@ -25,7 +25,7 @@ from .validation import check_assignment_request
 
 
 def choose(fx: Effects, group: ConnectGroup) -> None:
-    """Pick who computes, if a new assignment is wanted and nobody able is picked.
+    """Pick the worker that computes, if a new assignment is wanted and no able worker is picked.
 
     Item 70: with the sticky switch it is the worker that assigned last, which alone remembers a running delay; it is
     kept in the group's metadata record, so a new coordinator picks the same one. Otherwise the first by id.
@@ -124,7 +124,7 @@ def install(fx: Effects, request: ConnectGroupInstallAssignmentRequest) -> Conne
     """Make an assignment the target, for the group epoch it was computed from (item 82).
 
     The group may be at a newer epoch by now; then another assignment is wanted right after. An assignment that says
-    it failed leaves everybody what they had and moves the epoch only (item 72), so that it isn't asked for again.
+    it failed leaves each worker its work and moves the epoch only (item 72), so that it isn't asked for again.
     """
     group = _check_chosen(fx, request)
     prepared = group.memory.prepared.get(request.group_epoch)

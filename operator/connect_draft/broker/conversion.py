@@ -52,11 +52,11 @@ def _runs(member: ClassicConnectMember) -> ConnectorsAndTasks:
     """What a worker of a stable classic group runs: what it kept through the last round and what that added."""
     if not member.assignment:
         return NOTHING
-    told = decode_assignment(member.assignment)
-    if told.failed:
+    last = decode_assignment(member.assignment)
+    if last.failed:
         return NOTHING
-    kept = NOTHING if told.version == 0 else classic_allocation(member.protocols[0][1])
-    return kept.minus(told.revoked).plus(told.assigned)
+    kept = NOTHING if last.version == 0 else classic_allocation(member.protocols[0][1])
+    return kept.minus(last.revoked).plus(last.assigned)
 
 
 def upgrade(fx: Effects, classic: ClassicConnectGroup) -> None:
@@ -113,7 +113,7 @@ def downgrade(fx: Effects, group: ConnectGroup) -> None:
     for member_id, worker in workers.items():
         assert worker.classic is not None
         protocols = worker.classic.protocols
-        told = Assignment(
+        assignment = Assignment(
             version=mode.version,
             error=AssignmentError.NO_ERROR,
             leader=leader,
@@ -129,7 +129,7 @@ def downgrade(fx: Effects, group: ConnectGroup) -> None:
                 session_timeout_ms=worker.classic.session_timeout_ms,
                 rebalance_timeout_ms=worker.rebalance_timeout_ms,
                 protocols=protocols,
-                assignment=encode_assignment(told),
+                assignment=encode_assignment(assignment),
             )
         )
     fx.downgraded = ClassicConnectGroup(group.group_id, group.epoch, mode.protocol, tuple(members))

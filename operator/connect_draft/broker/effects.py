@@ -82,7 +82,7 @@ class Effects:
             self.cancel(ASSIGNMENT, group)
 
     def arm_session(self, group: ConnectGroup, member_id: str) -> None:
-        """Start a worker's session again: the group's own timeout, else the coordinator's; a classic worker names its own."""
+        """Restart a worker's session: the group's timeout, else the coordinator's; a classic worker names its own."""
         classic = group.members[member_id].classic
         default_ms = self.settings.session_timeout_ms
         timeout_ms = classic.session_timeout_ms if classic else group.setting_ms(SESSION_TIMEOUT_CONFIG, default_ms)

@@ -39,11 +39,11 @@ class Memory:
 
     Parameters
     ----------
-    chosen: who was picked to compute the assignment that is wanted now.
-    declined: who did not manage to within its rebalance timeout, until somebody did.
+    chosen: the worker picked to compute the assignment that is wanted now.
+    declined: workers that did not compute it within their rebalance timeout, until another one did.
     prepared: inputs handed out, by group epoch.
-    rejoining, syncing: workers of the old protocol that were told to join again, or joined and have not synced.
-    reported: what such a worker said it runs when it joined.
+    rejoining, syncing: workers of the old protocol that have to join again, or that joined and have not synced.
+    reported: the work that such a worker reported as running when it joined.
     """
 
     chosen: str | None = None
@@ -107,7 +107,7 @@ class ConnectGroup:
                 yield member.member_id, left
 
     def held_back_work(self) -> ConnectorsAndTasks:
-        """Return all that is held back, whoever had it."""
+        """Return all work that is held back, of any owner."""
         return ConnectorsAndTasks.union(work for _, work in self.held_back())
 
     def is_blank(self) -> bool:

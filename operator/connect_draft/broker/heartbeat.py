@@ -160,7 +160,7 @@ def _update(
 def _check_assignors(
     group: ConnectGroup, request: ConnectGroupHeartbeatRequest, known: MemberMetadata | None
 ) -> None:
-    """Refuse assignors that the server or the rest of the group can't go with (UNSUPPORTED_ASSIGNOR)."""
+    """Refuse assignors that the server or other workers of the group do not support (UNSUPPORTED_ASSIGNOR)."""
     code = ErrorCode.UNSUPPORTED_ASSIGNOR
     named = request.server_assignor
     # Connect has no server-side assignors; the draft keeps the field (item 68).
@@ -192,7 +192,7 @@ def _without_news(assignor: Assignor) -> tuple[Assignor, str]:
 def _reconcile(
     fx: Effects, group: ConnectGroup, request: ConnectGroupHeartbeatRequest
 ) -> ConnectGroupHeartbeatResponse:
-    """Move the worker on, but not by a request sent before the last move was heard of.
+    """Move the worker on, unless it sent this request before it got the answer with the last move.
 
     Two moves whose answers were lost in a row would leave a live worker two epochs behind, and fenced.
     """
@@ -234,19 +234,19 @@ def _assignment(
     work: ConnectorsAndTasks = current.assigned
     if current.revoking and request.connectors_and_tasks is not None:
         work = work.common(request.connectors_and_tasks)
-    told = next((m for m in group.target.members if m.member_id == request.member_id), None)
+    target = next((m for m in group.target.members if m.member_id == request.member_id), None)
     return HeartbeatAssignment(
         error=group.target.error,
         work=work,
-        version=told.version if told else 0,
-        metadata=told.metadata if told else b"",
+        version=target.version if target else 0,
+        metadata=target.metadata if target else b"",
     )
 
 
 def _leave(fx: Effects, group: ConnectGroup, request: ConnectGroupHeartbeatRequest) -> ConnectGroupHeartbeatResponse:
     """Take a worker out for good, or a static one for a while; it has stopped everything before it says so.
 
-    An absent static worker keeps its part of the target, so nobody else is given it, and its session keeps running;
+    An absent static worker keeps its part of the target, so no other worker gets it, and its session keeps running;
     it ends as if it had died if it is not back in time (our extension, after KIP-848).
     """
     member = group.members.get(request.member_id)

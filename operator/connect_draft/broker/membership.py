@@ -1,4 +1,4 @@
-"""What heartbeats, the old protocol's requests and timers share: who is in a group and what it knows of the work."""
+"""State that heartbeats, the old protocol's requests and timers share: members of a group, and its configured work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def offered_by(group: ConnectGroup) -> Supported:
 
 
 def able_to_compute(group: ConnectGroup) -> list[str]:
-    """Return the workers that could be told to compute: of the new protocol, and there."""
+    """Return the workers that can compute: those of the new protocol that are present."""
     return [
         member_id
         for member_id, member in group.members.items()

@@ -1,8 +1,8 @@
 """Workers of the old protocol in a group of the draft: JoinGroup, SyncGroup, Heartbeat and LeaveGroup (item 76).
 
 The draft's sections about them are empty. The rules here are ours, after those of KIP-848 for classic consumers: a
-worker of the old protocol is managed alone, its generation is its epoch, and it is told REBALANCE_IN_PROGRESS when
-there is something for it to stop or to start. It is never chosen to assign.
+worker of the old protocol is managed alone, its generation is its epoch, and it gets REBALANCE_IN_PROGRESS when
+it has something to stop or to start. It is never chosen to assign.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def sync(fx: Effects, request: SyncGroupRequest) -> SyncGroupResponse:
     mode = Mode.from_protocol(classic.protocols[0][0])
     reported = group.memory.reported.get(request.member_id, NOTHING)
     leader = min(group.members)
-    told = Assignment(
+    assignment = Assignment(
         version=mode.version,
         error=AssignmentError.NO_ERROR,
         leader=leader,
@@ -147,7 +147,7 @@ def sync(fx: Effects, request: SyncGroupRequest) -> SyncGroupResponse:
         revoked=reported.minus(current.assigned),
     )
     return SyncGroupResponse(
-        protocol_type=PROTOCOL_TYPE, protocol_name=mode.protocol, assignment=encode_assignment(told)
+        protocol_type=PROTOCOL_TYPE, protocol_name=mode.protocol, assignment=encode_assignment(assignment)
     )
 
 

@@ -1,4 +1,4 @@
-"""The three-phase reconciliation: nobody gets what somebody else has not stopped (item 67)."""
+"""The three-phase reconciliation: no worker gets work that another has not stopped (item 67)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def advance(
     2. With nothing to stop it gets what is free of the target.
     3. Once it has all of the target it is at the target's epoch.
 
-    The draft moves the epoch in phase 2 and adds the rest "incrementally" in phase 3, yet lets an answer carry an
+    The draft moves the epoch in phase 2 and adds the other work "incrementally" in phase 3, yet lets an answer carry an
     assignment only while the worker's epoch is behind; its case study 86 keeps W2 behind until W1 has let go. Followed
     here: behind means incomplete, so an epoch is reached exactly when its assignment is. An assignment of which a
     worker gets nothing new is reached at once: that is how W2 comes to epoch 1, which never named it (item 89).

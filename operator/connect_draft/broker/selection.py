@@ -25,7 +25,7 @@ def select_assignor(members: Supported) -> str | None:
 
 
 def _common(members: Supported) -> set[str]:
-    """Names that everybody supports in versions that overlap."""
+    """Names that all workers support in overlapping versions."""
     names = [{a.name for a in offered} for offered in members.values()]
     return {name for name in set.intersection(*names) if _overlap(name, members)} if names else set()
 
@@ -49,7 +49,7 @@ def able_workers(assignor: str, members: Supported, candidates: Collection[str])
 
 
 def fits_together(members: Supported, candidates: Collection[str]) -> bool:
-    """Whether a group of these workers has an assignor and somebody to run it.
+    """Whether a group of these workers has an assignor and a worker to run it.
 
     The draft calls the opposite a FATAL error and leaves it undefined (item 69): here the worker that would bring it
     about is refused with UNSUPPORTED_ASSIGNOR, and a group in which the only able worker dies keeps its assignment.

@@ -1,4 +1,4 @@
-"""What a coordinator of the Connect draft can be told."""
+"""Settings of a coordinator of the Connect draft."""
 
 from __future__ import annotations
 

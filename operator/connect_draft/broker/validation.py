@@ -1,4 +1,4 @@
-"""What makes a request of the draft invalid before any group is looked at (items 78, 81, 82)."""
+"""Checks of the draft's requests that need no group (items 78, 81, 82)."""
 
 from __future__ import annotations
 

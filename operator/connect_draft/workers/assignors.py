@@ -14,7 +14,7 @@ from ..broker.conversion import COOPERATIVE, EAGER
 from ..messages import ConnectGroupPrepareAssignmentResponse, HeartbeatAssignment
 
 DELAY_EXPIRED = 1
-"""The reason a worker gives when it wants an assignment because a delay is over; the draft names no values (item 74)."""
+"""A worker's reason for wanting an assignment when a delay is over; the draft names no values (item 74)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class ConnectAssignor(Protocol):
         """Assign everything that is configured to the workers of the group."""
 
     def on_assignment(self, assignment: HeartbeatAssignment) -> None:
-        """Learn what this worker was told to run."""
+        """Note the work assigned to this worker."""
 
 
-class _Told:
-    """Keeps the last assignment the worker heard of."""
+class _LastAssignment:
+    """Keeps the worker's last assignment."""
 
     last: HeartbeatAssignment | None = None
 
@@ -51,7 +51,7 @@ class _Told:
 
 
 @dataclass
-class EagerDraftAssignor(_Told):
+class EagerDraftAssignor(_LastAssignment):
     """Today's eager assignor, declared as a target: it is dealt again each time and moves what it likes."""
 
     name: str = EAGER
@@ -64,7 +64,7 @@ class EagerDraftAssignor(_Told):
 
 
 @dataclass
-class TodaysAssignor(_Told):
+class TodaysAssignor(_LastAssignment):
     """Today's incremental cooperative assignor, asked until it wants no more revocations.
 
     It thinks in rounds: revoke first, assign in the next. A target says where everything ends, so the two rounds are
@@ -86,16 +86,16 @@ class TodaysAssignor(_Told):
             self.inner.previous_assignment = ConnectorsAndTasks.union(work.values()).plus(lost)
             self.inner.previous_members = frozenset((*work, *(owner for owner, _ in group.held_back)))
         while True:
-            told = self.inner.assign(Round(_as_config(group.configured), work, generation, generation + 1), now_ms)
+            outcome = self.inner.assign(Round(_as_config(group.configured), work, generation, generation + 1), now_ms)
             generation += 1
-            work = dict(told.complete)
-            if not any(told.revoked.values()):
-                return GroupAssignment(work, delay_ms=told.delay_ms)
+            work = dict(outcome.complete)
+            if not any(outcome.revoked.values()):
+                return GroupAssignment(work, delay_ms=outcome.delay_ms)
 
 
 @dataclass
-class DeclarativeAssignor(_Told):
-    """The assignor that the draft's case studies are told with.
+class DeclarativeAssignor(_LastAssignment):
+    """The assignor of the draft's case studies.
 
     They call it the IncrementalCooperativeAssignor but do not get its results: it would give W3 the connector BC0 and
     W1 the task BT1 (case study 87). Their numbers come out when connectors and tasks count alike, and each worker in
@@ -115,7 +115,7 @@ class DeclarativeAssignor(_Told):
     scheduled_rebalance_ms: int | None = None
 
     def assign(self, group: ConnectGroupPrepareAssignmentResponse, now_ms: int) -> GroupAssignment:
-        """Keep what workers have within their shares, give back or hold back what left workers had, share the rest."""
+        """Keep workers' work within their shares, return or hold back that of workers that left, share what remains."""
         work = {m.member_id: _items(m.work.common(group.configured)) for m in group.members}
         held_back = self._still_held_back(group, work, now_ms)
         waiting = {item for items in held_back for item in items}

@@ -57,7 +57,7 @@ class DraftCluster:
         return worker
 
     def kill(self, member_id: str) -> DraftWorker:
-        """End a worker process without a word."""
+        """End a worker process without a leave request."""
         return self.workers.pop(member_id)
 
     def send(self, request: Request) -> AnyResponse:
@@ -82,7 +82,7 @@ class DraftCluster:
         return response
 
     def compute(self, member_id: str) -> ConnectGroupInstallAssignmentResponse | None:
-        """Let a worker that was told to compute do so; returns None when it is no longer wanted."""
+        """Let the chosen worker compute; returns None when its assignment is no longer wanted."""
         worker = self.workers[member_id]
         prepared = self.send(worker.prepare())
         assert isinstance(prepared, ConnectGroupPrepareAssignmentResponse)

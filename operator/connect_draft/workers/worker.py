@@ -29,11 +29,11 @@ class DraftWorker:
 
     Parameters
     ----------
-    rebalance_timeout_ms, session_timeout_ms: what it was told to stop takes that long, or no answer comes for that
-        long, and it stops everything by itself. Both are counted from the sending of the first request that may have
+    rebalance_timeout_ms, session_timeout_ms: if stopping takes that long, or no answer comes for that long, it stops
+        everything by itself. Both are counted from the sending of the first request that may have
         started the coordinator's own timer, so it has stopped before its work is given away.
     listener: calls of WorkerRebalanceListener, in order: ("revoked" or "assigned", what).
-    stopping: what it was told to stop and has not stopped yet.
+    stopping: the work that it has to stop and has not stopped yet.
     """
 
     member_id: str
@@ -147,7 +147,7 @@ class DraftWorker:
     def gives_up_at_ms(self) -> int | None:
         """When it must assume that the coordinator has removed it; None while it runs nothing.
 
-        The draft leaves a removed worker running until it hears of it; KAFKA-9184 is what today's workers do.
+        The draft leaves a removed worker running until its next answer; today's workers follow KAFKA-9184.
         """
         if not self.owned:
             return None

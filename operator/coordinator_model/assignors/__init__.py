@@ -1,4 +1,4 @@
-"""Assignors as pure functions: what members subscribe to and own, in; who gets which partitions, out."""
+"""Assignors as pure functions: from subscriptions and owned partitions to each member's new partitions."""
 
 from __future__ import annotations
 

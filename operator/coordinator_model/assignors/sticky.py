@@ -51,9 +51,9 @@ def assign_cooperative(members: Mapping[str, MemberSubscription], image: TopicIm
 def _claims(
     members: Mapping[str, MemberSubscription], remembered: Mapping[str, TopicPartitions]
 ) -> tuple[Owned, set[tuple[str, int]]]:
-    """Return who owns what and what is disputed: the later generation wins, of two equal claims neither (KAFKA-12984).
+    """Return owned and disputed partitions: the later generation wins, of two equal claims neither (KAFKA-12984).
 
-    A memory speaks only for partitions that nobody claims.
+    A memory counts only for partitions that no member claims.
     """
     best: dict[tuple[str, int], tuple[int, str | None]] = {}
     for member_id, member in members.items():

@@ -1,4 +1,4 @@
-"""What an assignor is told about one member, and the bytes in which classic consumers exchange it.
+"""An assignor's input about one member, and the bytes in which classic consumers exchange it.
 
 Source: ConsumerPartitionAssignor.Subscription, ConsumerProtocol and the schemas ConsumerProtocolSubscription.json and
 ConsumerProtocolAssignment.json (v0-3, no flexible versions).
@@ -110,7 +110,7 @@ def encode_subscription(subscription: DecodedSubscription) -> bytes:
 
 
 def decode_subscription(data: bytes) -> DecodedSubscription:
-    """Return what metadata bytes say; a version above 3 is read as 3, its rest ignored.
+    """Decode metadata; a version above 3 is read as 3, and its further bytes are ignored.
 
     Raises
     ------

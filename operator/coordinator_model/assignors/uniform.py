@@ -65,9 +65,9 @@ def _all_pairs(image: TopicImage, subscribers: Mapping[str, list[str]]) -> list[
 def _spread_equal(
     members: Mapping[str, MemberSubscription], image: TopicImage, subscribers: Mapping[str, list[str]], kept: Owned
 ) -> Owned:
-    """All subscribe to the same: everybody gets the floor or the ceiling of the average.
+    """All subscribe to the same: each member gets the floor or the ceiling of the average.
 
-    Who exceeds the floor keeps one more while there are extras; whoever is short gives its claim to an extra up,
+    A member above the floor keeps one more while there are extras; a member below it gives up its claim to an extra,
     unless only as many members are left as extras. Source: UniformHomogeneousAssignmentBuilder.maybeRevokePartitions.
     """
     pairs = _all_pairs(image, subscribers)
@@ -94,7 +94,7 @@ def _spread_equal(
 
 
 class _Different:
-    """Subscriptions differ: sticky start, the rest to the least loaded, then moves from most to least loaded.
+    """Subscriptions differ: sticky start, other partitions to the least loaded, then moves from most to least loaded.
 
     Source: UniformHeterogeneousAssignmentBuilder.
     """

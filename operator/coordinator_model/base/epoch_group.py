@@ -84,7 +84,7 @@ class RecordKinds:
         return [Record(kind, (group_id, member_id), None) for kind in (self.current, self.target, self.member)]
 
     def group_tombstones(self, group_id: str, member_ids: Iterable[str]) -> list[Record]:
-        """Return the tombstones of members and targets, all but that of the group itself (createGroupTombstoneRecords)."""
+        """Return all tombstones but that of the group itself (createGroupTombstoneRecords)."""
         ids = list(member_ids)
         return [
             *(Record(kind, (group_id, m), None) for kind in (self.current, self.target) for m in ids),
@@ -145,12 +145,12 @@ class EpochGroup(ABC, Generic[M, T]):
         return member
 
     def static_member(self, instance_id: str | None) -> M | None:
-        """Return the member that holds an instance id; None when nobody does."""
+        """Return the member that holds an instance id; None when there is none."""
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members[member_id]
 
     def known_static_member(self, instance_id: str, member_id: str) -> M:
-        """Return the holder of an instance id, or raise UNKNOWN_MEMBER_ID (no holder) or FENCED_INSTANCE_ID (another)."""
+        """Return the holder of an instance id; raise UNKNOWN_MEMBER_ID (no holder) or FENCED_INSTANCE_ID (another)."""
         holder = self.static_member(instance_id)
         if holder is None:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -244,13 +244,18 @@ D = TypeVar("D", bound=EpochDescribedGroup)
 
 
 def described(
-    shard: Shard, principal: str, group_id: str, kind: type[G], answer: type[D], tell: Callable[[G], dict[str, Any]]
+    shard: Shard,
+    principal: str,
+    group_id: str,
+    kind: type[G],
+    answer: type[D],
+    own_fields: Callable[[G], dict[str, Any]],
 ) -> D:
     """Return a streams or share group as a describe shows it; one of another type, or none, is Dead.
 
     Parameters
     ----------
-    answer: what is told of such a group; `tell` returns its fields beyond those that every type has.
+    answer: the type's description; `own_fields` returns its fields beyond those that every type has.
     """
     try:
         shard.authorize(principal, "DESCRIBE", group_id)
@@ -265,7 +270,7 @@ def described(
         group_state=group.state,
         group_epoch=group.metadata.epoch,
         assignment_epoch=group.target_metadata.assignment_epoch,
-        **tell(group),
+        **own_fields(group),
     )
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .config_messages import AlterGroupConfigRequest, AlterGroupConfigResponse
 from .errors import ErrorCode, GroupError
-from .messages import AlterGroupConfigRequest, AlterGroupConfigResponse, Request, Response
+from .messages import Request, Response
 from .result import Step
 from .settings import BrokerSettings, require
 from .shard import ErrorResponse, Handler, Shard, refusal
@@ -58,7 +59,7 @@ def may_assign(shard: Shard, step: Step, kind: str, group_id: str, assigned_ms: 
     Parameters
     ----------
     kind: consumer, streams or share.
-    assigned_ms: when the last one was; 0, as before the first and after the last member went: there is none to wait for.
+    assigned_ms: time of the last one; 0 before the first and after the last member left: there is none to wait for.
     """
     interval_ms = effective_ms(shard, group_id, f"{kind}.assignment.interval.ms")
     return 0 in (assigned_ms, interval_ms) or step.now_ms >= assigned_ms + interval_ms

@@ -34,7 +34,7 @@ class TopicImage:
 
 
 def metadata_hash(names: Iterable[str], image: TopicImage) -> int:
-    """Return a number that changes with the partitions or racks of the topics (Utils.computeGroupHash); 0: no topics."""
+    """Return a hash of the topics' partitions and racks (Utils.computeGroupHash); 0: no topics."""
     described = [
         (name, image.partitions[name], [sorted(image.racks.get((name, p), ())) for p in range(image.partitions[name])])
         for name in sorted(names)

@@ -6,7 +6,7 @@ version look at it. Fields that a version does not carry hold their default. Sou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .errors import ErrorCode
 
@@ -19,7 +19,7 @@ class Request:
     ----------
     api_version: version of this API on the wire.
     client_id, client_host: from the request header and connection; parts of member ids and of descriptions.
-    principal: who asks; only the settings' `denied` looks at it.
+    principal: of the client; only the settings' `denied` reads it.
     """
 
     api_version: int = -1
@@ -268,59 +268,6 @@ class DeleteGroupsResponse(Response):
     results: tuple[tuple[str, ErrorCode], ...] = ()
 
 
-# offsets -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitRequest(Request):
-    """OffsetCommit v0-10 (api 8); offsets are (topic, partition, offset)."""
-
-    api_version: int = 10
-    group_id: str
-    generation_id_or_member_epoch: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    offsets: tuple[tuple[str, int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResponse(Response):
-    """Answer to OffsetCommit: (topic, partition, error) for each; error_code is the one that all share, or NONE."""
-
-    results: tuple[tuple[str, int, ErrorCode], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnOffsetCommitRequest(Request):
-    """TxnOffsetCommit v0-5 (api 28); generation -1 and member_id "" skip the membership check."""
-
-    api_version: int = 5
-    group_id: str
-    producer_id: int = 0
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    offsets: tuple[tuple[str, int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchRequest(Request):
-    """OffsetFetch v0-10 (api 9) of one group; partitions None means all; member fields are checked by KIP-848 groups."""
-
-    api_version: int = 10
-    group_id: str
-    member_id: str | None = None
-    member_epoch: int = -1
-    partitions: tuple[tuple[str, int], ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponse(Response):
-    """Answer to OffsetFetch: (topic, partition, offset); offset -1: nothing committed."""
-
-    offsets: tuple[tuple[str, int, int], ...] = ()
-
-
 # KIP-848 -----------------------------------------------------------------------------------------------------------
 
 TopicPartitions = tuple[tuple[str, tuple[int, ...]], ...]
@@ -355,7 +302,7 @@ class EpochHeartbeatResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDescribeRequest(Request):
-    """What the descriptions of consumer, streams and share groups are asked for by."""
+    """Request for the descriptions of consumer, streams or share groups."""
 
     api_version: int = 1
     group_ids: tuple[str, ...] = ()
@@ -363,7 +310,7 @@ class EpochDescribeRequest(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDescribedMember:
-    """What is told of a member of any of these groups."""
+    """Description of one member of any of these groups."""
 
     member_id: str
     rack_id: str | None
@@ -374,7 +321,7 @@ class EpochDescribedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDescribedGroup:
-    """What is told of any of these groups."""
+    """Description of any of these groups."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -439,27 +386,3 @@ class ConsumerGroupDescribeResponse(Response):
     """Answer to ConsumerGroupDescribe."""
 
     groups: tuple[ConsumerGroupDescribedGroup, ...] = ()
-
-
-# configuration -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterGroupConfigRequest(Request):
-    """IncrementalAlterConfigs (api 44) of one GROUP resource.
-
-    Parameters
-    ----------
-    configs: name to value; None deletes the override.
-    validate_only: say whether the change would be taken, and change nothing.
-    """
-
-    api_version: int = 1
-    group_id: str
-    configs: tuple[tuple[str, str | None], ...] = field(default=())
-    validate_only: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterGroupConfigResponse(Response):
-    """Answer to AlterGroupConfigRequest."""

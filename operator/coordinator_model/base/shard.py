@@ -105,7 +105,7 @@ class Shard:
     def append(self, step: Step, *records: Record) -> ErrorCode:
         """Append to the log on behalf of a classic group, whose state is not made of records.
 
-        Returns NONE, or the error that the waiting client hears (appendGroupMetadataErrorToResponseError).
+        Returns NONE, or the error for the waiting client (appendGroupMetadataErrorToResponseError).
         """
         if self.write_error is not None:
             return response_error(self.write_error)
@@ -146,7 +146,7 @@ def refusal(kind: type[Response], *, with_message: bool = True) -> ErrorResponse
 
 
 def response_error(error: ErrorCode) -> ErrorCode:
-    """Return what a client hears when the log refuses an append (appendGroupMetadataErrorToResponseError)."""
+    """Return the error for a client when the log refuses an append (appendGroupMetadataErrorToResponseError)."""
     match error:
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

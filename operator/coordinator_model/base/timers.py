@@ -1,4 +1,4 @@
-"""Timers as values: the model says when it wants to be asked again, and nobody sleeps in here.
+"""Timers as values: the model returns when to call it again, and never sleeps.
 
 Source: org.apache.kafka.coordinator.common.runtime.CoordinatorTimer: one timer per key, scheduling again replaces it.
 """

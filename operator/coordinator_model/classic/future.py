@@ -1,11 +1,11 @@
 """Future work of KIP-345 that no Kafka has, as switches of the model; all off by default.
 
-*Pre-registration*: somebody announces the instance ids that a group is about to consist of. New ones wait, and
+*Pre-registration*: a request announces the instance ids of a group's next members. New ones wait, and
 departures leave their partitions idle, until the announced set is complete or the wait is over; then the group
 rebalances once, whichever way it scales. A rebalance that happens anyway takes the waiting ones along.
 
 *Hot standby*: a group has a target size. Members beyond it join without a rebalance and are given nothing; when a
-member is lost, a standby gets its assignment in the same generation, learns so from its next heartbeat, and nobody
+member is lost, a standby gets its assignment in the same generation, learns so from its next heartbeat, and no member
 else notices.
 
 *The remove command*: `--group-id g --group-instance-ids a,b`, a thin wrapper around LeaveGroup.
@@ -118,7 +118,7 @@ def holds_join(shard: Shard, step: Step, request: JoinGroupRequest, group: Class
 
 
 def expire_plan(shard: Shard, step: Step, key: TimerKey) -> None:
-    """Stop waiting for the announced set: rebalance with whoever is there."""
+    """Stop waiting for the announced set: rebalance with the members that are present."""
     plan = shard.plans.get(key[1])
     group = shard.groups.get(key[1])
     if plan is None:

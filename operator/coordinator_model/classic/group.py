@@ -46,9 +46,9 @@ class ClassicGroup:
     pending_sync_members: members of this generation that have not sent SyncGroup yet.
     initial_delay: (delay, remaining) in milliseconds while the first rebalance of an empty group waits for more
         members; None otherwise.
-    new_member_added: somebody joined during the current initial delay, which may then be extended.
+    new_member_added: a member joined during the current initial delay, which may then be extended.
     standbys: members that wait for a place and are given no partitions; always empty in Kafka (see `future`).
-    swapped: former standbys that have not heard yet that they have got a place.
+    swapped: former standbys whose next answer will say that they have a place.
     """
 
     group_type: ClassVar[str] = "classic"
@@ -181,7 +181,7 @@ class ClassicGroup:
         member.join_ticket = ticket
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
-        """Return the member that a request speaks of.
+        """Return the member that a request names.
 
         Raises UNKNOWN_MEMBER_ID when neither id is known and FENCED_INSTANCE_ID when the instance id belongs to
         another member; a static member may leave its instance id out. Source: ClassicGroup.validateMember (KIP-345).
@@ -220,7 +220,7 @@ class ClassicGroup:
         return max(votes, key=lambda name: (votes[name], -bucket(name)))
 
     def elect_joined_leader(self) -> bool:
-        """Let a member lead that has rejoined, if the leader has not; returns False when nobody has rejoined."""
+        """Let a member lead that has rejoined, if the leader has not; returns False when none has rejoined."""
         if self.leader is None:
             return False
         leader = self.members.get(self.leader)
@@ -240,7 +240,7 @@ class ClassicGroup:
         self.pending_sync_members.clear()
 
     def current_members(self) -> tuple[JoinGroupResponseMember, ...]:
-        """Return the members as the leader is told of them."""
+        """Return the members as JoinGroup lists them to the leader."""
         name = self.protocol_name
         return tuple(
             JoinGroupResponseMember(m.member_id, m.group_instance_id, m.metadata(name))
@@ -280,7 +280,7 @@ class ClassicGroup:
         return Record(RecordType.CLASSIC_GROUP_METADATA, (self.group_id,), value)
 
     def empty_record(self) -> Record:
-        """Return the record that commits a newly created group; who joined so far is not in it."""
+        """Return the record that commits a newly created group; its members so far are not in it."""
         value = GroupMetadata("", 0, None, None, self.state_timestamp_ms)
         return Record(RecordType.CLASSIC_GROUP_METADATA, (self.group_id,), value)
 

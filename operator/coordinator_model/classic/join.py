@@ -42,7 +42,7 @@ REQUIRES_MEMBER_ID_VERSION = 4
 INSTANCE_ID_VERSION = 5
 """From here on JoinGroup carries the group instance id (KIP-345)."""
 SKIP_ASSIGNMENT_VERSION = 9
-"""From here on a returning static leader is told that it leads, and to skip the assignment (KIP-814)."""
+"""From here on the answer to a returning static leader says that it leads and skips the assignment (KIP-814)."""
 
 
 def refuse(code: ErrorCode, member_id: str) -> JoinGroupResponse:
@@ -77,7 +77,7 @@ def _join_converted(shard: Shard, step: Step, request: JoinGroupRequest) -> Resp
     tombstones = replaced.tombstones()
     shard.cancel_timers(step, request.group_id)
     if request.member_id != NO_MEMBER:
-        # Kafka deletes the empty group although nobody joins; its tombstones are not written with the refusal.
+        # Kafka deletes the empty group although no member joins; its tombstones are not written with the refusal.
         return refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
     group = ClassicGroup(request.group_id, state_timestamp_ms=step.now_ms)
     shard.groups[request.group_id] = group
@@ -228,7 +228,7 @@ def _replace_static(
             arm_session(step, group, group.rename_static(instance_id, new_id, old_id))
             return _not_stored(group, error, old_leader)
         if request.api_version < SKIP_ASSIGNMENT_VERSION:
-            # Such a client would assign again if it were told that it leads.
+            # Such a client would assign again if the answer named it as leader.
             return _admitted_as_follower(group, new_id, old_leader)
         is_leader = group.leader == new_id
         return join_response(group, new_id, with_members=is_leader, skip=is_leader)

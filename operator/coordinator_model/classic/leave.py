@@ -44,7 +44,7 @@ def leave_response(request: LeaveGroupRequest, answers: tuple[MemberResponse, ..
 
 
 def unknown_group(request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Return the answer for a group that does not exist or is of a type without LeaveGroup: nobody is known."""
+    """Return the answer for a group that does not exist or is of a type without LeaveGroup: no member is known."""
     return leave_response(request, tuple(_answer(m, ErrorCode.UNKNOWN_MEMBER_ID) for m in request.members))
 
 

@@ -13,7 +13,7 @@ from .member import ClassicMember, new_member
 
 
 def is_complete(group: ClassicGroup, plan: GroupPlan) -> bool:
-    """Return whether the announced members are there, held joins included, and nobody else is."""
+    """Return whether exactly the announced members are present, held joins included."""
     return frozenset(group.static_members) | frozenset(plan.held) == plan.expected
 
 
@@ -76,7 +76,7 @@ def before_rebalance(shard: Shard, step: Step, group: ClassicGroup) -> None:
 
 
 def choose_standbys(shard: Shard, group: ClassicGroup) -> None:
-    """Decide who stands by in the next generation: those beyond the target size, the leader and old hands last."""
+    """Choose the standbys of the next generation: members beyond the target size, leader and old members last."""
     plan = shard.plans.get(group.group_id)
     group.standbys = set()
     if plan is None or plan.target_size == 0:

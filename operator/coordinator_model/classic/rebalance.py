@@ -110,7 +110,7 @@ def maybe_complete_join(shard: Shard, step: Step, group: ClassicGroup) -> None:
 def complete_join(shard: Shard, step: Step, group: ClassicGroup) -> None:
     """End the join phase: absent dynamic members go, absent static ones stay, and a generation begins.
 
-    When nobody has joined, the phase goes on until sessions expire. Source: completeClassicGroupJoin (KIP-345: the
+    When no member has joined, the phase goes on until sessions expire. Source: completeClassicGroupJoin (KIP-345: the
     rebalance timeout does not remove static members).
     """
     step.cancel(("classic-join", group.group_id))
@@ -146,7 +146,7 @@ def reset_assignments(step: Step, group: ClassicGroup, error: ErrorCode) -> None
 
 
 def remove_waiting(step: Step, group: ClassicGroup, member: ClassicMember) -> None:
-    """Remove a member; its JoinGroup, if it waits, hears UNKNOWN_MEMBER_ID, so that a live client tries again."""
+    """Remove a member; its waiting JoinGroup, if any, gets UNKNOWN_MEMBER_ID, so that a live client tries again."""
     refused = JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=NO_MEMBER)
     answer_join(step, group, member, refused)
     group.remove(member.member_id)

@@ -130,7 +130,7 @@ def on_loaded(shard: Shard, step: Step) -> None:
 
 
 def unload(shard: Shard, step: Step) -> None:
-    """Give up all classic groups, as when the partition moves: whoever waits hears NOT_COORDINATOR (onUnloaded)."""
+    """Give up all classic groups, as when the partition moves: parked requests get NOT_COORDINATOR (onUnloaded)."""
     for group in shard.groups_of(ClassicGroup):
         waited = group.state
         group.transition_to(DEAD, step.now_ms)

@@ -11,7 +11,7 @@ from .work import ClusterConfig, ConnectorsAndTasks, ConnectorTaskId
 def assign_eagerly(config: ClusterConfig, workers: Iterable[str]) -> dict[str, ConnectorsAndTasks]:
     """Deal all connectors and then all tasks to the workers in turn; returns everything each one runs.
 
-    It looks at names only: nobody keeps what it had, and every worker has stopped everything before it joined.
+    It uses names only: no worker keeps its work, because each has stopped everything before it joined.
     Source: EagerAssignor.performTaskAssignment.
     """
     names = sorted(workers)

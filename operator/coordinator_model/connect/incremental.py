@@ -144,7 +144,7 @@ class IncrementalCooperativeAssignor:
     def _balancing_revocations(
         self, configured: ConnectorsAndTasks, loads: Sequence[WorkerLoad], now_ms: int
     ) -> dict[str, ConnectorsAndTasks]:
-        """What is taken from whom for balance in this round, already taken off the loads.
+        """Work revoked for balance in this round, by worker, already taken off the loads.
 
         None while a delay runs. After a round that revoked, the next one that would revoke again starts a delay of
         min(40^n, max delay) ms instead (KAFKA-12495), unless the max delay is 0.

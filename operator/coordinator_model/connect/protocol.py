@@ -56,7 +56,8 @@ class ConnectProtocolCompatibility(enum.Enum):
     def offered(self) -> tuple[ConnectProtocolCompatibility, ...]:
         """The protocols a worker in this mode offers, most preferred first.
 
-        COMPATIBLE also offers eager, SESSIONED offers all three (IncrementalCooperativeConnectProtocol.metadataRequest).
+        COMPATIBLE also offers eager, SESSIONED offers all three
+        (IncrementalCooperativeConnectProtocol.metadataRequest).
         """
         return tuple(mode for mode in reversed(ConnectProtocolCompatibility) if mode.version <= self.version)
 
@@ -158,7 +159,7 @@ class Reader:
         return ConnectorsAndTasks.of(connectors, tasks)
 
     def version(self) -> int:
-        """Take the version that begins a message; SchemaError for one that nobody writes."""
+        """Take the version that begins a message; SchemaError for an unknown one."""
         version = self.number("h")
         if version < 0:
             raise SchemaError(f"unsupported version {version}")

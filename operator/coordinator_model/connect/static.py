@@ -1,9 +1,9 @@
-"""Static membership for Connect workers, as the agent in `operator/connect_agent` brings it about.
+"""Static membership for Connect workers, as the agent in `operator/connect_agent` implements it.
 
-A static member that comes back while its group is stable gets what is stored for it, and no round happens. Connect's
-leader stores increments, so the agent makes whole allocations of them, marked by trailing bytes that Connect ignores.
-A leader may be a new process, so what everybody was given is told to it in JoinGroup, again in trailing bytes.
-This is the twin of the agent's Membership, Assignment, Whole and Told; both read `connect_vectors/static.json`.
+A static member that comes back while its group is stable gets its stored assignment, and no round happens. Connect's
+leader stores increments, so the agent turns them into whole allocations, marked by trailing bytes that Connect ignores.
+A leader may be a new process, so each member sends the last allocations of all in JoinGroup, also in trailing bytes.
+It mirrors the agent's Membership, Assignment, Whole and LastGeneration; both read `connect_vectors/static.json`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from .protocol import (
 from .work import NOTHING, ConnectorsAndTasks
 
 MARK = b"SGwhole1"
-TOLD_MARK = b"SGgiven1"
+LAST_GENERATION_MARK = b"SGgiven1"
 GIVEN_MAX_BYTES = 128 * 1024
-"""Above this, over all members, what everybody was given goes to the leader only, and to nobody if it is as large alone.
+"""Limit of the allocations of all members, summed over all copies: above it only the leader gets one, or no member.
 
-It is stored twice, in assignments and in what members say when they join, in one record of at most `message.max.bytes`.
+They are stored twice, in assignments and in JoinGroup metadata, in one record of at most `message.max.bytes`.
 """
 FIRST_GENERATION = 1
 HELD_BACK_ROUNDS = 3
-"""How often the leader asks for a round because of the same doubt; later only who is in doubt can end it, and does."""
+"""How often the leader asks for a round because of the same doubt; after that only the members in doubt end it."""
 NOT_KNOWN = -1
 """In place of a count."""
 INCREMENTAL_VERSIONS = (ConnectProtocolCompatibility.COMPATIBLE.version, ConnectProtocolCompatibility.SESSIONED.version)
@@ -53,9 +53,9 @@ class Whole:
 
     Parameters
     ----------
-    leader_instance_id: who wrote it; tells a returning leader that the member id of before means itself.
+    leader_instance_id: of the leader that wrote it, by which a returning leader recognizes its former member id.
     url: the member's own REST address as the leader knows it.
-    given: what every static member was given in this generation, by instance id; None when nobody knows, or it is too large.
+    given: the work of each static member in this generation, by instance id; None: not known, or too large.
     """
 
     leader_instance_id: str
@@ -64,10 +64,10 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The trailing bytes of a worker's JoinGroup metadata: of which generation its last assignment was, and `Whole.given` of it.
+class LastGeneration:
+    """The trailing bytes of a worker's JoinGroup metadata: its last generation, and the `Whole.given` of it.
 
-    A process that has had no assignment yet says nothing.
+    A process that has had no assignment yet sends none.
     """
 
     generation_id: int
@@ -85,7 +85,7 @@ class RoundMember:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An assignment as Connect is to see it, and whether a round should follow."""
+    """An assignment as Connect expects it, and whether a round should follow."""
 
     shown: bytes
     round_wanted: bool
@@ -96,9 +96,9 @@ def encode_whole(whole: Whole) -> bytes:
     return MARK + encode_string(whole.leader_instance_id) + encode_string(whole.url) + _encode_given(whole.given)
 
 
-def encode_told(told: Told) -> bytes:
+def encode_last_generation(last: LastGeneration) -> bytes:
     """Encode the trailing bytes of metadata."""
-    return TOLD_MARK + struct.pack(">i", told.generation_id) + _encode_given(told.given)
+    return LAST_GENERATION_MARK + struct.pack(">i", last.generation_id) + _encode_given(last.given)
 
 
 def _encode_given(given: Given | None) -> bytes:
@@ -136,19 +136,19 @@ def decode_stored(data: bytes) -> tuple[Assignment, Whole | None]:
     return assignment, whole if reader.done() else None
 
 
-def decode_told(metadata: bytes) -> Told | None:
-    """Decode what trails metadata; None when nothing does, or something else."""
+def decode_last_generation(metadata: bytes) -> LastGeneration | None:
+    """Decode the trailing bytes of metadata; None when there are none, or others."""
     if _mode(metadata).version not in INCREMENTAL_VERSIONS:
         return None
     reader = Reader(metadata)
     read_metadata(reader)
     try:
-        if reader.take(len(TOLD_MARK)) != TOLD_MARK:
+        if reader.take(len(LAST_GENERATION_MARK)) != LAST_GENERATION_MARK:
             return None
-        told = Told(reader.number("i"), _read_given(reader))
+        last = LastGeneration(reader.number("i"), _read_given(reader))
     except SchemaError:
         return None
-    return told if reader.done() else None
+    return last if reader.done() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class _Seat:
     state: WorkerState
     claimed: ConnectorsAndTasks
     is_doubtful: bool
-    """It may not have joined this round, and may run, or be given back, another thing than it reports."""
+    """It may not have joined this round, and may run, or get back, other work than it reports."""
 
     @property
     def reported(self) -> ConnectorsAndTasks:
@@ -171,42 +171,42 @@ class StaticMembership:
 
     instance_id: str
     member_id: str = ""
-    told: Told | None = None
-    """What it says when it joins; None: it has had no assignment yet."""
+    last_generation: LastGeneration | None = None
+    """What it sends when it joins; None: it has had no assignment yet."""
     _seats: dict[str, _Seat] = field(default_factory=dict)
     _revokes_idle: bool = False
     _holds_back: bool = False
     _doubts: dict[str, bytes] = field(default_factory=dict)
-    """Of the last round that this worker led: what the members in doubt said, by member id."""
+    """Metadata of the members in doubt in the last round that this worker led, by member id."""
     _rounds_in_doubt: int = 0
 
-    def telling(self, metadata: bytes) -> bytes:
+    def with_last_generation(self, metadata: bytes) -> bytes:
         """Return the metadata of one protocol with what this worker knows; the eager one has no room for it."""
-        if self.told is None or _mode(metadata).version not in INCREMENTAL_VERSIONS:
+        if self.last_generation is None or _mode(metadata).version not in INCREMENTAL_VERSIONS:
             return metadata
-        return metadata + encode_told(self.told)
+        return metadata + encode_last_generation(self.last_generation)
 
     def view(self, members: Sequence[RoundMember], generation_id: int, leader_member_id: str) -> dict[str, bytes]:
-        """Return the metadata of a round as the leader is to see it, by member id.
+        """Return the metadata of a round with what absent members own, by member id.
 
-        A member that is away, or whose process is new, owns what it was given in the last generation besides what it
-        reports; but never what another member reports, because who reports a task runs it.
+        A member that is away, or whose process is new, owns its work of the last generation besides what it
+        reports; but never what another member reports, because a member runs what it reports.
 
         Parameters
         ----------
-        generation_id: of this round. leader_member_id: of this worker, who leads it.
+        generation_id: of this round. leader_member_id: of this worker, which leads it.
         """
         states = {m.member_id: decode_metadata(m.metadata) for m in members}
-        told = {m.member_id: decode_told(m.metadata) for m in members}
+        lasts = {m.member_id: decode_last_generation(m.metadata) for m in members}
         last = generation_id - 1
-        given = _given_in(told.values(), last)
+        given = _given_in(lasts.values(), last)
         every_report = ConnectorsAndTasks.union(
             state.allocation.assigned for state in states.values() if state.allocation
         )
         self._seats = {}
         seen: dict[str, bytes] = {}
         for member in members:
-            mode, mine = _mode(member.metadata), told[member.member_id]
+            mode, mine = _mode(member.metadata), lasts[member.member_id]
             seen[member.member_id] = member.metadata
             if mode.version not in INCREMENTAL_VERSIONS:
                 continue
@@ -231,10 +231,10 @@ class StaticMembership:
         return member_id in self._seats and self._seats[member_id].is_doubtful
 
     def held_back(self, leader_member_id: str) -> dict[str, bytes] | None:
-        """Return what to store while nobody knows what a member was given that may be away; None: let Connect assign.
+        """Return what to store while the last work of a member that may be away is not known; None: let Connect assign.
 
-        Everybody goes on with what it runs, and nobody is given or loses anything. A member in doubt finds an increment of
-        nothing, so that its next process asks for a round instead of starting what others may have by now.
+        Every member goes on with what it runs, and no work moves. A member in doubt gets an empty increment, so that
+        its next process asks for a round instead of starting work that others may have by now.
         """
         if not self._holds_back:
             return None
@@ -242,7 +242,7 @@ class StaticMembership:
         stored: dict[str, bytes] = {}
         for member_id, seat in self._seats.items():
             is_sure = seat.instance_id is not None and not seat.is_doubtful
-            told = Assignment(
+            assignment = Assignment(
                 version=seat.mode.version,
                 error=AssignmentError.NO_ERROR,
                 leader=leader_member_id,
@@ -250,25 +250,25 @@ class StaticMembership:
                 config_offset=newest,
                 assigned=seat.reported if is_sure else NOTHING,
             )
-            stored[member_id] = encode_stored(told, Whole(self.instance_id, seat.state.url) if is_sure else None)
+            stored[member_id] = encode_stored(assignment, Whole(self.instance_id, seat.state.url) if is_sure else None)
         return stored
 
     def stored(self, increments: Mapping[str, bytes], leader_member_id: str) -> dict[str, bytes]:
         """Return the leader's increments of the last `view` as whole allocations; dynamic members keep theirs.
 
-        A member keeps what is revoked from it and only claimed: it may be away, or run it and not have joined this
-        round, so it first has to come and report it. What is revoked before anybody had it is free at once; the leader
-        asks for the round that gives it away, because nobody else will.
+        A member keeps claimed work that is revoked from it: it may be away, or run it and not have joined this round,
+        so it first has to report it. Work that is revoked before any member had it is free at once; the leader asks for
+        the round that assigns it, because no other member does.
         """
         wholes: dict[str, Assignment] = {}
         given: dict[str, ConnectorsAndTasks] = {}
         self._revokes_idle = False
         for member_id, data in increments.items():
-            seat, told = self._seats.get(member_id), decode_assignment(data)
-            if seat is not None and seat.instance_id is not None and told.version in INCREMENTAL_VERSIONS:
-                owned = seat.reported.plus(told.assigned).minus(told.revoked).plus(seat.claimed)
-                wholes[member_id] = replace(told, assigned=owned)
-                self._revokes_idle |= bool(told.revoked.minus(seat.reported, seat.claimed))
+            seat, assignment = self._seats.get(member_id), decode_assignment(data)
+            if seat is not None and seat.instance_id is not None and assignment.version in INCREMENTAL_VERSIONS:
+                owned = seat.reported.plus(assignment.assigned).minus(assignment.revoked).plus(seat.claimed)
+                wholes[member_id] = replace(assignment, assigned=owned)
+                self._revokes_idle |= bool(assignment.revoked.minus(seat.reported, seat.claimed))
                 given[seat.instance_id] = owned
         size = len(_encode_given(given))
 
@@ -277,7 +277,7 @@ class StaticMembership:
             fits = copies * size <= GIVEN_MAX_BYTES
             return Whole(self.instance_id, self._seats[member_id].state.url, given if fits else None)
 
-        return dict(increments) | {m: encode_stored(told, whole(m)) for m, told in wholes.items()}
+        return dict(increments) | {m: encode_stored(assignment, whole(m)) for m, assignment in wholes.items()}
 
     def received(
         self,
@@ -288,11 +288,11 @@ class StaticMembership:
         config_offset: int,
         running: ConnectorsAndTasks,
     ) -> Received:
-        """Return what is stored as Connect expects it: an increment for a live worker, everything for a new process.
+        """Return the stored assignment as Connect expects it: an increment, or everything for a new process.
 
         Parameters
         ----------
-        data: the answer of SyncGroup.
+        data: the answer to SyncGroup.
         generation_id, member_id: of this worker, in the generation that has just begun or gone on.
         url: its advertised REST address.
         config_offset: of its own snapshot of the config topic.
@@ -301,32 +301,32 @@ class StaticMembership:
         returned, self.member_id = member_id != self.member_id, member_id
         round_wanted = self._revokes_idle or (self._holds_back and self._rounds_in_doubt <= HELD_BACK_ROUNDS)
         self._revokes_idle = self._holds_back = False
-        told, whole = decode_stored(data)
-        self.told = Told(generation_id, whole.given if whole else None)
-        if told.version != 0 and whole is None:
+        assignment, whole = decode_stored(data)
+        self.last_generation = LastGeneration(generation_id, whole.given if whole else None)
+        if assignment.version != 0 and whole is None:
             return Received(data, returned or round_wanted)
         if whole is not None:
-            # Connect joins again after a revocation; of nothing that would be the same JoinGroup, answered by the same
-            # assignment, without end. Only a leader or a member with news gets a round.
-            idle = told.revoked.minus(running)
-            round_wanted |= bool(idle) if returned else bool(idle.common(told.assigned))
-            stopped = told.revoked.common(running).minus(told.assigned)
-            told = replace(told, assigned=told.assigned.minus(running), revoked=stopped)
-        if told.error is AssignmentError.NO_ERROR and told.config_offset < config_offset:
-            told = replace(told, config_offset=config_offset)
+            # Connect joins again after a revocation. If it stops nothing, that is the same JoinGroup, answered by the
+            # same assignment, without end: only a leader, or a member with other metadata, causes a round.
+            idle = assignment.revoked.minus(running)
+            round_wanted |= bool(idle) if returned else bool(idle.common(assignment.assigned))
+            stopped = assignment.revoked.common(running).minus(assignment.assigned)
+            assignment = replace(assignment, assigned=assignment.assigned.minus(running), revoked=stopped)
+        if assignment.error is AssignmentError.NO_ERROR and assignment.config_offset < config_offset:
+            assignment = replace(assignment, config_offset=config_offset)
         if returned:
-            told, has_news = self._come_back(told, whole, url)
+            assignment, has_news = self._come_back(assignment, whole, url)
             round_wanted |= has_news
-        return Received(encode_stored(told, None), round_wanted)
+        return Received(encode_stored(assignment, None), round_wanted)
 
-    def _come_back(self, told: Assignment, whole: Whole | None, url: str) -> tuple[Assignment, bool]:
-        led = whole.leader_instance_id == self.instance_id if whole else self._is_mine(told.leader)
+    def _come_back(self, assignment: Assignment, whole: Whole | None, url: str) -> tuple[Assignment, bool]:
+        led = whole.leader_instance_id == self.instance_id if whole else self._is_mine(assignment.leader)
         round_wanted = False
-        if led and told.leader != self.member_id:
-            told = replace(told, leader=self.member_id)
+        if led and assignment.leader != self.member_id:
+            assignment = replace(assignment, leader=self.member_id)
             round_wanted = whole is not None
-        known = whole.url if whole else told.leader_url if led else url
-        return told, round_wanted or known != url
+        known = whole.url if whole else assignment.leader_url if led else url
+        return assignment, round_wanted or known != url
 
     def _is_mine(self, member_id: str) -> bool:
         """Whether the coordinator made this member id for this identity: instance id, `-`, a UUID."""
@@ -334,11 +334,11 @@ class StaticMembership:
         return member_id.startswith(prefix) and len(member_id) == len(prefix) + UUID_LENGTH
 
 
-def _given_in(told: Iterable[Told | None], last: int) -> Given | None:
-    """Return what everybody was given in the last generation; None when nobody says so."""
+def _given_in(lasts: Iterable[LastGeneration | None], last: int) -> Given | None:
+    """Return the work of each member in the last generation; None when no member knows it."""
     if last < FIRST_GENERATION:
         return {}
-    return next((t.given for t in told if t is not None and t.generation_id == last and t.given is not None), None)
+    return next((t.given for t in lasts if t is not None and t.generation_id == last and t.given is not None), None)
 
 
 def _mode(metadata: bytes) -> ConnectProtocolCompatibility:

@@ -49,13 +49,13 @@ class StaticConnectCluster(ConnectCluster):
     rebalance_timeout_ms: int = 60_000
     identify: Callable[[str], StaticMembership] = StaticMembership
     choose: Callable[[Sequence[str]], str] = operator.itemgetter(0)
-    """Elects a leader from those who have joined."""
+    """Elects a leader from the joined members."""
     seats: dict[str, Seat] = field(default_factory=dict)
     """Members by worker's name, the first that joined leads."""
     stalled: set[str] = field(default_factory=set)
     """Live workers that neither join nor follow assignments for a while, and keep heartbeating."""
     unsynced: set[str] = field(default_factory=set)
-    """Workers to whom the next SyncGroup's answer gets lost."""
+    """Workers whose next SyncGroup answer gets lost."""
     _pending_since_ms: int | None = None
 
     def start(self, *names: str, mode: ConnectProtocolCompatibility | None = None) -> None:
@@ -170,7 +170,7 @@ class StaticConnectCluster(ConnectCluster):
         raise NeverSettles(f"generation {self.generation_id}: {self.running()}")
 
     def _step(self) -> bool:
-        """Let one thing happen; returns whether anything did."""
+        """Let one event happen; returns whether there was one."""
         if not self.workers:
             return False
         if self._round_needed:
@@ -210,7 +210,7 @@ class StaticConnectCluster(ConnectCluster):
         return [name for name in self.seats if name not in self.workers or name in self.stalled]
 
     def _try_round(self) -> bool:
-        """Run a round when everybody is there, or when it has waited long enough."""
+        """Run a round when all members have joined, or when it has waited long enough."""
         if self._pending_since_ms is None:
             self._pending_since_ms = self.now_ms
         absent = self._absent()
@@ -242,7 +242,7 @@ class StaticConnectCluster(ConnectCluster):
                 self._catch_up(joined[each])
             elif each in self.unsynced:
                 self.workers[each].rejoin_requested = True
-                self._round_needed = True  # its JoinGroup says another thing than the last one, or it leads
+                self._round_needed = True  # its JoinGroup differs from the last one, or it leads
         self.unsynced.clear()
         delay_ms = decode_assignment(stored[leader.member_id]).delay_ms
         self.rounds.append(
@@ -252,7 +252,7 @@ class StaticConnectCluster(ConnectCluster):
             self.workers[each].rejoin_requested = True
 
     def _elect(self, joined: Mapping[str, ConnectWorker]) -> None:
-        """A leader who has not joined hands over to any who has (ClassicGroup.maybeElectNewJoinedLeader, in the order of a hash)."""
+        """Elect a joined member as leader if the old one has not joined (ClassicGroup.maybeElectNewJoinedLeader)."""
         if self.leader() not in joined:
             name = self.choose([n for n in self.seats if n in joined])
             self.seats = {name: self.seats[name], **self.seats}

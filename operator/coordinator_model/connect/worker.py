@@ -46,7 +46,7 @@ class ConnectWorker:
     revocations: list[ConnectorsAndTasks] = field(default_factory=list)
     """Everything it was made to stop, in order (calls of WorkerRebalanceListener.onRevoked)."""
     static: StaticMembership | None = None
-    """Set when the agent gives it a static identity; None is Connect as it comes."""
+    """Set when the agent gives it a static identity; None: Connect without the agent."""
 
     def protocols(self) -> tuple[tuple[str, bytes], ...]:
         """Return name and metadata of the protocols to offer in JoinGroup, most preferred first.
@@ -55,7 +55,7 @@ class ConnectWorker:
         """
         state = WorkerState(self.url, self.config.offset, self.assignment)
         offered = ((mode.protocol, encode_metadata(state, mode)) for mode in self.mode.offered())
-        return tuple((name, self.static.telling(data) if self.static else data) for name, data in offered)
+        return tuple((name, self.static.with_last_generation(data) if self.static else data) for name, data in offered)
 
     def on_join_prepare(self) -> None:
         """Get ready to join: with the eager protocol everything stops now, else everything keeps running."""
@@ -68,7 +68,7 @@ class ConnectWorker:
     ) -> dict[str, bytes]:
         """Assign for the whole group; returns the bytes of SyncGroup per member id.
 
-        A leader whose config snapshot is older than a member's assigns nothing and says CONFIG_MISMATCH to all.
+        A leader whose config snapshot is older than a member's assigns nothing and answers CONFIG_MISMATCH to all.
         Source: WorkerCoordinator.onLeaderElected, IncrementalCooperativeAssignor.performAssignment.
         """
         chosen = ConnectProtocolCompatibility.from_protocol(protocol)
@@ -110,31 +110,29 @@ class ConnectWorker:
         round_wanted = False
         if self.static is not None:
             running = self.assignment.assigned if self.assignment else NOTHING
-            received = self.static.received(
-                data, generation_id, self.member_id, self.url, self.config.offset, running
-            )
-            data, round_wanted = received.shown, received.round_wanted
-        told = decode_assignment(data)
+            seen = self.static.received(data, generation_id, self.member_id, self.url, self.config.offset, running)
+            data, round_wanted = seen.shown, seen.round_wanted
+        received = decode_assignment(data)
         self.protocol = ConnectProtocolCompatibility.from_protocol(protocol)
         held = NOTHING
         if self.protocol is not ConnectProtocolCompatibility.EAGER:
-            self._stop(told.revoked)
-            held = self.assignment.assigned.minus(told.revoked) if self.assignment else NOTHING
+            self._stop(received.revoked)
+            held = self.assignment.assigned.minus(received.revoked) if self.assignment else NOTHING
         self.generation_id = generation_id
-        self.scheduled_rebalance_ms = now_ms + told.delay_ms if told.delay_ms > 0 else None
+        self.scheduled_rebalance_ms = now_ms + received.delay_ms if received.delay_ms > 0 else None
         self.assignment = Assignment(
-            version=told.version,
-            error=told.error,
-            leader=told.leader,
-            leader_url=told.leader_url,
-            config_offset=told.config_offset,
-            assigned=told.assigned.plus(held),
+            version=received.version,
+            error=received.error,
+            leader=received.leader,
+            leader_url=received.leader_url,
+            config_offset=received.config_offset,
+            assigned=received.assigned.plus(held),
         )
-        if told.failed or told.config_offset != self.config.offset:
+        if received.failed or received.config_offset != self.config.offset:
             self.rejoin_requested = True
             return
         self.running = self.assignment.assigned
-        self.rejoin_requested = bool(told.revoked) or round_wanted
+        self.rejoin_requested = bool(received.revoked) or round_wanted
 
     def wants_to_join(self, now_ms: int) -> bool:
         """Whether it asks for a new round at this time (WorkerCoordinator.rejoinNeededOrPending)."""

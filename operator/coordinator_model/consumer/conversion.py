@@ -1,7 +1,8 @@
-"""A classic group becomes a consumer group when the first consumer-protocol member joins, and back when the last leaves.
+"""Conversion of a classic group when the first consumer-protocol member joins, and back when the last leaves.
 
 Source: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup and the validateOnline… rules;
-ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup; KIP-848 "Online migration" (group.consumer.migration.policy).
+ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup; KIP-848 "Online migration"
+(group.consumer.migration.policy).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ DOWNGRADING_POLICIES = ("bidirectional", "downgrade")
 
 
 def require_upgrade(settings: BrokerSettings, group: ClassicGroup) -> None:
-    """Raise GROUP_ID_NOT_FOUND unless a classic group with members may become a consumer group (validateOnlineUpgrade)."""
+    """Raise GROUP_ID_NOT_FOUND unless a classic group may become a consumer group (validateOnlineUpgrade)."""
     refused = f"Cannot upgrade classic group {group.group_id} to consumer group because"
     may = settings.migration_policy in UPGRADING_POLICIES
     require(may, ErrorCode.GROUP_ID_NOT_FOUND, f"{refused} online upgrade is disabled.")
@@ -58,7 +59,7 @@ def convert_to_consumer(shard: Shard, step: Step, classic: ClassicGroup, records
     """Return the consumer group that a classic group with members becomes, with its records; not yet registered.
 
     Member epochs, group and assignment epoch are the generation; each member keeps what it was assigned. Waiting
-    joiners and syncers hear REBALANCE_IN_PROGRESS, whether the upgrade then succeeds or not.
+    waiting joins and syncs get REBALANCE_IN_PROGRESS, whether the upgrade then succeeds or not.
     """
     fail_waiting(step, classic, ErrorCode.REBALANCE_IN_PROGRESS)
     records += classic.tombstones()
@@ -153,7 +154,7 @@ def convert_to_classic(
 
     Parameters
     ----------
-    leaving: who is removed by this.
+    leaving: the members that this removes.
     joining: the static member that returned with JoinGroup; it takes over its predecessor's place and target.
     records: what the step made before: the static replacement.
     """
@@ -188,7 +189,7 @@ def convert_to_classic(
 def _to_classic(member: Member) -> ClassicMember:
     metadata = member.metadata
     if metadata.classic is None:
-        raise AssertionError(f"{member.member_id} does not speak the classic protocol")
+        raise AssertionError(f"{member.member_id} does not use the classic protocol")
     return ClassicMember(
         member.member_id,
         metadata.instance_id,

@@ -21,15 +21,15 @@ from .group import ConsumerGroup
 from .member import Member
 
 MEMBER_TYPE_VERSION = 1
-"""From here on a member's protocol is told (KIP-1099)."""
+"""From here on the answer has a member's protocol (KIP-1099)."""
 
 
 def describe(shard: Shard, step: Step, request: ConsumerGroupDescribeRequest) -> Response:
     """Carry out ConsumerGroupDescribe: each group by itself, in the order asked, refused ones first."""
     denied = [g for g in request.group_ids if shard.settings.is_denied(request.principal, "DESCRIBE", g)]
     refused = [ConsumerGroupDescribedGroup(group_id=g, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED) for g in denied]
-    told = [_described(shard, g, request.api_version) for g in request.group_ids if g not in denied]
-    return ConsumerGroupDescribeResponse(groups=tuple(refused + told))
+    allowed = [_described(shard, g, request.api_version) for g in request.group_ids if g not in denied]
+    return ConsumerGroupDescribeResponse(groups=tuple(refused + allowed))
 
 
 def _described(shard: Shard, group_id: str, api_version: int) -> ConsumerGroupDescribedGroup:

@@ -142,7 +142,7 @@ def cancel_timers(step: Step, group_id: str, member_id: str) -> None:
 
 
 def expire_member(shard: Shard, step: Step, key: TimerKey) -> None:
-    """Remove the member whose session, join or sync timer ran out; a timer of somebody long gone does nothing."""
+    """Remove the member whose session, join or sync timer ran out; a timer of a former member does nothing."""
     group = group_of_timer(shard, key, ConsumerGroup)
     if group is not None:
         fence(shard, step, group, [group.members[key[2]]])

@@ -1,4 +1,4 @@
-"""A KIP-848 group: its members, its target assignment and who holds which partition.
+"""A KIP-848 group: its members, its target assignment and the holder of each partition.
 
 Source: ConsumerGroup, ModernGroup, TargetAssignmentMetadata.
 """
@@ -38,7 +38,7 @@ class GroupMetadataValue:
 
 @dataclass(frozen=True, slots=True)
 class TargetMetadataValue:
-    """Value of CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA; timestamp 0: the assignment interval does not count from it."""
+    """Value of CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA; timestamp 0: no assignment interval starts here."""
 
     assignment_epoch: int
     assignment_timestamp_ms: int
@@ -95,7 +95,7 @@ class ConsumerGroup(EpochGroup[Member, TopicPartitions]):
 
     @property
     def state(self) -> str:
-        """Return Empty, Assigning, Reconciling or Stable; a member at -2 keeps the group Reconciling (ConsumerGroup)."""
+        """Return Empty, Assigning, Reconciling or Stable; a member at epoch -2 keeps the group Reconciling."""
         if not self.members:
             return "Empty"
         if self.group_epoch > self.assignment_epoch:
@@ -113,7 +113,7 @@ class ConsumerGroup(EpochGroup[Member, TopicPartitions]):
         return self.owner_epochs.get(partition, NOT_OWNED)
 
     def preferred_assignor(self, old: Member | None = None, new: Member | None = None) -> str | None:
-        """Return the assignor most members ask for, once `old` is replaced by `new`; None when nobody asks.
+        """Return the assignor most members ask for, once `old` is replaced by `new`; None when no member asks.
 
         On a tie the broker answers in the hash order of the names: uniform before range, their reverse order.
         """
@@ -127,7 +127,7 @@ class ConsumerGroup(EpochGroup[Member, TopicPartitions]):
     def subscribed_names(
         self, without: Iterable[Member] = (), new: Member | None = None, dropped_regexes: Iterable[str] = ()
     ) -> set[str]:
-        """Return every topic somebody is subscribed to, by name or resolved expression, after a change of members."""
+        """Return every topic with a subscriber, by name or resolved expression, after a change of members."""
         counts = self.name_counts.copy()
         for member in without:
             counts.subtract(member.metadata.subscribed_topic_names)
@@ -159,7 +159,7 @@ class ConsumerGroup(EpochGroup[Member, TopicPartitions]):
         return self.classic_members - classic_going == len(self.members) - len(going)
 
     def waits_for_unreleased(self, member: Member) -> bool:
-        """Return whether some partition of the member's target is still held by another (waitingOnUnreleasedPartition)."""
+        """Return whether another member holds a partition of its target (waitingOnUnreleasedPartition)."""
         return any(
             (topic, p) not in member.current.assigned and self.owner_epoch((topic, p)) != NOT_OWNED
             for topic, partitions in self.targets.get(member.member_id, ())

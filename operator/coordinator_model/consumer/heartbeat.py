@@ -55,7 +55,7 @@ def heartbeat(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest) 
 
 
 def _steady(shard: Shard, step: Step, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | None:
-    """Answer the heartbeat of a member that has all it shall have and says nothing new; None: look closer."""
+    """Answer the heartbeat of a member that has its whole target and sends nothing new; None: not that simple."""
     group = shard.groups.get(request.group_id)
     if type(group) is not ConsumerGroup or group.hashed_image is not shard.image or group.regex_counts:
         return None
@@ -97,8 +97,8 @@ def _validate(settings: BrokerSettings, request: ConsumerGroupHeartbeatRequest) 
     require_text(request.group_instance_id, "InstanceId")
     require_text(request.rack_id, "RackId")
     if epoch == JOIN_EPOCH:
-        told = request.rebalance_timeout_ms != -1
-        require(told, ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
+        is_set = request.rebalance_timeout_ms != -1
+        require(is_set, ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
         empty = request.topic_partitions is not None and not request.topic_partitions
         require(empty, ErrorCode.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
         subscribed = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
@@ -144,7 +144,7 @@ def _join_or_beat(shard: Shard, step: Step, request: ConsumerGroupHeartbeatReque
 def _answer(
     shard: Shard, request: ConsumerGroupHeartbeatRequest, before: Member, after: Member
 ) -> ConsumerGroupHeartbeatResponse:
-    """Return the answer; the assignment is in it if it changed, at a join, and for a request that repeats everything."""
+    """Return the answer; it has the assignment if it changed, at a join, and after a request that repeats all."""
     full = (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -221,7 +221,7 @@ def _rejoined_in_place(member: Member, instance_id: str) -> Member:
 def replaced_static(group: ConsumerGroup, holder: Member, member_id: str, records: list[Record]) -> Member:
     """Return the holder's copy under a new member id with epoch 0: three tombstones, three copies (replaceMember).
 
-    The holder's timers are left alone; they will find nobody.
+    The holder's timers are left alone; they will find no member.
     """
     held = holder.current
     current = CurrentAssignment(JOIN_EPOCH, 0, held.state, held.assigned, held.pending_revocation)

@@ -26,7 +26,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberMetadata:
-    """What a member that speaks the classic protocol said in JoinGroup."""
+    """The JoinGroup fields of a member of the classic protocol."""
 
     session_timeout_ms: int
     supported_protocols: tuple[Protocol, ...]
@@ -40,8 +40,8 @@ class MemberMetadata:
     ----------
     subscribed_topic_names: without repetition, sorted.
     subscribed_topic_regex: "" for none.
-    rebalance_timeout_ms: -1 until the member told it.
-    classic: None for a member that speaks the consumer protocol.
+    rebalance_timeout_ms: -1 until the member sent one.
+    classic: None for a member of the consumer protocol.
     """
 
     instance_id: str | None = None
@@ -86,7 +86,7 @@ class Member:
 
     @property
     def member_epoch(self) -> int:
-        """Return the epoch the member was last told."""
+        """Return the epoch of the member's last answer."""
         return self.current.member_epoch
 
     @property

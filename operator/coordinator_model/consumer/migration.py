@@ -1,4 +1,4 @@
-"""Members that speak the classic protocol inside a consumer group: JoinGroup, SyncGroup and Heartbeat on it.
+"""Members of the classic protocol inside a consumer group: JoinGroup, SyncGroup and Heartbeat on it.
 
 To such a member the group looks like one whose coordinator computes the assignment: JoinGroup reconciles and is
 answered at once, SyncGroup hands out what it got, and Heartbeat says when to come again.

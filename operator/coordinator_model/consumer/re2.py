@@ -1,9 +1,9 @@
-"""RE2's dialect of regular expressions over names of topics, told in Python's.
+"""Translate RE2's regular expressions over topic names to Python's.
 
 The broker compiles subscriptions with re2j. One idea: walk an expression as re2j's parser does, refuse what it refuses,
-and write down the rest for Python's `re` with groups that do not capture and classes that are spelled out. Only what
-decides whether a whole name matches is kept: greediness and captures are not. Names of topics are ASCII and not empty,
-so a Unicode class stands for its ASCII letters. Places such as ^ are written as look-ahead, which Python lets repeat.
+and write everything else for Python's `re` with non-capturing groups and spelled-out classes. Only what decides whether
+a whole name matches is kept: greediness and captures are not. Topic names are ASCII and not empty, so a Unicode class
+stands for its ASCII letters. Anchors such as ^ are written as look-ahead, which Python allows to repeat.
 Source: com.google.re2j.Parser 1.8 (Kafka 4.4); github.com/google/re2/wiki/Syntax.
 """
 
@@ -44,7 +44,7 @@ _CATEGORIES = frozenset(
 
 
 class NotInRe2(ValueError):
-    """An expression that RE2 refuses, or that names a Unicode class which this module does not know; the text says it."""
+    """An expression that RE2 refuses, or one with a Unicode class that this module does not know."""
 
 
 def compile_re2(expression: str) -> re.Pattern[str]:
@@ -145,7 +145,9 @@ class _Walk:
         elif (flags := _FLAG_GROUP.match(self._text, self._at)) is not None:
             self._flagged(flags)
         else:
-            raise NotInRe2(f"invalid or unsupported Perl syntax: `{rest[:4]}`; RE2 has neither look-around nor atomic groups")
+            raise NotInRe2(
+                f"invalid or unsupported Perl syntax: `{rest[:4]}`; RE2 has neither look-around nor atomic groups"
+            )
 
     def _flagged(self, flags: re.Match[str]) -> None:
         on, off = frozenset(flags["on"]), frozenset(flags["off"] or "")

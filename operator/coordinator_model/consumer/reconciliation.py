@@ -1,6 +1,6 @@
-"""One step of a member from what it has towards what it shall have, with nobody owning a partition twice.
+"""One step of a member towards its target, such that no partition ever has two owners.
 
-Source: KIP-848 "Reconciliation of the group"; CurrentAssignmentBuilder, whose three states and order of tests these are.
+Source: KIP-848 "Reconciliation of the group"; states and order of tests as in CurrentAssignmentBuilder.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex | None) -> R
 
 
 def new_group(shard: Shard, group_id: str) -> ConsumerGroup:
-    """Return a group that nobody has joined, not yet registered."""
+    """Return a group without members, not yet registered."""
     return ConsumerGroup(group_id, shard.settings.first_consumer_epoch - 1)
 
 

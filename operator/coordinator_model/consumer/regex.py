@@ -1,6 +1,6 @@
 """Subscriptions by regular expression: the coordinator resolves them, apart from the heartbeat that brought them.
 
-The broker compiles with RE2, and `re2` speaks its dialect. It resolves them in a background thread; here that is a
+The broker compiles with RE2, whose dialect `re2` translates. It resolves them in a background thread; here that is a
 timer that is due at once.
 Source: GroupMetadataManager.maybeUpdateRegularExpressions, handleRegularExpressionsResult; TopicRegexResolver.
 """

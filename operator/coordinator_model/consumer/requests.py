@@ -13,11 +13,9 @@ from ..base.messages import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
     Request,
-    TxnOffsetCommitRequest,
 )
+from ..base.offset_messages import OffsetCommitRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from ..base.result import Step
 from ..base.shard import ErrorResponse, Expire, Handler, Shard, refusal
 from .describe import describe
@@ -52,7 +50,7 @@ def check_commit(group: ConsumerGroup, request: OffsetCommitRequest | TxnOffsetC
     """Refuse a commit to a consumer group that its member may not make (ConsumerGroup.validateOffsetCommit).
 
     An older epoch will do for partitions that the member has held since then (KIP-1251); one wrong partition refuses
-    all. Classic-protocol members hear ILLEGAL_GENERATION where others hear STALE_MEMBER_EPOCH.
+    all. Classic-protocol members get ILLEGAL_GENERATION where others get STALE_MEMBER_EPOCH.
     """
     if isinstance(request, TxnOffsetCommitRequest):
         transactional, epoch = True, request.generation_id

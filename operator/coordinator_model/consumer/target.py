@@ -126,9 +126,9 @@ def reconciled(
 
 
 def arm_rebalance_timer(step: Step, group: ConsumerGroup, before: Member, after: Member) -> None:
-    """Give a member that has just been told to revoke its own rebalance timeout; drop the timer when it went on.
+    """Start the rebalance timer of a member that now has to revoke; cancel it when the member went on.
 
-    Members that speak the classic protocol have join and sync timers instead.
+    Members of the classic protocol have join and sync timers instead.
     """
     if after.current == before.current or after.uses_classic_protocol:
         return

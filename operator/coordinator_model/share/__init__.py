@@ -1,1 +1,1 @@
-"""Share groups (KIP-932) as far as membership goes: partitions are shared, nobody is static, nothing is revoked first."""
+"""Membership of share groups (KIP-932): partitions are shared, no member is static, nothing is revoked first."""

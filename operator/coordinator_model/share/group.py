@@ -43,7 +43,7 @@ class Member:
 
     @property
     def instance_id(self) -> None:
-        """Return None: nobody is static."""
+        """Return None: no member is static."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class ShareGroup(EpochGroup[Member, TopicPartitions]):
 
 
 def share_out(members: Mapping[str, Member], image: TopicImage) -> dict[str, TopicPartitions]:
-    """Return who reads what: every partition has a reader, and every member one partition of each of its topics.
+    """Return partitions by member: each partition has a reader, each member one partition of each of its topics.
 
-    Simpler than Kafka's SimpleAssignor, which also keeps what members had; who reads what bears on no rule of
+    Simpler than Kafka's SimpleAssignor, which also keeps what members had; the assignment matters for no rule of
     membership. Partitions count at once, without the share coordinator's initialization.
     """
     shares: dict[str, dict[str, set[int]]] = {member_id: {} for member_id in members}

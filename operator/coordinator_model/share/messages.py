@@ -20,7 +20,7 @@ from ..base.messages import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupHeartbeatRequest(EpochHeartbeatRequest):
-    """ShareGroupHeartbeat v1 (api 76). There is no instance id: share groups have no static membership, and no epoch -2."""
+    """ShareGroupHeartbeat v1 (api 76): without static membership, so no instance id and no epoch -2."""
 
     subscribed_topic_names: tuple[str, ...] | None = None
 

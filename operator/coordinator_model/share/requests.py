@@ -1,4 +1,4 @@
-"""Share groups (KIP-932), as far as membership goes: join, heartbeat, leave, session timer, size; nobody is static.
+"""Membership of share groups (KIP-932): join, heartbeat, leave, session timer, size; no member is static.
 
 Left out: delivery state, its initialization, and everything the share coordinator does.
 Source: GroupCoordinatorService.shareGroupHeartbeat and GroupMetadataManager (shareGroup… methods), 4.4.
@@ -90,7 +90,7 @@ def describe(shard: Shard, step: Step, request: ShareGroupDescribeRequest) -> Sh
     """Show share groups; a group of another type or none answers GROUP_ID_NOT_FOUND (shareGroupDescribe)."""
     return ShareGroupDescribeResponse(
         groups=tuple(
-            described(shard, request.principal, group_id, ShareGroup, ShareGroupDescribedGroup, _told)
+            described(shard, request.principal, group_id, ShareGroup, ShareGroupDescribedGroup, _described_fields)
             for group_id in request.group_ids
         )
     )
@@ -167,7 +167,7 @@ def _advance(
 
 
 def _reconciled(member: Member, epoch: int, target: TopicPartitions, bumped: bool) -> CurrentAssignment:
-    """Return the target at once: nothing need be revoked first where partitions are shared (ShareGroupAssignmentBuilder)."""
+    """Return the target at once: shared partitions need no revocation first (ShareGroupAssignmentBuilder)."""
     assigned = tuple((t, p) for t, p in target if t in member.metadata.subscribed_topic_names)
     if epoch != member.current.member_epoch:
         return CurrentAssignment(epoch, member.current.member_epoch, assigned)
@@ -201,7 +201,7 @@ def _on_loaded(shard: Shard, step: Step) -> None:
             step.arm(("share-session", group.group_id, member_id), session_ms)
 
 
-def _told(group: ShareGroup) -> dict[str, object]:
+def _described_fields(group: ShareGroup) -> dict[str, object]:
     members = tuple(
         ShareGroupDescribedMember(
             member_id=member.member_id,

@@ -1,4 +1,4 @@
-"""The clients of the shell: what an application sends when it starts, heartbeats, stops or is told something.
+"""The clients of the shell: what an application sends when it starts, heartbeats, stops or gets an answer.
 
 They react as Java clients do, so that a reader types what happens to processes and sees what the protocol makes of it.
 Source: AbstractCoordinator, ConsumerCoordinator (classic); AbstractMembershipManager,
@@ -51,7 +51,7 @@ class Network(Protocol):
     """How clients reach the coordinator."""
 
     def send(self, client: Client, request: m.Request) -> m.Response | None:
-        """Return the answer; None when it comes later, to the client's `hear`."""
+        """Return the answer; None when it comes later, to the client's `receive`."""
 
     @property
     def image(self) -> TopicImage:
@@ -97,10 +97,10 @@ class Client(ABC):
     def stop(self, *, for_good: bool) -> None:
         """Close: leave for good, or as the protocol's static members do between two lives."""
 
-    def hear(self, response: m.Response) -> None:  # noqa: B027  # only the classic protocol answers late
+    def receive(self, response: m.Response) -> None:  # noqa: B027  # only the classic protocol answers late
         """Take an answer that came late."""
 
-    def again(self) -> None:  # noqa: B027  # see hear
+    def again(self) -> None:  # noqa: B027  # see receive
         """Send once more what was waiting for an answer when the coordinator moved."""
 
     def failed(self, error: ErrorCode) -> bool:
@@ -154,7 +154,7 @@ class ClassicClient(Client):
         else:
             self.state = "away"
 
-    def hear(self, response: m.Response) -> None:
+    def receive(self, response: m.Response) -> None:
         """Act on an answer that came late."""
         if isinstance(response, m.JoinGroupResponse):
             self._joined(response)
@@ -247,7 +247,7 @@ class HeartbeatClient(Client):
 
     def beat(self) -> None:
         """Send one heartbeat and act on the answer."""
-        self._told(self.network.send(self, self._request(self.epoch, full=False)))
+        self._follow(self.network.send(self, self._request(self.epoch, full=False)))
 
     def stop(self, *, for_good: bool) -> None:
         """Leave, or go away for a while where the member keeps its seat."""
@@ -257,9 +257,9 @@ class HeartbeatClient(Client):
 
     def _join(self) -> None:
         self.state, self.owned = "starting", ()
-        self._told(self.network.send(self, self._request(0, full=True)))
+        self._follow(self.network.send(self, self._request(0, full=True)))
 
-    def _told(self, answer: m.Response | None) -> None:
+    def _follow(self, answer: m.Response | None) -> None:
         if answer is None or self.failed(answer.error_code):
             return
         if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..base import messages as m
 from ..base.broker_config import UnknownProperty, parse_pairs, with_properties
+from ..base.config_messages import AlterGroupConfigRequest
 from ..base.errors import ErrorCode
 from ..base.image import TopicImage
 from ..base.records import Record
@@ -134,7 +135,7 @@ class ShellSession:
             self.send(client, client.leave_request())
 
     def crash(self, options: argparse.Namespace) -> None:
-        """Stop a client without a word."""
+        """Stop a client without a leave request."""
         client = self._client(options.group, options.name)
         client.state = "stopped"
         self._tell(f"{client.name}: crashed")
@@ -159,7 +160,7 @@ class ShellSession:
         _, members = self._described(options.group, group)
         holder = next((member_id for member_id, instance_id, *_ in members if instance_id == options.name), None)
         if holder is None:
-            raise CommandError(f"nobody holds {options.name} in {options.group}")
+            raise CommandError(f"no member holds {options.name} in {options.group}")
         client = self._client(options.group, options.name)
         heartbeat = _HOLDERS[group.group_type]
         ids = {"group_id": options.group, "member_id": holder, "group_instance_id": options.name}
@@ -183,7 +184,7 @@ class ShellSession:
     def config(self, group_id: str, pairs: Sequence[str]) -> None:
         """Change settings of a group, such as consumer.session.timeout.ms=50000; an empty value deletes one."""
         changes = tuple((name, value or None) for name, value in _pairs(pairs).items())
-        request = m.AlterGroupConfigRequest(group_id=group_id, configs=changes)
+        request = AlterGroupConfigRequest(group_id=group_id, configs=changes)
         answer = self.coordinator.handle(request, self.now_ms).response
         if answer is None or answer.error_code is not ErrorCode.NONE:
             reason = "" if answer is None else answer.error_message or answer.error_code.name
@@ -281,7 +282,7 @@ class ShellSession:
             name = type(done.response).__name__.removesuffix("Response")
             self._tell(f"{client.name}: {name} ⇢ {text.answer(done.response)}")
             if client.state == "starting":
-                client.hear(done.response)
+                client.receive(done.response)
 
     def _pass(self, duration_ms: int, *, beating: bool) -> None:
         """Move the clock from event to event: timers as they are due, heartbeats of running clients in between."""
@@ -316,15 +317,15 @@ class ShellSession:
         for member_id, instance_id, member_epoch, owned in members:
             deadline_ms = self.coordinator.timers.deadline_ms((f"{group.group_type}-session", group_id, member_id))
             left = "-" if deadline_ms is None else text.seconds(deadline_ms - self.now_ms)
-            who = f"{instance_id or '(dynamic)':<12} {member_id:<20}"
-            self._say(f"    {who} epoch {member_epoch:<3} session {left:>9}  {text.partitions(owned)}")
+            ids = f"{instance_id or '(dynamic)':<12} {member_id:<20}"
+            self._say(f"    {ids} epoch {member_epoch:<3} session {left:>9}  {text.partitions(owned)}")
         present = {member[0] for member in members}
         for (g, name), client in self.clients.items():
             if g == group_id and client.member_id not in present and client.state != "starting":
                 self._say(f"    {name}: {client.state}, not a member")
 
     def _described(self, group_id: str, group: Any) -> tuple[str, list[tuple[str, str | None, int, m.TopicPartitions]]]:
-        """Return the group's epochs in words and (member id, instance id, epoch, what it owns) of every member."""
+        """Return the group's epochs as text and (member id, instance id, epoch, what it owns) of every member."""
         if group.group_type == "classic":
             owned = {c.member_id: c.owned for c in self.clients.values() if c.group_id == group_id}
             generation = group.generation_id

@@ -58,7 +58,7 @@ def _join_parser() -> Parser:
 def _leave_parser() -> Parser:
     parser = _of_group("leave", "Remove a member by LeaveGroup with both ids.")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--instance-only", action="store_true", help="name only the instance id: removes whoever holds it")
+    how.add_argument("--instance-only", action="store_true", help="name only the instance id: removes its holder")
     how.add_argument("--close", action="store_true", help="let the client close: a static one keeps its seat")
     parser.add_argument("--for-good", action="store_true", help="with --close: leave, static or not")
     return parser
@@ -104,7 +104,7 @@ COMMANDS: dict[str, Command] = {
     "join": (_join_parser(), ShellSession.join),
     "heartbeat": (_of_group("heartbeat", "Heartbeat: one client, or all.", optional_name=True), ShellSession.heartbeat),
     "leave": (_leave_parser(), ShellSession.leave),
-    "crash": (_of_group("crash", "Stop a client without a word."), ShellSession.crash),
+    "crash": (_of_group("crash", "Stop a client without a leave request."), ShellSession.crash),
     "release": (_of_group("release", "Send epoch -2 for a static member that died."), ShellSession.release),
     "bounce": (_bounce_parser(), ShellSession.bounce),
     "tick": (_tick_parser(), ShellSession.tick),

@@ -1,4 +1,4 @@
-"""`python -m coordinator_model shell`: type joins, leaves and clock steps, and see what the coordinator makes of them."""
+"""`python -m coordinator_model shell`: type joins, leaves and clock steps, and see how the coordinator answers."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ..base.records import Record
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 _WIDTH = 140
-_UNTOLD = frozenset({"error_code", "error_message", "members", "heartbeat_interval_ms", "protocol_type"})
+_HIDDEN = frozenset({"error_code", "error_message", "members", "heartbeat_interval_ms", "protocol_type"})
 
 
 def parse_duration_ms(text: str) -> int:
@@ -61,10 +61,10 @@ def record(entry: Record) -> str:
 def answer(response: Response) -> str:
     """Return what an answer says beyond that all is well; of a refusal only the error and its reason."""
     if response.error_code is not ErrorCode.NONE:
-        told = getattr(response, "member_id", "") if response.error_code is ErrorCode.MEMBER_ID_REQUIRED else ""
-        return ": ".join(part for part in (response.error_code.name, response.error_message or told) if part)
+        new_id = getattr(response, "member_id", "") if response.error_code is ErrorCode.MEMBER_ID_REQUIRED else ""
+        return ": ".join(part for part in (response.error_code.name, response.error_message or new_id) if part)
     fields = {f.name: getattr(response, f.name) for f in dataclasses.fields(response)}
-    said = [f"{name} {brief(fields[name])}" for name in fields if name not in _UNTOLD and not _is_empty(fields[name])]
+    said = [f"{name} {brief(fields[name])}" for name in fields if name not in _HIDDEN and not _is_empty(fields[name])]
     inner = [
         f"{m.member_id or m.group_instance_id} {m.error_code.name}"
         for m in fields.get("members", ())

@@ -39,7 +39,7 @@ def assign(
 
     Parameters
     ----------
-    members: who is there; their process ids decide where a standby may go.
+    members: the group's members; their process ids decide where a standby may go.
     targets: the previous targets, by member id.
     num_standby_replicas: further copies of each stateful task, each in another process.
 
@@ -142,14 +142,14 @@ class _Assignment:
                 self._add(holder, task, active=True)
             else:
                 waiting.append(task)
-        rest = []
+        remaining = []
         for task in waiting:
             standby = self._least_loaded_former_standby(task, without_task=False)
             if standby is not None and self._load(standby) < self._active_quota.per_member:
                 self._add(standby, task, active=True)
             else:
-                rest.append(task)
-        for task in sorted(rest):
+                remaining.append(task)
+        for task in sorted(remaining):
             self._add(self._least_loaded(list(self._processes.values())), task, active=True)
 
     def _assign_standby(self) -> None:

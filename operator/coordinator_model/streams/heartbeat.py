@@ -188,7 +188,7 @@ class Heartbeat:
         return not static or updated.metadata.needs_new_assignment_after(member.metadata)
 
     def _topology(self) -> Topology:
-        """Return the group's topology; the first member sets it, nobody changes it (maybeUpdateTopology)."""
+        """Return the group's topology; the first member sets it, no other changes it (maybeUpdateTopology)."""
         sent, known = self._request.topology, self._group.topology
         if known is None:
             if sent is None:

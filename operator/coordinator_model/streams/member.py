@@ -53,12 +53,12 @@ class HeldTasks:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """What a member said of itself; the value of STREAMS_GROUP_MEMBER_METADATA.
+    """What a member sent about itself; the value of STREAMS_GROUP_MEMBER_METADATA.
 
     Parameters
     ----------
-    rebalance_timeout_ms: -1 until it told one.
-    topology_epoch: of the topology it runs; -1 until it told one.
+    rebalance_timeout_ms: -1 until it sent one.
+    topology_epoch: of the topology it runs; -1 until it sent one.
     """
 
     instance_id: str | None = None
@@ -114,7 +114,7 @@ class Member:
 
 @dataclass(slots=True)
 class Holders:
-    """Which processes run a task now, tasks they were told to give up included.
+    """Which processes run a task now, including tasks that they have to give up.
 
     Source: StreamsGroup.currentActiveTaskProcessId, currentStandbyTaskProcessIds, currentWarmupTaskProcessIds.
     """
@@ -146,7 +146,7 @@ def reconcile(
     Parameters
     ----------
     target_epoch, target: where it shall go.
-    holders: who runs which task now.
+    holders: the processes that run each task now.
     owned: what it reported in this heartbeat; None: nothing reported, so nothing can be proven released.
 
     Source: CurrentAssignmentBuilder.build.
@@ -201,7 +201,8 @@ class _Step:
             or len(grant_standby) < len(new_standby)
             or len(grant_warmup) < len(new_warmup)
         )
-        # A change of role within the member needs nobody else: it happens now, so that the client recycles the task.
+        # A change of role within the member needs no other member: it happens now, so that the client recycles the
+        # task.
         _move(held.active, grant_standby, standby)
         standby_away -= _move(held.standby, grant_warmup, warmup)
         warmup_away -= _move(held.warmup, grant_standby, standby)
@@ -227,7 +228,7 @@ class _Step:
         return CurrentAssignment(epoch, self.current.member_epoch, state, assigned, revoked)
 
     def _active_is_taken(self, task: Task) -> bool:
-        """An active task is taken while anybody runs it, or a neighbour in this process holds its state."""
+        """An active task is taken while any process runs it, or a neighbour in this process holds its state."""
         return (
             task in self.holders.active
             or self._neighbour_has(task, self.holders.standby, self.current.assigned.standby)
@@ -270,4 +271,4 @@ def tasks_of(ids: TaskIds) -> frozenset[Task]:
 
 def described_tasks(tasks: Tasks | HeldTasks) -> DescribedTasks:
     """Return tasks as a describe shows them."""
-    return DescribedTasks(to_topic_partitions(tasks.active), to_topic_partitions(tasks.standby), to_topic_partitions(tasks.warmup))
+    return DescribedTasks(*(to_topic_partitions(each) for each in (tasks.active, tasks.standby, tasks.warmup)))

@@ -55,7 +55,7 @@ def describe(shard: Shard, step: Step, request: StreamsGroupDescribeRequest) -> 
     """Show streams groups; a group of another type or none answers GROUP_ID_NOT_FOUND (streamsGroupDescribe)."""
     return StreamsGroupDescribeResponse(
         groups=tuple(
-            described(shard, request.principal, group_id, StreamsGroup, StreamsGroupDescribedGroup, _told)
+            described(shard, request.principal, group_id, StreamsGroup, StreamsGroupDescribedGroup, _described_fields)
             for group_id in request.group_ids
         )
     )
@@ -146,7 +146,7 @@ def _rebalance_expired(shard: Shard, step: Step, key: TimerKey) -> None:
 
 
 def _initial_delay_over(shard: Shard, step: Step, key: TimerKey) -> None:
-    """Assign the first tasks to whoever has joined by now (computeDelayedTargetAssignment)."""
+    """Assign the first tasks to the members that have joined by now (computeDelayedTargetAssignment)."""
     group = shard.groups.get(key[1])
     if not isinstance(group, StreamsGroup) or group.is_empty or group.topology is None:
         return
@@ -172,7 +172,7 @@ def _on_loaded(shard: Shard, step: Step) -> None:
 # describe ------------------------------------------------------------------------------------------------------------
 
 
-def _told(group: StreamsGroup) -> dict[str, object]:
+def _described_fields(group: StreamsGroup) -> dict[str, object]:
     members = tuple(_described_member(group, member) for member in group.members.values())
     return {"topology": group.topology, "members": members}
 

@@ -1,1 +1,1 @@
-"""The model behind a TCP socket that speaks Kafka's protocol, for real clients."""
+"""The model behind a TCP socket with Kafka's protocol, for real clients."""

@@ -1,4 +1,4 @@
-"""Everything a client asks of a broker besides groups: who is there, which topics, their (empty) contents, settings.
+"""Everything a client asks of a broker besides groups: brokers, topics, their (empty) contents, settings.
 
 One idea: one broker, one leader, empty partitions; the answers follow from the topic image and the settings alone.
 Source: the message schemas of Kafka 4.4; ConfigHelper and ControllerApis for configuration.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..base import messages as m
 from ..base.broker_config import group_defaults, properties
+from ..base.config_messages import AlterGroupConfigRequest
 from ..base.errors import ErrorCode
 from ..coordinator import GroupCoordinator
 from .codec import SERVED, Api, Body
@@ -36,7 +37,7 @@ class Broker:
 
     Parameters
     ----------
-    host, port: the address that clients are told.
+    host, port: the address that clients connect to.
     submit: carries out a request of the model and returns its answer; for requests that never wait.
     """
 
@@ -180,7 +181,7 @@ def fetch(broker: Broker, _version: int, body: Body, _peer: Peer) -> Body:
 
 
 def describe_configs(broker: Broker, _version: int, body: Body, _peer: Peer) -> Body:
-    """Answer DescribeConfigs for GROUP resources (any name: nobody need have set anything) and for the broker."""
+    """Answer DescribeConfigs for GROUP resources (any name, also one without settings) and for the broker."""
     return {"results": [_described(broker, resource) for resource in body["resources"]]}
 
 
@@ -219,7 +220,7 @@ def _altered(broker: Broker, resource: Body, peer: Peer, *, validate_only: bool)
         message = "only SET and DELETE on resources of type GROUP are served"
         return {**head, "error_code": int(ErrorCode.INVALID_REQUEST), "error_message": message}
     changes = tuple((c["name"], c["value"] if c["config_operation"] == SET else None) for c in resource["configs"])
-    request = m.AlterGroupConfigRequest(
+    request = AlterGroupConfigRequest(
         group_id=name,
         configs=changes,
         validate_only=validate_only,

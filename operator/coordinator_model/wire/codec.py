@@ -2,7 +2,7 @@
 
 One idea: a body is a dictionary with the field names of Kafka's schemas in snake case; durations are integers and end
 in `_ms`. Fields that a version lacks are dropped when written, fields that are not given get the schema's default or
-null, zero or empty. So the rest of the listener never meets a version's own class.
+null, zero or empty. So no other module of the listener sees a version's own class.
 Source: Kafka protocol guide; KIP-482 (headers v1 and v2).
 """
 

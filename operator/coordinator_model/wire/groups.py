@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base import messages as m
+from ..base.offset_messages import OffsetCommitRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from ..share import messages as share
 from ..streams import messages as streams
 from .codec import Api, Body
@@ -82,7 +83,7 @@ def _commit(kind: type[m.Request]) -> Callable[[Body, Body, TopicIds], Sequence[
 
 def _offset_fetch(body: Body, common: Body, ids: TopicIds) -> Sequence[m.Request]:
     return [
-        alike(m.OffsetFetchRequest, group, **common, partitions=_wanted(group["topics"], ids))
+        alike(OffsetFetchRequest, group, **common, partitions=_wanted(group["topics"], ids))
         for group in body.get("groups", [body])
     ]
 
@@ -193,8 +194,8 @@ _READ: dict[Api, Callable[[Body, Body, TopicIds], Sequence[m.Request]]] = {
     Api.DESCRIBE_GROUPS: _same(m.DescribeGroupsRequest),
     Api.LIST_GROUPS: _same(m.ListGroupsRequest),
     Api.DELETE_GROUPS: _delete,
-    Api.OFFSET_COMMIT: _commit(m.OffsetCommitRequest),
-    Api.TXN_OFFSET_COMMIT: _commit(m.TxnOffsetCommitRequest),
+    Api.OFFSET_COMMIT: _commit(OffsetCommitRequest),
+    Api.TXN_OFFSET_COMMIT: _commit(TxnOffsetCommitRequest),
     Api.OFFSET_FETCH: _offset_fetch,
     Api.CONSUMER_GROUP_HEARTBEAT: _consumer_heartbeat,
     Api.CONSUMER_GROUP_DESCRIBE: _same(m.ConsumerGroupDescribeRequest),

@@ -1,4 +1,4 @@
-"""The model behind a TCP socket that speaks Kafka's wire protocol.
+"""The model behind a TCP socket with Kafka's wire protocol.
 
 One idea: the listener owns what the model must not know, the clock and the sockets; each request becomes one step of
 the coordinator, and one timer wakes it at the model's next deadline. As in Kafka, a connection's requests are answered
@@ -49,8 +49,8 @@ class Listener:
     Parameters
     ----------
     topics: topic name → number of partitions.
-    observe: is told each group request with its answer.
-    complain: is told why a connection was closed.
+    observe: called with each group request and its answer.
+    complain: called with the reason when a connection is closed.
     now_ms: the clock that the model's timers run by.
     new_uuid: returns the random part of member ids.
     """
@@ -82,7 +82,7 @@ class Listener:
 
         Returns
         -------
-        The address, which is also what clients are told.
+        The address, which is also the one in answers to clients.
         """
         self._server = await asyncio.start_server(self._accept, host, port)
         port = self._server.sockets[0].getsockname()[1]
@@ -104,7 +104,7 @@ class Listener:
     def fail_over(self) -> None:
         """Lose everything that is not in the log, as when another broker becomes the coordinator.
 
-        What waits gets no answer, its connection is closed. Group configs are kept: they live in the cluster's metadata.
+        Parked requests get no answer, their connections are closed. Group configs are kept in the cluster's metadata.
         """
         before, self.coordinator = self.coordinator, self._fresh()
         self.coordinator.group_configs = before.group_configs
@@ -146,7 +146,7 @@ class Listener:
         return result
 
     def _settle(self, result: Result) -> None:
-        """Write the log, answer who has waited, and set the alarm to the model's next deadline."""
+        """Write the log, answer waiting requests, and set the alarm to the model's next deadline."""
         for record in result.records:  # compacted: the last record of a key, none after a tombstone
             key = (record.record_type, *record.key)
             self._log.pop(key, None)

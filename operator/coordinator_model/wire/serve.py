@@ -62,10 +62,10 @@ def narrate(request: m.Request, answer: m.Response) -> str | None:
     code = answer.error_code
     trouble = "" if code is ErrorCode.NONE else f" {code.name}"
     if isinstance(request, m.JoinGroupRequest) and isinstance(answer, m.JoinGroupResponse):
-        who = request.group_instance_id or request.member_id or request.client_id
+        member = request.group_instance_id or request.member_id or request.client_id
         role = ", leads" if answer.leader == answer.member_id else ""
         joined = f" generation {answer.generation_id}, member {answer.member_id}{role}"
-        return f"{request.group_id}: {who} joins:{trouble or joined}"
+        return f"{request.group_id}: {member} joins:{trouble or joined}"
     if isinstance(request, m.LeaveGroupRequest) and isinstance(answer, m.LeaveGroupResponse):
         fates = (f"{e.group_instance_id or e.member_id} {e.error_code.name}" for e in answer.members)
         return f"{request.group_id}: leave:{trouble} {', '.join(fates)}".rstrip()
@@ -79,15 +79,15 @@ def narrate(request: m.Request, answer: m.Response) -> str | None:
 
 def _narrate_consumer(request: m.ConsumerGroupHeartbeatRequest, answer: m.Response, trouble: str) -> str | None:
     assert isinstance(answer, m.ConsumerGroupHeartbeatResponse)
-    who = f"{request.group_id}: {request.group_instance_id or request.member_id}"
+    sender = f"{request.group_id}: {request.group_instance_id or request.member_id}"
     verbs = {0: "joins", -1: "leaves", -2: "leaves for a while"}
     verb = verbs.get(request.member_epoch, "heartbeats")
     if trouble or request.member_epoch < 0:
-        return f"{who} {verb}:{trouble}".rstrip(":")
+        return f"{sender} {verb}:{trouble}".rstrip(":")
     if answer.assignment is None and answer.member_epoch == request.member_epoch:
         return None
     assigned = "" if answer.assignment is None else f", assigned {_partitions(answer.assignment)}"
-    return f"{who} {verb}: epoch {answer.member_epoch}{assigned}"
+    return f"{sender} {verb}: epoch {answer.member_epoch}{assigned}"
 
 
 def _partitions(assignment: m.TopicPartitions) -> str:

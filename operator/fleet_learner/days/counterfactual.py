@@ -215,7 +215,7 @@ class Replay:
         for completed in result.completed:
             client = self.waiting.pop(completed.ticket, None)
             if client is not None and self.alive[self.index_of[client.name]]:
-                client.hear(completed.response)
+                client.receive(completed.response)
 
     # time ------------------------------------------------------------------------------------------------------------
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import (
-    AlterGroupConfigRequest,
-    DescribeGroupsRequest,
-    EpochDescribeRequest,
-    Request,
-)
+from coordinator_model.base.messages import DescribeGroupsRequest, EpochDescribeRequest, Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from typing import Any, TypeVar, cast
 
 from kio.index import load_request_schema
 
-from coordinator_model.base.messages import AlterGroupConfigRequest, LeaveGroupRequest, MemberIdentity, Request
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
+from coordinator_model.base.messages import LeaveGroupRequest, MemberIdentity, Request
 from staticgroup.kafka.addresses import HostPort
 from staticgroup.kafka.answers import ClusterAnswer
 from staticgroup.kafka.calls.reading import metadata

@@ -26,7 +26,7 @@ GROUPS_PATH = f"/apis/{names.API_VERSION}/staticgroups"
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 CONFLICT, RETRIES_MAX = 409, 30
 ASKED_AGAIN = frozenset({CONFLICT, 429, 504})
-"""Answers by which the API server says that it had no time, or that somebody else wrote the same object meanwhile."""
+"""Answers of an API server that had no time, or whose object another client wrote meanwhile."""
 LINE_MAX_BYTES = 16 * 1024 * 1024
 
 

@@ -51,8 +51,12 @@ def budgets(groups: int) -> tuple[Budget, ...]:
     """Return what holds at a size."""
     is_small = groups <= SMALL_GROUPS
     return (
-        Budget(figure="rss_max_mib", what="memory of the operator, peak RSS", most=200 if is_small else 512, unit="MiB"),
-        Budget(figure="cold_start_s", what="cold start: every status says what is", most=15 if is_small else 60, unit="s"),
+        Budget(
+            figure="rss_max_mib", what="memory of the operator, peak RSS", most=200 if is_small else 512, unit="MiB"
+        ),
+        Budget(
+            figure="cold_start_s", what="cold start: every status says what is", most=15 if is_small else 60, unit="s"
+        ),
         Budget(figure="edits_20_p99_s", what="an edit is in the status, p99 at 20/s", most=1, unit="s"),
         Budget(figure="edits_50_p99_s", what="an edit is in the status, p99 at 50/s", most=1, unit="s"),
         Budget(figure="scale_down_p99_s", what="scale-downs at once: ended until removed, p99", most=30, unit="s"),

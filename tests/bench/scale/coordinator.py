@@ -1,7 +1,7 @@
 """The coordinator model as a broker in its own process, which counts what it is asked.
 
-`python -m bench.scale.coordinator`: serves Kafka on a free port, which it prints; each line on standard input is answered
-with the figures as one line of JSON.
+`python -m bench.scale.coordinator`: serves Kafka on a free port, which it prints; each line on standard input is
+answered with the figures as one line of JSON.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MEMBER_CLIENT_ID = "bench-member"
 """Of the members; whatever else asks is the operator."""
 TOPIC = "orders"
 SESSION_MS = 6 * 3_600_000
-"""The half hour that brokers allow by default was over, and with it all members gone, before the operator had seen 100,000 of them."""
+"""Longer than the default half hour, after which all members were gone before the operator had seen 100,000 of them."""
 INITIAL_DELAY_MS = 500
 """Members of one group begin closer together than this, so that a group forms in one rebalance."""
 
 
 class CountingListener(Listener):
-    """A listener that counts the calls of everybody but the members, and remembers who was removed, and when.
+    """A listener that counts all calls but those of members, and records removed members with their times.
 
     Attributes
     ----------
@@ -37,7 +37,9 @@ class CountingListener(Listener):
     """
 
     def __init__(self) -> None:
-        settings = BrokerSettings(group_initial_rebalance_delay_ms=INITIAL_DELAY_MS, group_max_session_timeout_ms=SESSION_MS)
+        settings = BrokerSettings(
+            group_initial_rebalance_delay_ms=INITIAL_DELAY_MS, group_max_session_timeout_ms=SESSION_MS
+        )
         super().__init__(settings, topics={TOPIC: 12}, observe=self._see, complain=_complain)
         self.calls: Counter[str] = Counter()
         self.leave_requests = 0

@@ -37,7 +37,7 @@ def requests_of(text: str) -> Requests:
 
 
 def writes_between(before: Requests, after: Requests) -> Mapping[str, int]:
-    """Return the writes between two looks, by "VERB resource"."""
+    """Return the writes between two readings, by "VERB resource"."""
     grown = after - before
     return {f"{verb} {what}": count for (verb, what), count in sorted(grown.items()) if verb in WRITING_VERBS}
 

@@ -1,4 +1,4 @@
-"""What a run stands on: an API server with etcd, the coordinator's process, and one operator, each a process of its own."""
+"""Processes of a run: an API server with etcd, the coordinator, and one operator."""
 
 from __future__ import annotations
 
@@ -41,9 +41,11 @@ class Ground:
 
 @contextmanager
 def ground(folder: Path) -> Iterator[Ground]:
-    """Have one meanwhile; there are no nodes, so nobody gives pods service accounts."""
+    """Have one meanwhile; there are no nodes, so no controller gives pods service accounts."""
     programs = programs_directory()
-    with api_server(folder / "api", programs / "kube-apiserver", "--disable-admission-plugins=ServiceAccount") as server:
+    with api_server(
+        folder / "api", programs / "kube-apiserver", "--disable-admission-plugins=ServiceAccount"
+    ) as server:
         kubectl = [programs / "kubectl", f"--kubeconfig={server.kubeconfig}"]
         run([*kubectl, "apply", "--server-side", "-f", REPOSITORY / "crds"])
         run([*kubectl, "create", "namespace", SYSTEM])
@@ -53,13 +55,13 @@ def ground(folder: Path) -> Iterator[Ground]:
 
 
 def _policy() -> Any:
-    """Return the admission policy, which is not bound: the pods are made as it makes them, at less cost for the API server."""
+    """Return the admission policy, unbound: pods are made as it would, at less cost for the API server."""
     documents = yaml.safe_load_all((REPOSITORY / "deploy" / "policy.yaml").read_text())
     return next(each for each in documents if each["kind"] == "MutatingAdmissionPolicy")
 
 
 def machine_cpu_s() -> float:
-    """Return the processor time that everybody on this machine has used since it began (proc(5): /proc/stat)."""
+    """Return the processor time that all processes of this machine have used since it began (proc(5): /proc/stat)."""
     line = Path("/proc/stat").read_text().partition("\n")[0]
     user, nice, system, _, _, irq, softirq, *_ = (int(ticks) for ticks in line.split()[1:])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
@@ -139,16 +141,22 @@ class OperatorProcess:
     def start(self) -> None:
         """Start it."""
         own = {
-            "STATICGROUP_NAMESPACE": SYSTEM, "STATICGROUP_IDENTITY": "bench", "STATICGROUP_HEALTH_PORT": str(free_port()),
+            "STATICGROUP_NAMESPACE": SYSTEM, "STATICGROUP_IDENTITY": "bench",
+            "STATICGROUP_HEALTH_PORT": str(free_port()),
             "STATICGROUP_ALLOW_LOOPBACK": "true",
         } if self.subject.injects else {}  # fmt: skip
         environment = {
-            "PATH": os.environ["PATH"], "HOME": str(self.ground.folder), "PYTHONPATH": f"{REPOSITORY}/operator:{REPOSITORY}/tests",
+            "PATH": os.environ["PATH"], "HOME": str(self.ground.folder),
+            "PYTHONPATH": f"{REPOSITORY}/operator:{REPOSITORY}/tests",
             "KUBECONFIG": str(self.ground.kubeconfig), **own, **self.environment,
         }  # fmt: skip
         with self.log.open("ab") as output:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "bench.scale.installed", *self.subject.command], env=environment, cwd=self.ground.folder, stdout=output, stderr=output
+                [sys.executable, "-m", "bench.scale.installed", *self.subject.command],
+                env=environment,
+                cwd=self.ground.folder,
+                stdout=output,
+                stderr=output,
             )
 
     def stop(self) -> None:

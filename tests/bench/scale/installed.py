@@ -1,8 +1,9 @@
 """An operator in a process as an installation has it: without the libraries that only tests bring.
 
 kopf and kio import some of them where they find them (pykube-ng, hypothesis), which costs up to 170 MiB. With
-`BENCH_PROFILE=<folder>` our own operator is profiled: SIGUSR1 writes where every task waits, SIGUSR2 the profile of the part
-that has ended, and with `BENCH_TRACEMALLOC=1` who holds the memory. Figures of a run that is profiled say nothing.
+`BENCH_PROFILE=<folder>` our own operator is profiled: SIGUSR1 writes where every task waits, SIGUSR2 the profile of the
+part that has ended, and with `BENCH_TRACEMALLOC=1` which code holds the memory. Figures of a profiled run are not
+valid.
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ class MemberConnection:
         async with asyncio.timeout(_PATIENCE_S):
             (size,) = struct.unpack(">i", await reader.readexactly(4))
             answer = await reader.readexactly(size)
-        told = response_type(api, version)
-        _, offset = decode(told.__header_schema__, answer)
-        found, _ = decode(told, answer, offset)
+        kind_of_answer = response_type(api, version)
+        _, offset = decode(kind_of_answer.__header_schema__, answer)
+        found, _ = decode(kind_of_answer, answer, offset)
         if found["error_code"] not in (0, REBALANCE_IN_PROGRESS):
             raise RuntimeError(f"{api.name}: error {found['error_code']}")
         return found
@@ -88,7 +88,8 @@ async def join(connection: MemberConnection, group_id: str, instance_id: str) ->
     member_id = ""
     for _ in range(ATTEMPTS_MAX):
         asked = {
-            "group_id": group_id, "session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS, "member_id": member_id,
+            "group_id": group_id, "session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS,
+        "member_id": member_id,
             "group_instance_id": instance_id, "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": subscription()}],
         }  # fmt: skip
@@ -107,11 +108,12 @@ async def _sync(connection: MemberConnection, group_id: str, instance_id: str, j
             {"member_id": each["member_id"], "assignment": assignment([number % 12])}
             for number, each in enumerate(joined["members"])
         ]
-    told = {
+    body = {
         "group_id": group_id, "generation_id": joined["generation_id"], "member_id": joined["member_id"],
-        "group_instance_id": instance_id, "protocol_type": "consumer", "protocol_name": "range", "assignments": assignments,
+        "group_instance_id": instance_id, "protocol_type": "consumer", "protocol_name": "range",
+        "assignments": assignments,
     }  # fmt: skip
-    return bool((await connection.call(Api.SYNC_GROUP, SYNC_VERSION, told))["error_code"] == 0)
+    return bool((await connection.call(Api.SYNC_GROUP, SYNC_VERSION, body))["error_code"] == 0)
 
 
 async def form(port: int, groups: Sequence[tuple[str, Sequence[str]]], *, lanes: int) -> None:

@@ -1,8 +1,9 @@
 """The same work by a straightforward kopf operator: what one writes first, well, and no more.
 
 It indexes pods and StatefulSets as kopf's documentation shows, computes the status of a StaticGroup when anything of it
-changes, asks the group every 30 s, and removes a member when its ordinal is not wanted and its pod is gone. It takes a pod that
-is gone for a process that is dead, remembers nothing over a restart and has no Lease; it asks Kafka by the operator's own client.
+changes, asks the group every 30 s, and removes a member when its ordinal is not wanted and its pod is gone. It takes a
+pod that is gone for a process that is dead, remembers nothing over a restart and has no Lease; it asks Kafka by the
+operator's own client.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ async def replicas(namespace: str, name: str, spec: Mapping[str, Any], **_: Any)
 
 
 @kopf.index(PLURAL)
-async def groups(namespace: str, name: str, spec: Mapping[str, Any], meta: Mapping[str, Any], status: Mapping[str, Any], **_: Any) -> Any:
+async def groups(
+    namespace: str, name: str, spec: Mapping[str, Any], meta: Mapping[str, Any], status: Mapping[str, Any], **_: Any
+) -> Any:
     """Index the StaticGroups of each StatefulSet."""
     return {(namespace, spec["workloadRef"]["name"]): (name, dict(spec), meta["generation"], dict(status))}
 
@@ -85,12 +88,12 @@ async def group_changed(namespace: str, spec: Mapping[str, Any], memo: kopf.Memo
 
 @kopf.timer(PLURAL, interval=POLL_S, initial_delay=POLL_S)
 async def poll(namespace: str, spec: Mapping[str, Any], memo: kopf.Memo, **indices: Any) -> None:
-    """Look at a StaticGroup now and then, because Kafka tells nobody."""
+    """Check a StaticGroup now and then, because Kafka sends no events."""
     await reconcile((namespace, spec["workloadRef"]["name"]), memo, indices)
 
 
 async def reconcile(key: Key, memo: kopf.Memo, indices: Mapping[str, Any]) -> None:
-    """Remove the departed members of the StaticGroup of a StatefulSet, and write its status when it changes; one at a time."""
+    """Remove departed members and write the status when it changes; one StatefulSet at a time."""
     async with memo.locks.setdefault(key, asyncio.Lock()):
         for name, spec, generation, status in list(indices["groups"].get(key, ())):
             servers = next(iter(indices["connections"].get((key[0], spec["connectionRef"]["name"]), ())), None)
@@ -103,15 +106,23 @@ async def reconcile(key: Key, memo: kopf.Memo, indices: Mapping[str, Any]) -> No
                 continue
             living = {i for _, i, phase in indices["pods"].get(key, ()) if phase not in ("Succeeded", "Failed")}
             departed = [m for m in described.members if m.instance_id and _ordinal(m.instance_id) >= wanted]
-            dead = [LeaveEntry(member_id=m.member_id, instance_id=m.instance_id) for m in departed if m.instance_id not in living]
+            dead = [
+                LeaveEntry(member_id=m.member_id, instance_id=m.instance_id)
+                for m in departed
+                if m.instance_id not in living
+            ]
             if dead:
                 await memo.kafka.leave(settings, spec["groupId"], dead)
-            told = {
+            fields = {
                 "observedGeneration": generation,
-                "members": {"expected": wanted, "joined": len(described.members) - len(departed), "departed": len(departed) - len(dead)},
+                "members": {
+                    "expected": wanted,
+                    "joined": len(described.members) - len(departed),
+                    "departed": len(departed) - len(dead),
+                },
             }
-            if any(status.get(field) != value for field, value in told.items()):
-                await _write(memo.objects, key[0], name, told)
+            if any(status.get(field) != value for field, value in fields.items()):
+                await _write(memo.objects, key[0], name, fields)
 
 
 def _ordinal(instance_id: str) -> int:

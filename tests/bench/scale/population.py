@@ -1,8 +1,8 @@
 """The objects of a fleet, written as their owners write them: the StatefulSet controller, kubelets, and users.
 
-One idea: there are no nodes and no controllers, so what they would write is written here, by the same names and in the same
-order, because the operator's evidence is who wrote what: a pod's end is the kubelet's word, then its object goes.
-Source: the kubelet's status manager; the StatefulSet controller of Kubernetes 1.36.
+One idea: there are no nodes and no controllers, so what they would write is written here, by the same names and in the
+same order, because the operator's evidence is the writer of each field: the kubelet writes a pod's end, then its object
+goes. Source: the kubelet's status manager; the StatefulSet controller of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Group:
 
     Attributes
     ----------
-    namespaces: in which all groups are. replicas: of the StatefulSet. pods: uid of each pod that is there, by ordinal. revision: of the template. edits: of the spec.
+    namespaces: in which all groups are. replicas: of the StatefulSet. pods: uid of each pod that is there, by ordinal.
+        revision: of the template. edits: of the spec.
     injected: what the next pod receives.
     """
 
@@ -111,7 +112,8 @@ def node(number: int) -> Json:
     unique = hashlib.sha256(name.encode()).hexdigest()
     system = {
         "machineID": unique[:32], "systemUUID": unique[32:], "bootID": unique[8:40], "kubeletVersion": "v1.36.3",
-        "kernelVersion": "6.1.0", "osImage": "Debian", "containerRuntimeVersion": "containerd://2.0", "operatingSystem": "linux",
+        "kernelVersion": "6.1.0", "osImage": "Debian", "containerRuntimeVersion": "containerd://2.0",
+                "operatingSystem": "linux",
         "architecture": "amd64", "kubeProxyVersion": "",
     }  # fmt: skip
     conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": AT}]
@@ -134,14 +136,24 @@ def stateful_set(group: Group) -> Json:
         "metadata": {"labels": labels},
         "spec": {"terminationGracePeriodSeconds": GRACE_S, "containers": [_container()]},
     }
-    spec = {"replicas": group.replicas, "serviceName": group.name, "selector": {"matchLabels": labels}, "template": template}
+    spec = {
+        "replicas": group.replicas,
+        "serviceName": group.name,
+        "selector": {"matchLabels": labels},
+        "template": template,
+    }
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": group.name}, "spec": spec}
 
 
 def static_group(group: Group) -> Json:
     """Return the StaticGroup of a group."""
     spec = {"workloadRef": {"name": group.name}, "connectionRef": {"name": CONNECTION}, "groupId": group.name}
-    return {"apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND, "metadata": {"name": group.name}, "spec": spec}
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.STATIC_GROUP_KIND,
+        "metadata": {"name": group.name},
+        "spec": spec,
+    }
 
 
 def connection(port: int) -> Json:
@@ -166,7 +178,8 @@ def pod(group: Group, ordinal: int, node_count: int) -> Json:
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "labels": labels, "ownerReferences": [owner]},
         "spec": {
-            "nodeName": f"node-{(group.number * 7 + ordinal) % node_count:04d}", "terminationGracePeriodSeconds": GRACE_S,
+            "nodeName": f"node-{(group.number * 7 + ordinal) % node_count:04d}",
+                "terminationGracePeriodSeconds": GRACE_S,
             "containers": [_container()], "hostname": name, "subdomain": group.name,
         },
     }  # fmt: skip
@@ -186,7 +199,8 @@ def _status(phase: str, state: Json, *, is_ready: bool) -> Json:
     ready = "True" if is_ready else "False"
     conditions = [{"type": kind, "status": ready, "lastTransitionTime": AT} for kind in ("Ready", "ContainersReady")]
     entry = {
-        "name": "app", "image": "registry.example/shop/orders:1.4.2", "imageID": "sha256:1", "ready": is_ready, "restartCount": 0,
+        "name": "app", "image": "registry.example/shop/orders:1.4.2", "imageID": "sha256:1",
+                "ready": is_ready, "restartCount": 0,
         "started": is_ready, "containerID": "containerd://1", "state": state,
     }  # fmt: skip
     return {"status": {"phase": phase, "conditions": conditions, "containerStatuses": [entry], "startTime": AT}}
@@ -195,7 +209,16 @@ def _status(phase: str, state: Json, *, is_ready: bool) -> Json:
 RUNNING = _status("Running", {"running": _PHASE_AT}, is_ready=True)
 ENDED = _status(
     "Succeeded",
-    {"running": None, "terminated": {**_PHASE_AT, "finishedAt": AT, "exitCode": 0, "reason": "Completed", "containerID": "containerd://1"}},
+    {
+        "running": None,
+        "terminated": {
+            **_PHASE_AT,
+            "finishedAt": AT,
+            "exitCode": 0,
+            "reason": "Completed",
+            "containerID": "containerd://1",
+        },
+    },
     is_ready=False,
 )
 
@@ -214,7 +237,9 @@ class Fleet:
         await at_once(namespaces, self._make_namespace)
         await at_once(
             namespaces,
-            lambda n: self.api.call("POST", f"/apis/{names.API_VERSION}/namespaces/team-{n:02d}/kafkaconnections", connection(kafka_port)),
+            lambda n: self.api.call(
+                "POST", f"/apis/{names.API_VERSION}/namespaces/team-{n:02d}/kafkaconnections", connection(kafka_port)
+            ),
         )
         await at_once(range(self.node_count), lambda n: self.api.call("POST", "/api/v1/nodes", node(n)))
         for group in self.groups:
@@ -240,7 +265,11 @@ class Fleet:
             "updateRevision": revision, "collisionCount": 0,
         }  # fmt: skip
         await self.api.call(
-            "PATCH", f"{group.workload_path}/status", {"status": status}, content=MERGE, manager="kube-controller-manager"
+            "PATCH",
+            f"{group.workload_path}/status",
+            {"status": status},
+            content=MERGE,
+            manager="kube-controller-manager",
         )
 
     async def scale(self, group: Group, replicas: int) -> None:
@@ -252,7 +281,9 @@ class Fleet:
     async def begin_pod(self, group: Group, ordinal: int) -> None:
         """Make a pod, and let its kubelet say that it runs."""
         path = f"/api/v1/namespaces/{group.namespace}/pods"
-        made = await self.api.call("POST", path, pod(group, ordinal, self.node_count), manager="kube-controller-manager")
+        made = await self.api.call(
+            "POST", path, pod(group, ordinal, self.node_count), manager="kube-controller-manager"
+        )
         group.pods[ordinal] = made["metadata"]["uid"]
         await self._kubelet_says(group, ordinal, RUNNING)
 

@@ -34,13 +34,16 @@ def verdicts(result: Json) -> list[tuple[str, str, str, Verdict]]:
 
 def lines(result: Json) -> list[str]:
     """Return one run for a terminal."""
-    told = [f"{what:58} {seen:>12}  budget {most:>10}  {verdict}" for what, seen, most, verdict in verdicts(result)]
-    told += [f"{what:58} {_figure(result['figures'].get(name), unit):>12}" for name, what, unit in _ALSO]
+    shown = [f"{what:58} {seen:>12}  budget {most:>10}  {verdict}" for what, seen, most, verdict in verdicts(result)]
+    shown += [f"{what:58} {_figure(result['figures'].get(name), unit):>12}" for name, what, unit in _ALSO]
     if again := result["details"].get("asked_again"):
-        told.append("requests that were made again, by answer: " + ", ".join(f"{status}: {count}" for status, count in sorted(again.items())))
+        shown.append(
+            "requests that were made again, by answer: "
+            + ", ".join(f"{status}: {count}" for status, count in sorted(again.items()))
+        )
     if ended := result["details"].get("ended"):
-        told.append(f"ended early: {ended}")
-    return told
+        shown.append(f"ended early: {ended}")
+    return shown
 
 
 def _figure(value: float | None, unit: str) -> str:
@@ -52,32 +55,35 @@ def _figure(value: float | None, unit: str) -> str:
 
 def page(results: Sequence[Json]) -> str:
     """Return the reference page of several runs."""
-    told = [
+    text = [
         "# The operator at scale",
         "",
-        "Written by `python -m bench.scale --write`. A real API server with etcd, the coordinator model behind Kafka's protocol, the",
-        "operator and this benchmark share one machine; nodes and controllers are not there, what they would write is written in",
-        "their name. *plain* is the same work by a straightforward kopf operator (`tests/bench/scale/plain.py`), which takes a pod that",
-        "is gone for a process that is dead, and so promises less. Bold: over the budget.",
+        "Written by `python -m bench.scale --write`. A real API server with etcd, the coordinator model behind",
+        "Kafka's protocol, the operator and this benchmark share one machine; the benchmark writes in the name of",
+        "nodes and controllers, which are absent. *plain* is the same work by a straightforward kopf operator",
+        "(`tests/bench/scale/plain.py`), which takes a pod that is gone for a dead process, and so promises less.",
+        "Bold: over the budget.",
         "",
-        "Of one object an edit waits for the answer to the one before. With few StaticGroups 50 edits a second are 5 or 50 for each object: many",
-        "a status meets a newer edit and is written again, so one status covers edits that follow each other within 0.3 s. *plain* writes over",
-        "whatever there is. The rows of what everybody here used say how much of a wait is the machine's: with all its processors busy, the API server",
-        "and etcd, which need more for a write of a status than the operator for the round before it, have as little time as the operator.",
+        "An edit waits for the answer to the former edit of its object. With few StaticGroups 50 edits a second",
+        "are 5 or 50 for each object: many statuses meet a newer edit and are written again, so edits within 0.3 s",
+        "of each other are reported together. *plain* overwrites without a check. The rows of the shared programs",
+        "show which part of a wait is due to the machine: with all processors busy, the API server and etcd, which",
+        "need more for a status write than the operator for its round, have as little time as the operator.",
         "",
-        "Where the load of the machine was above the number of its processors (two, as a rule), waits tell of the others that worked there;",
-        "counts, memory and processor time are the operator's own. A size is measured by itself, and not again after each change: one without the",
-        "rows of what everybody used is older than statuses that cover several edits.",
+        "Where the load of the machine was above the number of its processors (two, as a rule), waits include",
+        "other work there; counts, memory and processor time are the operator's own. Sizes are measured one by",
+        "one, and not after each change: a size without the rows of the shared programs is older than edits that",
+        "are reported together.",
         "",
     ]
     for size in sorted({(r["groups"], r["pods_per_group"]) for r in results}):
         same = [r for r in results if (r["groups"], r["pods_per_group"]) == size]
-        told += _table(*size, same)
-    return "\n".join(told)
+        text += _table(*size, same)
+    return "\n".join(text)
 
 
 def _table(groups: int, pods_per_group: int, results: Sequence[Json]) -> list[str]:
-    told = [
+    text = [
         f"## {groups:,} StaticGroups of {pods_per_group} pods",
         "",
         "| | budget | " + " | ".join(r["subject"] for r in results) + " |",
@@ -89,12 +95,20 @@ def _table(groups: int, pods_per_group: int, results: Sequence[Json]) -> list[st
             seen = _figure(result["figures"].get(budget.figure), budget.unit)
             is_broken = budget.verdict(result["figures"]) is not Verdict.KEPT
             cells.append(f"**{seen}**" if is_broken else seen)
-        told.append(f"| {budget.what} | {_figure(budget.most, budget.unit)} | " + " | ".join(cells) + " |")
+        text.append(f"| {budget.what} | {_figure(budget.most, budget.unit)} | " + " | ".join(cells) + " |")
     for name, what, unit in _ALSO:
-        told.append(f"| {what} | | " + " | ".join(_figure(r["figures"].get(name), unit) for r in results) + " |")
-    told.append("| load of the machine, begin and end | | " + " | ".join(_loads(r) for r in results) + " |")
-    told += ["", *(f"{r['subject']}: {r['details']['ended']}, so it was ended there." for r in results if "ended" in r["details"]), ""]
-    return told
+        text.append(f"| {what} | | " + " | ".join(_figure(r["figures"].get(name), unit) for r in results) + " |")
+    text.append("| load of the machine, begin and end | | " + " | ".join(_loads(r) for r in results) + " |")
+    text += [
+        "",
+        *(
+            f"{r['subject']}: {r['details']['ended']}, so it was ended there."
+            for r in results
+            if "ended" in r["details"]
+        ),
+        "",
+    ]
+    return text
 
 
 def _loads(result: Json) -> str:

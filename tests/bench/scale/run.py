@@ -1,7 +1,7 @@
 """One run: a fleet is made, an operator serves it, and what that costs and how long it takes is measured from outside.
 
-The order is that of a life: the fleet grows under the operator, which is then started again, left alone, and given edits,
-scale-downs and a rolling restart. A part that takes longer than its limit is ended and told as such.
+The order is that of a life: the fleet grows under the operator, which is then started again, left alone, and given
+edits, scale-downs and a rolling restart. A part that takes longer than its limit is ended and reported as such.
 """
 
 from __future__ import annotations
@@ -166,7 +166,9 @@ class Run:
 
     async def _settle(self) -> None:
         if not await self.statuses.quiet(QUIET_S, deadline_s=QUIET_DEADLINE_S):
-            self.details.setdefault("not_quiet", []).append(f"statuses changed all the time for {QUIET_DEADLINE_S:.0f} s")
+            self.details.setdefault("not_quiet", []).append(
+                f"statuses changed all the time for {QUIET_DEADLINE_S:.0f} s"
+            )
 
     async def _until(self, holds: Callable[[], bool], poll_s: float = POLL_S) -> None:
         while not holds():
@@ -178,7 +180,7 @@ class Run:
     # parts ----------------------------------------------------------------------------------------------------
 
     async def cold_start(self) -> None:
-        """Change every spec while nobody serves them, then start the operator."""
+        """Change every spec while no operator runs, then start the operator."""
         self.operator.stop()
         wanted: dict[tuple[str, str], int] = {}
 
@@ -220,7 +222,7 @@ class Run:
         return found
 
     async def edits(self, per_s: int) -> None:
-        """Change specs at a rate, the StaticGroups in turn; of one object a change waits for the answer to the one before."""
+        """Change specs at a rate, StaticGroups in turn; a change waits for the answer to the last one of its object."""
         answered: dict[tuple[tuple[str, str], int], float] = {}
         turns = [asyncio.Lock() for _ in self.groups]
         cpu_before_s, machine_before_s = self.operator.cpu_s(), machine_cpu_s()
@@ -276,7 +278,7 @@ class Run:
         self.figures["scale_down_lost"] = len(ended_s) - len(waits)
         for share in (50, 99):
             self.figures[f"scale_down_p{share}_s"] = percentile(waits, share / 100)
-        await self._form(chosen)  # the others hear of the rebalance, and come back
+        await self._form(chosen)  # the others learn of the rebalance, and come back
 
     async def _gone(self, wanted: Any) -> dict[tuple[str, str], float]:
         """Return when each member was removed, of those that were within a quarter of the limit."""
@@ -315,7 +317,11 @@ class Run:
         lasted_s = time.monotonic() - began_s
         await self._settle()
         self.figures["roll_leaves"] = self.coordinator.figures()["leave_requests"] - before
-        self.details["roll"] = {"pods": rolled, "of": len(pods_of(self.groups)), "seconds": round(lasted_s, 1)} | self.operator.memory()
+        self.details["roll"] = {
+            "pods": rolled,
+            "of": len(pods_of(self.groups)),
+            "seconds": round(lasted_s, 1),
+        } | self.operator.memory()
 
     async def _begin_revision(self, group: Group) -> None:
         group.revision += 1

@@ -1,8 +1,9 @@
 """Three brokers: which of them leads which shard of the group coordinator, and how a shard is given to another one.
 
-One idea: every history has a shard for itself, so that its fail-overs disturb nobody. A shard is a partition of
+One idea: every history has a shard for itself, so that its fail-overs disturb no other. A shard is a partition of
 __consumer_offsets; it moves when its replicas are put in another order and the first of them is elected.
-Source: GroupCoordinatorService.partitionFor (hash of the group's name), .onElection and .onResignation; KIP-455, KIP-460.
+Source: GroupCoordinatorService.partitionFor (hash of the group's name), .onElection and .onResignation; KIP-455,
+KIP-460.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One idea: the model says which requests wait, so the real broker is waited for exactly as long as it must answer; what
 the model leaves waiting must still wait there after the groups' descriptions agree. Two things only are Kafka's free
-choice and are taken from the broker: member ids, and who leads after the leader is lost (the order of a Java map).
+choice and are taken from the broker: member ids, and the leader after the old one is lost (the order of a Java map).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from conformance.wire.conversation import subscription
 from coordinator_model.assignors.subscription import decode_assignment
 from coordinator_model.base import messages as m
 from coordinator_model.base.errors import ErrorCode as E
+from coordinator_model.base.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 
 MAX_SIZE = 4
 LONG_MS = 600_000
@@ -51,7 +52,7 @@ class Slot:
     ids: int = 0
     current: str | None = None
     stale: list[str] = field(default_factory=list)
-    speaks: str = ""
+    protocol: str = ""
     generation: int = -1
     leads: bool = False
     listed: tuple[str, ...] = ()
@@ -121,7 +122,7 @@ class Duo:
         return answer
 
     async def _find_leader(self, actor: Slot) -> None:
-        """Let the broker say whom it made the leader of a group that has just become classic: any member may be it."""
+        """Take the broker's leader of a group that has just become classic: any member may be it."""
         group = self.model.coordinator.groups.get(self.group)
         kind = getattr(group, "group_type", "")
         if self.was_consumer and kind == CLASSIC:
@@ -155,7 +156,7 @@ class Duo:
         if isinstance(ours, m.JoinGroupResponse):
             self._learn(slot, ours, cast(m.JoinGroupResponse, theirs))
         if was_open and isinstance(ours, m.JoinGroupResponse) and isinstance(theirs, m.JoinGroupResponse):
-            ours = dataclasses.replace(ours, skip_assignment=theirs.skip_assignment)  # it follows from who leads
+            ours = dataclasses.replace(ours, skip_assignment=theirs.skip_assignment)  # it follows from the leader
         model_says, real_says = self._canon(ours, self.model_ids), self._canon(theirs, self.real_ids)
         self.transcript.append(f"      {text} → {_short(model_says)}")
         self.seen[f"{type(ours).__name__.removesuffix('Response')} {ours.error_code.name}"] += 1
@@ -173,7 +174,7 @@ class Duo:
         symbol = self._symbol(ours.member_id, self.model_ids)
         if slot.current != symbol:
             slot.forget()
-        slot.current, slot.speaks, slot.dead = symbol, CLASSIC, False
+        slot.current, slot.protocol, slot.dead = symbol, CLASSIC, False
         slot.generation = theirs.generation_id
         led = self._symbol(theirs.leader, self.real_ids)
         self._agree_on_leader(led, self._symbol(ours.leader, self.model_ids))
@@ -208,7 +209,7 @@ class Duo:
             plain = dataclasses.replace(plain, leader="", members=(), member_id=member_id)
         if isinstance(plain, m.SyncGroupResponse):
             plain = dataclasses.replace(plain, assignment=_partitions(plain.assignment).encode())
-        if isinstance(plain, m.OffsetFetchResponse | m.OffsetCommitResponse):
+        if isinstance(plain, OffsetFetchResponse | OffsetCommitResponse):
             plain = dataclasses.replace(plain, error_code=E.NONE)
         return plain
 
@@ -252,7 +253,8 @@ class Duo:
             return f"{head} {members}"
         (shown,) = cast(m.ConsumerGroupDescribeResponse, answer).groups
         rows = sorted(
-            f"{back.get(e.member_id, e.member_id if e.member_type == 1 else '?')}/{e.instance_id}@{e.member_epoch} {e.assignment}→{e.target_assignment}"
+            f"{back.get(e.member_id, e.member_id if e.member_type == 1 else '?')}/{e.instance_id}"
+            f"@{e.member_epoch} {e.assignment}→{e.target_assignment}"
             f" {e.subscribed_topic_names} type {e.member_type}"
             for e in shown.members
         )

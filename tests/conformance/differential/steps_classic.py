@@ -10,6 +10,7 @@ from conformance.differential.history import CLASSIC, Op
 from conformance.wire.conversation import assignment
 from coordinator_model.base import messages as m
 from coordinator_model.base.errors import ErrorCode as E
+from coordinator_model.base.offset_messages import OffsetCommitRequest
 
 
 class ClassicSteps(Duo):
@@ -59,8 +60,8 @@ class ClassicSteps(Duo):
         def build(name: Name) -> m.Request:
             rows: tuple[tuple[str, bytes], ...] = ()
             if slot.leads:
-                everybody = sorted(self._symbol(each, self.real_ids) for each in slot.listed)
-                rows = tuple((name(each), assignment(("orders", (number,)))) for number, each in enumerate(everybody))
+                symbols = sorted(self._symbol(each, self.real_ids) for each in slot.listed)
+                rows = tuple((name(each), assignment(("orders", (number,)))) for number, each in enumerate(symbols))
             return m.SyncGroupRequest(
                 group_id=self.group,
                 generation_id=slot.generation,
@@ -78,7 +79,7 @@ class ClassicSteps(Duo):
         return getattr(group, "protocol_name", None) or "range"
 
     async def _sync(self, slot: Slot, _op: Op) -> None:
-        if slot.current and slot.speaks == CLASSIC and not slot.waits and not slot.dead:
+        if slot.current and slot.protocol == CLASSIC and not slot.waits and not slot.dead:
             await self._send(slot, self._sync_request(slot, slot.current))
 
     def _beat_request(self, slot: Slot, symbol: str, **changes: Any) -> Build:
@@ -114,11 +115,11 @@ class ClassicSteps(Duo):
         slot.dead = True
 
     async def _settle(self, _slot: Slot, op: Op) -> None:
-        """Let everybody who lives rejoin if the group asks for it, then sync."""
+        """Let all live members rejoin if the group asks for it, then sync."""
         for _ in range(2):
             for slot in self.slots:
                 group = self.model.coordinator.groups.get(self.group)
-                if slot.speaks == CLASSIC and getattr(group, "state", "") == "PreparingRebalance":
+                if slot.protocol == CLASSIC and getattr(group, "state", "") == "PreparingRebalance":
                     await self._rejoin(slot, op)
             for slot in self.slots:
                 group = self.model.coordinator.groups.get(self.group)
@@ -142,7 +143,7 @@ class ClassicSteps(Duo):
 
     def _commit_request(self, slot: Slot, symbol: str, epoch: int) -> Build:
         def build(name: Name) -> m.Request:
-            return m.OffsetCommitRequest(
+            return OffsetCommitRequest(
                 api_version=9,
                 group_id=self.group,
                 generation_id_or_member_epoch=epoch,

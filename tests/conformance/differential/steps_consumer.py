@@ -7,6 +7,7 @@ from typing import Any
 from conformance.differential.duo import LONG_MS, SHORT_MS, Build, Duo, Name, Slot
 from conformance.differential.history import CONSUMER, Op
 from coordinator_model.base import messages as m
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode as E
 
 
@@ -34,7 +35,7 @@ class ConsumerSteps(Duo):
         if isinstance(answer, m.ConsumerGroupHeartbeatResponse) and answer.error_code is E.NONE and epoch >= 0:
             if slot.current != symbol:
                 slot.forget()
-            slot.current, slot.speaks, slot.dead, slot.generation = symbol, CONSUMER, False, answer.member_epoch
+            slot.current, slot.protocol, slot.dead, slot.generation = symbol, CONSUMER, False, answer.member_epoch
             slot.owned = slot.owned if answer.assignment is None else answer.assignment
         return answer
 
@@ -48,7 +49,7 @@ class ConsumerSteps(Duo):
             slot.owned = owned
 
     async def _crejoin(self, slot: Slot, _op: Op) -> None:
-        if slot.current and slot.speaks == CONSUMER:
+        if slot.current and slot.protocol == CONSUMER:
             slot.owned = ()
             await self._beat_consumer(slot, slot.current, 0)
 
@@ -69,11 +70,11 @@ class ConsumerSteps(Duo):
             slot.forget()
 
     async def _cbeat(self, slot: Slot, _op: Op) -> None:
-        if slot.current and slot.speaks == CONSUMER and not slot.dead:
+        if slot.current and slot.protocol == CONSUMER and not slot.dead:
             await self._beat_consumer(slot, slot.current, slot.generation)
 
     async def _cbeat_slim(self, slot: Slot, _op: Op) -> None:
-        if slot.current and slot.speaks == CONSUMER:
+        if slot.current and slot.protocol == CONSUMER:
             bare = {"subscribed_topic_names": None, "topic_partitions": None, "server_assignor": None}
             await self._beat_consumer(slot, slot.current, max(1, slot.generation), **bare, rebalance_timeout_ms=-1)
 
@@ -82,7 +83,7 @@ class ConsumerSteps(Duo):
             await self._send(slot, self._consumer_request(slot, slot.current, slot.generation + 1))
 
     async def _cbeat_behind(self, slot: Slot, op: Op) -> None:
-        if slot.current and slot.speaks == CONSUMER and slot.generation > 1:
+        if slot.current and slot.protocol == CONSUMER and slot.generation > 1:
             owned = slot.owned if op.arg % 2 else ()
             before = slot.generation - 1
             await self._beat_consumer(slot, slot.current, before, topic_partitions=owned)
@@ -112,7 +113,7 @@ class ConsumerSteps(Duo):
         await self._cbeat(slot, op)
 
     async def _csettle(self, _slot: Slot, op: Op) -> None:
-        """Let everybody who lives heartbeat until nothing changes."""
+        """Let all live members heartbeat until nothing changes."""
         for _ in range(6):
             before = [(slot.generation, slot.owned) for slot in self.slots]
             for slot in self.slots:
@@ -122,7 +123,7 @@ class ConsumerSteps(Duo):
 
     def _config_request(self, **values: int | None) -> Build:
         pairs = tuple((name.replace("_", "."), None if v is None else str(v)) for name, v in values.items())
-        return lambda _name: m.AlterGroupConfigRequest(group_id=self.group, configs=pairs)
+        return lambda _name: AlterGroupConfigRequest(group_id=self.group, configs=pairs)
 
     async def _config(self, slot: Slot, op: Op) -> None:
         interval_ms = (600, 700, 800, None)[op.arg % 4]
@@ -135,7 +136,7 @@ class ConsumerSteps(Duo):
 
     async def _clapse(self, slot: Slot, op: Op) -> None:
         """A member beats once under a short session and falls silent."""
-        if not slot.current or slot.speaks != CONSUMER or slot.dead:
+        if not slot.current or slot.protocol != CONSUMER or slot.dead:
             return
         await self._send(slot, self._config_request(consumer_session_timeout_ms=SHORT_MS))
         await self._wait(0.5)

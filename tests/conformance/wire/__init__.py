@@ -1,4 +1,4 @@
-"""One harness that speaks Kafka's wire protocol to the model's listener and to real brokers alike."""
+"""One harness for Kafka's wire protocol, for the model's listener and real brokers alike."""
 
 from __future__ import annotations
 

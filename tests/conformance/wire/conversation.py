@@ -15,6 +15,7 @@ from kio.schema.consumer_protocol_subscription.v3 import ConsumerProtocolSubscri
 
 from conformance.wire.targets import Target
 from coordinator_model.base import messages as m
+from coordinator_model.base.config_messages import AlterGroupConfigRequest, AlterGroupConfigResponse
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.wire.codec import encode
 
@@ -217,7 +218,7 @@ class Conversation:
         rebalance_ms: int | None = None,
         **options: Any,
     ) -> m.ConsumerGroupHeartbeatResponse:
-        """Send ConsumerGroupHeartbeat; a join (epoch 0) subscribes to `orders` and owns nothing unless told else."""
+        """Send ConsumerGroupHeartbeat; a join (epoch 0) subscribes to `orders` and owns nothing by default."""
         if epoch == 0:
             topics = ("orders",) if topics is None else topics
             owned = () if owned is None else owned
@@ -243,11 +244,11 @@ class Conversation:
         """Return the group epoch of a KIP-848 group."""
         return (await self.describe_consumer()).group_epoch
 
-    async def set_config(self, **values: int | None) -> m.AlterGroupConfigResponse:
+    async def set_config(self, **values: int | None) -> AlterGroupConfigResponse:
         """Set group properties; underscores stand for dots, None deletes."""
         pairs = tuple((name.replace("_", "."), None if v is None else str(v)) for name, v in values.items())
-        request = m.AlterGroupConfigRequest(group_id=self.group, configs=pairs)
-        return cast(m.AlterGroupConfigResponse, await self.ask(request))
+        request = AlterGroupConfigRequest(group_id=self.group, configs=pairs)
+        return cast(AlterGroupConfigResponse, await self.ask(request))
 
     # time
 
@@ -285,7 +286,7 @@ class Conversation:
 
 @dataclass(slots=True)
 class Member:
-    """A KIP-848 member as a well-behaved client: it owns what it is told and says so with the next heartbeat."""
+    """A KIP-848 member as a well-behaved client: it owns its assignment and acknowledges it with the next heartbeat."""
 
     talk: Conversation
     instance: str | None = None

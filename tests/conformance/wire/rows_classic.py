@@ -90,7 +90,7 @@ async def C08_another_selected_protocol_triggers_a_rebalance(talk: Conversation)
 
 @row("C10", f"{GMMT}.testReplaceStaticMemberInCompletingRebalanceStateTriggersRebalance")
 async def C10_replaced_before_the_leader_has_synced(talk: Conversation) -> None:
-    """Joined, not synced: rejoin without id → rebalance; the follower's waiting sync hears it, the old id is FENCED."""
+    """Joined, not synced: rejoin without id → rebalance; the follower's waiting sync gets it, the old id is FENCED."""
     leader = talk.later(talk.join("X"))
     follower = talk.later(talk.join("Y"))
     x, y = await leader, await follower
@@ -237,7 +237,7 @@ async def C24_id_of_one_with_the_instance_of_another(talk: Conversation) -> None
 
 
 @row("C28", f"{GMMT}.testGroupStuckInRebalanceTimeoutDueToNonjoinedStaticMember")
-async def C28_nobody_rejoins_and_all_are_static(talk: Conversation) -> None:
+async def C28_no_member_rejoins_and_all_are_static(talk: Conversation) -> None:
     """A rebalance begins and no static member rejoins → still Preparing after its timeout, Empty by the sessions."""
     await talk.form("X", "Y", "Z", session_ms=5_000, rebalance_ms=1_000)
     assert await talk.leave(("", "Z")) == [E.NONE]
@@ -275,7 +275,7 @@ async def C30_session_ends_during_a_rebalance(talk: Conversation) -> None:
 
 @row("I13", "JoinGroupRequestTest, SyncGroupRequestTest, HeartbeatRequestTest (core)")
 async def I13_every_version_fences_or_has_no_instance_id(talk: Conversation) -> None:
-    """A fenced instance is told so by Join (v5+), Sync (v3+) and Heartbeat (v3+); older versions carry none."""
+    """Join (v5+), Sync (v3+) and Heartbeat (v3+) fence an instance; older versions have no instance id."""
     (x,) = await talk.form("X")
     protocols = [{"name": "range", "metadata": subscription("orders")}]
     low, high = talk.target.client.versions[Api.JOIN_GROUP]
@@ -293,8 +293,8 @@ async def I13_every_version_fences_or_has_no_instance_id(talk: Conversation) -> 
     for api in (Api.SYNC_GROUP, Api.HEARTBEAT):
         low, high = talk.target.client.versions[api]
         for version in range(low, high + 1):
-            who: dict[str, Any] = {"group_id": talk.group, "member_id": "other", "generation_id": x.generation}
-            answer = await talk.call(api, version, **who, group_instance_id="X", **named)
+            ids: dict[str, Any] = {"group_id": talk.group, "member_id": "other", "generation_id": x.generation}
+            answer = await talk.call(api, version, **ids, group_instance_id="X", **named)
             expected = E.FENCED_INSTANCE_ID if version >= 3 else E.UNKNOWN_MEMBER_ID
             assert answer["error_code"] == expected, (api, version)
     assert await talk.heartbeat(x) is E.NONE

@@ -9,6 +9,7 @@ from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E, Member, consumer_group, settle
 from conformance.wire.targets import MAX_SIZE, create_topics
 from coordinator_model.base import messages as m
+from coordinator_model.base.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 
 GMMT = "GroupMetadataManagerTest"
 
@@ -26,7 +27,9 @@ async def N01_a_new_static_member_bumps_the_group_epoch(talk: Conversation) -> N
 
 @row("N02", f"{GMMT}.testStaticMemberGetsBackAssignmentUponRejoin", since="4.0")
 async def N02_a_bounce_gives_back_the_assignment(talk: Conversation) -> None:
-    """-2 is answered with epoch -2; the rejoin under a new member id gets the same partitions; group epoch unchanged."""
+    """-2 is answered with epoch -2; the rejoin under a new member id gets the same partitions;
+    group epoch unchanged.
+    """
     x, y = await consumer_group(talk, "X", "Y")
     before = await talk.epoch()
     left = await talk.beat(x.member, -2, instance="X")
@@ -124,8 +127,10 @@ async def N12_epochs_ahead_and_behind_are_fenced(talk: Conversation) -> None:
 
 
 @row("N13", f"{GMMT}.testUnknownStaticMemberLeaves / …DifferentMemberIdLeaves", since="4.0")
-async def N13_leaves_of_strangers(talk: Conversation) -> None:
-    """-1 and -2: unknown instance → UNKNOWN_MEMBER_ID, foreign id → FENCED_INSTANCE_ID, no group → GROUP_ID_NOT_FOUND."""
+async def N13_leaves_of_unknown_members(talk: Conversation) -> None:
+    """-1 and -2: unknown instance → UNKNOWN_MEMBER_ID, foreign id → FENCED_INSTANCE_ID, no group →
+    GROUP_ID_NOT_FOUND.
+    """
     x, _ = await consumer_group(talk, "X", "Y")
     before = await talk.epoch()
     for epoch in (-1, -2):
@@ -204,13 +209,13 @@ async def N16_each_heartbeat_restarts_the_session(talk: Conversation) -> None:
 
 @row("N17", f"{GMMT}.testConsumerGroupRebalanceTimeoutExpiration", since="4.0")
 async def N17_an_unacknowledged_revocation_is_fenced(talk: Conversation) -> None:
-    """A member told to revoke does not acknowledge within its rebalance timeout → fenced, the other one goes on."""
+    """A member that does not revoke within its rebalance timeout is fenced, the other one goes on."""
     joined = await talk.beat("m1", 0, rebalance_ms=1_500)
     assert joined.assignment == (("orders", tuple(range(6))),)
     other = await Member(talk).join()
-    told = await talk.beat("m1", joined.member_epoch)
-    assert told.assignment is not None
-    assert len(told.assignment[0][1]) == 3
+    answer = await talk.beat("m1", joined.member_epoch)
+    assert answer.assignment is not None
+    assert len(answer.assignment[0][1]) == 3
     await talk.until(lambda: has_members(talk, 1))
     assert (await talk.beat("m1", joined.member_epoch)).error_code is E.UNKNOWN_MEMBER_ID
     await settle(other)
@@ -244,7 +249,7 @@ async def N19_same_identity_twice_in_one_request(talk: Conversation) -> None:
 
 
 @row("N21", f"{GMMT}.testConsumerGroupBatchLeaveWithoutValidLeaveGroupMember", since="4.0")
-async def N21_only_strangers_leave(talk: Conversation) -> None:
+async def N21_only_unknown_members_leave(talk: Conversation) -> None:
     """Only unknown ones → UNKNOWN_MEMBER_ID each, no bump."""
     await consumer_group(talk, "X")
     before = await talk.epoch()
@@ -254,7 +259,9 @@ async def N21_only_strangers_leave(talk: Conversation) -> None:
 
 @row("I01", "ConsumerGroupHeartbeatRequestTest (core) 373", since="4.0")
 async def I01_a_topic_appears_and_the_member_bounces(talk: Conversation) -> None:
-    """The topic is made after the join → epoch + 1 with 0, 1, 2; -2; another process with X gets the same epoch and set."""
+    """The topic is made after the join → epoch + 1 with 0, 1, 2; -2;
+    another process with X gets the same epoch and set.
+    """
     topic = f"foo-{os.urandom(3).hex()}"
     member = await Member(talk, "X", topics=(topic,)).join()
     assert member.partitions == frozenset()
@@ -275,7 +282,7 @@ async def I01_a_topic_appears_and_the_member_bounces(talk: Conversation) -> None
 
 @row("I02", "ConsumerGroupHeartbeatRequestTest (core) 483", since="4.0")
 async def I02_an_unreleased_id_is_free_after_the_session(talk: Conversation) -> None:
-    """A member stops without -2: another one with its X hears UNRELEASED_INSTANCE_ID until the session is over."""
+    """A member stops without -2: another one with its X gets UNRELEASED_INSTANCE_ID until the session is over."""
     assert (await talk.set_config(consumer_session_timeout_ms=2_000)).error_code is E.NONE
     await settings_apply()
     silent = await Member(talk, "X").join()
@@ -305,7 +312,7 @@ async def I03_all_return_with_another_assignor(talk: Conversation) -> None:
 
 
 @row("I04", "LeaveGroupRequestTest.testLeaveGroupWithNewConsumerGroupProtocolAndNewGroupCoordinator", since="4.0")
-async def I04_leave_group_removes_consumerhas_members(talk: Conversation) -> None:
+async def I04_leave_group_removes_consumer_members(talk: Conversation) -> None:
     """v3, v4, v5: {"", X0}, {m1, X1}, {m2, null} in one request → 3 × NONE, ids echoed, Empty."""
     for version in (3, 4, 5):
         _, second, third = await consumer_group(talk, "X0", "X1", "X2")
@@ -336,11 +343,11 @@ async def I05_removals_one_by_one_and_delete_consumer(talk: Conversation) -> Non
 
 @row("X05", f"{GMMT}.testConsumerGroupOffsetCommit / STALE_MEMBER_EPOCH", since="4.0")
 async def X05_commits_are_fenced_by_epoch(talk: Conversation) -> None:
-    """Commit with the member's epoch → NONE; other epoch → STALE_MEMBER_EPOCH; stranger → UNKNOWN_MEMBER_ID."""
+    """Commit with the member's epoch → NONE; other epoch → STALE_MEMBER_EPOCH; unknown member → UNKNOWN_MEMBER_ID."""
     (x,) = await consumer_group(talk, "X")
 
     async def commit(member: str, epoch: int) -> E:
-        request = m.OffsetCommitRequest(
+        request = OffsetCommitRequest(
             group_id=talk.group, member_id=member, generation_id_or_member_epoch=epoch, offsets=(("orders", 0, 5),)
         )
         (result,) = (await talk.ask(request)).results
@@ -349,5 +356,5 @@ async def X05_commits_are_fenced_by_epoch(talk: Conversation) -> None:
     assert await commit(x.member, x.epoch) is E.NONE
     assert await commit(x.member, x.epoch + 1) is E.STALE_MEMBER_EPOCH
     assert await commit("no", x.epoch) is E.UNKNOWN_MEMBER_ID
-    fetched = await talk.ask(m.OffsetFetchRequest(group_id=talk.group, partitions=(("orders", 0), ("orders", 1))))
+    fetched = await talk.ask(OffsetFetchRequest(group_id=talk.group, partitions=(("orders", 0), ("orders", 1))))
     assert fetched.offsets == (("orders", 0, 5), ("orders", 1, -1))

@@ -35,7 +35,9 @@ async def A07_a_bounce_across_a_fail_over_costs_nothing_classic(talk: Conversati
 
 @row("A07", "GroupMetadataManagerTest.testOnLoaded: sessions begin again (classic)", fails_over=True)
 async def A07_sessions_begin_again_after_a_fail_over_classic(talk: Conversation) -> None:
-    """Silent for 9.5 s of a session of 12 s, then a fail-over: still a member 3.5 s later, gone after a whole session."""
+    """Silent for 9.5 s of a session of 12 s, then a fail-over:
+    still a member 3.5 s later, gone after a whole session.
+    """
     (x,) = await talk.form("X", session_ms=12_000)
     assert await talk.heartbeat(x) is E.NONE
     await asyncio.sleep(9.5)
@@ -52,7 +54,7 @@ async def A07_sessions_begin_again_after_a_fail_over_classic(talk: Conversation)
 
 @row("A07", "ours: an acknowledged removal that was not stored", fails_over=True)
 async def A07_a_removal_before_the_new_generation_is_undone_classic(talk: Conversation) -> None:
-    """X is removed, answer NONE; the coordinator is lost before anybody rejoined → X is a member again, Stable."""
+    """X is removed, answer NONE; the coordinator is lost before any member rejoined → X is a member again, Stable."""
     x, y = await talk.form("X", "Y")
     assert await talk.leave((x.member, "X")) == [E.NONE]
     await talk.target.fail_over()

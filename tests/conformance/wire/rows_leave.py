@@ -99,7 +99,7 @@ async def L12_same_identity_twice_in_one_request(talk: Conversation) -> None:
 
 @row("L04", f"{GMMT}.testClassicGroupLeavePendingMember")
 async def L04_a_pending_member_is_dropped(talk: Conversation) -> None:
-    """A member that was told MEMBER_ID_REQUIRED and has not come back: leave → NONE; its id is then unknown."""
+    """A member that got MEMBER_ID_REQUIRED and has not come back: leave → NONE; its id is then unknown."""
     pending = await talk.join()
     assert pending.error_code is E.MEMBER_ID_REQUIRED
     assert await talk.leave((pending.member_id, None)) == [E.NONE]
@@ -108,7 +108,9 @@ async def L04_a_pending_member_is_dropped(talk: Conversation) -> None:
 
 @row("I05", "PlaintextAdminIntegrationTest.testConsumerGroupsDeprecatedConsumerGroupState (classic)")
 async def I05_removals_one_by_one_and_delete(talk: Conversation) -> None:
-    """2 static, 1 dynamic: unknown instance UNKNOWN; delete NON_EMPTY; dynamic leaves → 2; one → 1; all → 0; deleted."""
+    """2 static, 1 dynamic: unknown instance UNKNOWN; delete NON_EMPTY; dynamic leaves → 2; one → 1; all → 0;
+    deleted.
+    """
     _, second, dynamic = await talk.form("X", "Y", None)
     delete = m.DeleteGroupsRequest(group_ids=(talk.group,))
     assert await talk.leave(("", "unknown")) == [E.UNKNOWN_MEMBER_ID]
@@ -128,7 +130,9 @@ async def I05_removals_one_by_one_and_delete(talk: Conversation) -> None:
 
 @row("A01", "ours: removal against the removed one's own late requests")
 async def A01_late_requests_of_the_removed_classic(talk: Conversation) -> None:
-    """After a removal the same pair is UNKNOWN; once another process has X the old pair is FENCED and removes nobody."""
+    """After a removal the same pair is UNKNOWN;
+    once another process has X the old pair is FENCED and removes nobody.
+    """
     x, y = await talk.form("X", "Y")
     assert await talk.leave((x.member, "X")) == [E.NONE]
     assert await talk.leave((x.member, "X")) == [E.UNKNOWN_MEMBER_ID]
@@ -157,7 +161,7 @@ async def A08_batch_of_two_is_one_rebalance_classic(talk: Conversation) -> None:
 
 @row("A09", "ours: one by one, at most two rebalances (classic)")
 async def A09_one_by_one_during_the_rebalance_is_still_one(talk: Conversation) -> None:
-    """5 members, 2 removed one after the other before anybody rejoins → one generation more."""
+    """5 members, 2 removed one after the other before any member rejoins → one generation more."""
     seats = await talk.form(*(f"X{i}" for i in range(5)))
     before = seats[0].generation
     assert await talk.leave(("", "X3")) == [E.NONE]

@@ -23,7 +23,9 @@ async def M01_a_classic_static_member_returns_with_the_new_protocol(talk: Conver
 
 @row("M02", f"{GMMT}.testConsumerGroupHeartbeatFromExistingClassicStaticMember", since="4.0")
 async def M02_a_later_classic_member_follows(talk: Conversation) -> None:
-    """A classic static member of a mixed group returns with the new protocol → replaced at once, no -2; it keeps its set."""
+    """A classic static member of a mixed group returns with the new protocol → replaced at once, no -2;
+    it keeps its set.
+    """
     await talk.form("X", "Y")
     x = await Member(talk, "X").join()
     y = await Member(talk, "Y").join()
@@ -34,7 +36,7 @@ async def M02_a_later_classic_member_follows(talk: Conversation) -> None:
 
 
 @row("M02", f"{GMMT}.testClassicGroupHeartbeatToConsumerGroup…", since="4.0")
-async def M02_classic_members_of_a_mixed_group_hear_of_the_rebalance(talk: Conversation) -> None:
+async def M02_classic_members_of_a_mixed_group_learn_of_the_rebalance(talk: Conversation) -> None:
     """X upgrades: Y notices nothing; Z joins: Y's heartbeat says REBALANCE_IN_PROGRESS, it joins and syncs."""
     _, y = await talk.form("X", "Y")
     await Member(talk, "X").join()
@@ -53,7 +55,9 @@ async def M02_classic_members_of_a_mixed_group_hear_of_the_rebalance(talk: Conve
 
 @row("M03", f"{GMMT}.testLastStaticConsumerProtocolMemberReplacedByClassicMember", since="4.0")
 async def M03_the_last_new_protocol_member_returns_as_classic(talk: Conversation) -> None:
-    """The only member, static and new protocol, left with -2 and returns with JoinGroup → the group is classic again."""
+    """The only member, static and new protocol, left with -2 and returns with JoinGroup →
+    the group is classic again.
+    """
     (x,) = await consumer_group(talk, "X")
     await talk.beat(x.member, -2, instance="X")
     joined = await talk.join("X")
@@ -73,7 +77,9 @@ async def M03_a_classic_joiner_need_not_wait_for_the_release(talk: Conversation)
 
 @row("X03", f"{GMMT}.testLeavingLastConsumerProtocolMember… (KAFKA-18150)", since="4.0")
 async def X03_the_last_new_protocol_member_is_removed(talk: Conversation) -> None:
-    """Classic Y, new protocol X: X is removed by LeaveGroup → the group is classic with the group epoch as generation."""
+    """Classic Y, new protocol X: X is removed by LeaveGroup →
+    the group is classic with the group epoch as generation.
+    """
     (y,) = await talk.form("Y")
     x = await Member(talk, "X").join()
     assert await talk.group_type() == "consumer"
@@ -86,7 +92,9 @@ async def X03_the_last_new_protocol_member_is_removed(talk: Conversation) -> Non
 
 @row("X04", f"{GMMT}.testConsumerGroupJoinThrowsExceptionIfProtocolIsNotSupported", since="4.0")
 async def X04_classic_joins_that_a_consumer_group_refuses(talk: Conversation) -> None:
-    """Into a consumer group: another protocol type → INCONSISTENT_GROUP_PROTOCOL; unknown member id → UNKNOWN_MEMBER_ID."""
+    """Into a consumer group: another protocol type → INCONSISTENT_GROUP_PROTOCOL;
+    unknown member id → UNKNOWN_MEMBER_ID.
+    """
     await consumer_group(talk, "X")
     assert (await talk.join("Y", protocol_type="connect")).error_code is E.INCONSISTENT_GROUP_PROTOCOL
     assert (await talk.join("Y", "made-up")).error_code is E.UNKNOWN_MEMBER_ID

@@ -11,7 +11,9 @@ from conformance.wire.rows_consumer import GMMT, has_members, settings_apply
 
 @row("A01", "ours: removal against the removed one's own late requests", since="4.0")
 async def A01_late_requests_of_the_removed_consumer(talk: Conversation) -> None:
-    """Removed: its late -2, -1 and heartbeat are UNKNOWN; with a new holder of X they are FENCED; never a double removal."""
+    """Removed: its late -2, -1 and heartbeat are UNKNOWN; with a new holder of X they are FENCED;
+    never a double removal.
+    """
     x, y = await consumer_group(talk, "X", "Y")
     assert await talk.leave((x.member, "X")) == [E.NONE]
     after = await talk.epoch()
@@ -29,7 +31,7 @@ async def A01_late_requests_of_the_removed_consumer(talk: Conversation) -> None:
 
 @row("A02", "ours: -2 on behalf of a crashed member", since="4.0")
 async def A02_crash_release_by_a_third_party(talk: Conversation) -> None:
-    """A member crashed: wrong pair FENCED; -2 with its pair by somebody else → its successor joins, same partitions."""
+    """A member crashed: wrong pair FENCED; another's -2 with its pair → its successor joins, same partitions."""
     x, _ = await consumer_group(talk, "X", "Y")
     before = await talk.epoch()
     assert (await Member(talk, "X").beat()).error_code is E.UNRELEASED_INSTANCE_ID
@@ -72,7 +74,7 @@ async def A05_a_dynamic_member_may_join_again(talk: Conversation) -> None:
 
 @row("A06", "ours: a changed session timeout counts from the next heartbeat", since="4.0")
 async def A06_the_absent_keep_their_old_timer(talk: Conversation) -> None:
-    """Session 2 s; X is away; raised to 60 s → X still goes after 2 s, Y who has beaten since stays."""
+    """Session 2 s; X is away; raised to 60 s → X still goes after 2 s, Y, which has beaten since, stays."""
     assert (await talk.set_config(consumer_session_timeout_ms=2_000)).error_code is E.NONE
     await settings_apply()
     x = await Member(talk, "X").join()

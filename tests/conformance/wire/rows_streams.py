@@ -38,8 +38,8 @@ class Thread:
             held |= {"rebalance_timeout_ms": 30_000, "client_tags": ()}
         if at == 0:
             held["topology"] = TOPOLOGY
-        who = {"group_id": self.talk.group, "member_id": self.member, "group_instance_id": self.instance}
-        request = st.StreamsGroupHeartbeatRequest(**{**who, "member_epoch": at, **held, **options})
+        ids = {"group_id": self.talk.group, "member_id": self.member, "group_instance_id": self.instance}
+        request = st.StreamsGroupHeartbeatRequest(**{**ids, "member_epoch": at, **held, **options})
         answer = cast(st.StreamsGroupHeartbeatResponse, await self.talk.ask(request))
         if answer.error_code is E.NONE and at >= 0:
             self.epoch = answer.member_epoch
@@ -143,7 +143,7 @@ async def _applied() -> None:
 
 
 @row("S06", f"{SUITE} 91, 280, 1631, 1655, 129, 182, 234", since="4.4")
-async def S06_strangers_and_held_ids(talk: Conversation) -> None:
+async def S06_unknown_members_and_held_ids(talk: Conversation) -> None:
     """Unknown X leaves → UNKNOWN; foreign id FENCED; a held X joins → UNRELEASED; epoch ahead → FENCED_MEMBER_EPOCH."""
     x, _ = await streams_group(talk, "X", "Y")
     for epoch in (LEAVE, AWAY):

@@ -1,4 +1,4 @@
-"""What the harness speaks to: the model's listener, or a real broker with the same settings."""
+"""Targets of the harness: the model's listener, or a real broker with the same settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One thing that speaks Kafka's protocol.
+    """One server of Kafka's protocol.
 
     Parameters
     ----------

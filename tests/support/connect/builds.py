@@ -1,7 +1,8 @@
 """What a Connect worker is made of, fetched or built once per version and machine: its jars, the agent, a connector.
 
 `python -m support.connect.builds` runs the agent's own tests, on a machine that may have no Maven yet.
-One idea: a folder of the cache is named by what it was made from and appears by a rename, so one that exists is complete.
+One idea: a folder of the cache is named by what it was made from and appears by a rename, so one that exists is
+complete.
 """
 
 from __future__ import annotations
@@ -100,8 +101,8 @@ def _run(command: Sequence[str], folder: Path) -> None:
         command, cwd=folder, capture_output=True, text=True, check=False, timeout=MAVEN_TIMEOUT_S
     )
     if outcome.returncode != 0:
-        told = [line for line in (outcome.stdout + outcome.stderr).splitlines() if "ERROR" in line or "error" in line]
-        raise RuntimeError(f"{command[0]} failed: {(told or ['no message'])[0][:300]}")
+        errors = [line for line in (outcome.stdout + outcome.stderr).splitlines() if "ERROR" in line or "error" in line]
+        raise RuntimeError(f"{command[0]} failed: {(errors or ['no message'])[0][:300]}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Whether a topic of change events tells what happened in a table: every change, in order for each key, and how often.
 
 One idea: a trigger writes each change of a table into a history, in the transaction that makes it, and every version of
-a row has a number of its own. So an event is one line of the history or it is wrong, and what a connector's snapshot saw
-must be the table as it was at one moment, no earlier than right before the first change that was streamed: nothing
+a row has a number of its own. So an event is one line of the history or it is wrong, and what a connector's snapshot
+saw must be the table as it was at one moment, no earlier than right before the first change that was streamed: nothing
 between the two can be lost unseen. At least once is what Debezium promises after a restart, so a connector may go back
 and tell again, and a snapshot that was cut off is begun again on the same slot; a stream may never skip.
 """
@@ -41,16 +41,16 @@ class Event:
 
 @dataclass(slots=True)
 class Account:
-    """What a topic tells of a table.
+    """The changes of a table that a topic contains.
 
     Parameters
     ----------
     snapshot, streamed
         Rows that were read, and changes that were streamed, each counted once.
     again
-        Events that had been told before.
+        Events that repeat an earlier one.
     wrong
-        What is lost, skipped, unknown to the database or without its tombstone, in words; nothing when all is right.
+        What is lost, skipped, unknown to the database or without its tombstone, as text; empty when all is right.
     delays_ms
         Of each streamed change, when it was committed and how long after that its first event was appended.
     """
@@ -75,14 +75,14 @@ def judge(history: Sequence[Change], events: Iterable[Event], *, snapshots: int 
     lives: dict[int, list[Change]] = {}
     for change in history:
         lives.setdefault(change.key, []).append(change)
-    told: dict[int, list[Event]] = {}
+    by_key: dict[int, list[Event]] = {}
     for event in events:
-        told.setdefault(event.key, []).append(event)
+        by_key.setdefault(event.key, []).append(event)
     read: set[tuple[int, int | None]] = set()
     streamed: dict[int, Event] = {}
-    for key, of_key in told.items():
+    for key, of_key in by_key.items():
         _walk(lives.get(key, []), of_key, account, read, streamed)
-    _look_for_lost(history, read, streamed, account, is_exact=snapshots == 1)
+    _find_lost(history, read, streamed, account, is_exact=snapshots == 1)
     account.snapshot, account.streamed = len(read), len(streamed)
     by_number = {change.number: change for change in history}
     for number, event in streamed.items():
@@ -98,7 +98,7 @@ def _walk(
     read: set[tuple[int, int | None]],
     streamed: dict[int, Event],
 ) -> None:
-    """Follow one key: each event is the next change of its life, or one that was told before."""
+    """Follow one key: each event is the next change of its life, or a repetition of an earlier one."""
     at: int | None = None
     previous = ""
     for event in events:
@@ -138,7 +138,7 @@ def _place(life: Sequence[Change], event: Event) -> int | None:
     return None
 
 
-def _look_for_lost(
+def _find_lost(
     history: Sequence[Change],
     read: set[tuple[int, int | None]],
     streamed: Mapping[int, Event],
@@ -162,7 +162,9 @@ def _look_for_lost(
             _apply(change, table)
             was_read = table.items() <= read
     if not was_read:
-        account.wrong += [f"{key}: version {version} was in the table before the stream, unread" for key, version in unread]
+        account.wrong += [
+            f"{key}: version {version} was in the table before the stream, unread" for key, version in unread
+        ]
 
 
 def _apply(change: Change, table: dict[int, int]) -> None:

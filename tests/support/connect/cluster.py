@@ -1,6 +1,7 @@
-"""A Connect cluster as it looks from outside, wherever its workers run: its REST API, and its tasks' own lines.
+"""A Connect cluster seen from outside, wherever its workers run: its REST API, and its tasks' own lines.
 
-One idea: whether tasks run, and where, is waited for in what they write themselves; REST is only asked to change something.
+One idea: whether tasks run, and where, is waited for in what they write themselves; REST is only asked to change
+something.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from support.devcluster.kafka_log import now_ms
 from support.waiting import until
 
 REST_MS = 4_000
-"""More than a heartbeat interval: within it every member hears of a round."""
+"""More than a heartbeat interval: within it every member learns of a round."""
 
 
 def call(url: str, method: str, path: str, body: Any = None, timeout_s: float = 90) -> Any:
@@ -78,13 +79,13 @@ class ConnectCluster(ABC):
     def await_ticking(self, count: int, deadline_s: float = 60) -> dict[str, str]:
         """Wait until so many tasks tick, each in one worker; returns which runs where."""
 
-        def looked() -> dict[str, str] | None:
+        def settled() -> dict[str, str] | None:
             ticking = ticks.tasks(self.lines(), since_ms=now_ms() - 900)
             if len(ticking) == count and all(len(workers) == 1 for workers in ticking.values()):
                 return {task: next(iter(workers)) for task, workers in ticking.items()}
             return None
 
-        return until(looked, deadline_s=deadline_s, what=f"{count} tasks to tick", poll_s=0.2)
+        return until(settled, deadline_s=deadline_s, what=f"{count} tasks to tick", poll_s=0.2)
 
     def await_rest(self, count: int, deadline_s: float = 90) -> dict[str, str]:
         """Wait until so many tasks tick and nothing was started or stopped for a while; returns which runs where.
@@ -92,14 +93,14 @@ class ConnectCluster(ABC):
         A new connector's tasks are started, and started again when their configuration is handled.
         """
 
-        def looked() -> bool:
+        def settled() -> bool:
             return now_ms() - max(line.at_ms for line in self.lines() if line.what != "TICK") > REST_MS
 
         self.await_ticking(count, deadline_s)
-        until(looked, deadline_s=deadline_s, what="tasks to stay as they are", poll_s=0.2)
+        until(settled, deadline_s=deadline_s, what="tasks to stay as they are", poll_s=0.2)
         return self.await_ticking(count, deadline_s)
 
-    def await_heard(self) -> None:
-        """Let a heartbeat interval pass, in which every member hears of a round that goes on."""
+    def await_heartbeats(self) -> None:
+        """Wait for a heartbeat interval, in which every member learns of a round that goes on."""
         began_ms = now_ms()
         until(lambda: now_ms() - began_ms > REST_MS, deadline_s=30, what="a heartbeat interval to pass")

@@ -1,6 +1,6 @@
 """Debezium's PostgreSQL connector under Connect workers: one connector, slot and task for each table.
 
-One idea: who streams is told by the database, not by Connect: a slot is read by one sending process over one TCP
+One idea: the database, not Connect, shows the streaming process: a slot is read by one sending process over one TCP
 connection, whose other end is one worker. A task that was stopped and started again reads by another sender.
 """
 
@@ -172,7 +172,7 @@ class Capture:
         return sum(len(begun.findall(log.read_text(errors="replace"))) for log in logs)
 
     def streams(self, tables: Collection[str]) -> dict[str, Stream] | None:
-        """Return who streams; None while a table is streamed by nobody."""
+        """Return the streaming processes; None while a table has none."""
         pids = {name: pid for name, worker in self.group.workers.items() if (pid := worker.process.pid()) is not None}
         found = self.database.streams()
         streams: dict[str, Stream] = {}
@@ -194,16 +194,16 @@ class Capture:
         return holder_of(int(rows[0][0]), pids) if rows else None
 
     def await_rest(self, tables: Collection[str], deadline_s: float = 120) -> dict[str, Stream]:
-        """Wait until every table is streamed and its stream stays as it is for a while; returns who streams."""
+        """Wait until every table has a stable stream; returns the streams."""
         seen: list[tuple[int, dict[str, Stream] | None]] = [(now_ms(), None)]
 
-        def looked() -> dict[str, Stream] | None:
+        def settled() -> dict[str, Stream] | None:
             streams = self.streams(tables)
             if streams is None or streams != seen[-1][1]:
                 seen.append((now_ms(), streams))
             return streams if now_ms() - seen[-1][0] > REST_MS else None
 
-        return until(looked, deadline_s=deadline_s, what=f"{len(tables)} streams to rest", poll_s=0.2)
+        return until(settled, deadline_s=deadline_s, what=f"{len(tables)} streams to rest", poll_s=0.2)
 
 
 def _read(bootstrap: str, topic: str) -> list[Event]:
@@ -231,10 +231,10 @@ def _event(key: bytes, value: bytes | None, appended_ms: int) -> Event:
     row = int(json.loads(key)["id"])
     if value is None:
         return Event(op="", key=row, appended_ms=appended_ms)
-    told = json.loads(value)
-    before, after = told["before"] or {}, told["after"] or {}
+    change = json.loads(value)
+    before, after = change["before"] or {}, change["after"] or {}
     return Event(
-        op=told["op"],
+        op=change["op"],
         key=row,
         before=before.get("version"),
         after=after.get("version"),
@@ -264,7 +264,7 @@ def roll(
     group_log: GroupLog,
     end: Callable[[Worker], None] = Worker.stop,
 ) -> Rolled:
-    """Restart one worker and look at what became of the streams that rested before."""
+    """Restart one worker and measure what became of the streams that were stable before."""
     group, worker = capture.group, capture.group.workers[name]
     before = capture.streams(tables)
     assert before is not None, "a table is not streamed"
@@ -273,7 +273,7 @@ def roll(
     worker.start()
     worker.await_up()
     restart_ms = now_ms() - began_ms
-    group.await_heard()
+    group.await_heartbeats()
     after = capture.await_rest(tables)
     return Rolled(
         led=led,

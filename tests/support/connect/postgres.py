@@ -1,6 +1,6 @@
 """A PostgreSQL of its own on loopback, out of Debian's packages, which need not be installed for it.
 
-One idea: nobody else knows this server. Its data lie in a temporary folder of a user who owns nothing else, it listens
+One idea: the server is private. Its data lie in a temporary folder of a user that owns nothing else, it listens
 on one port of 127.0.0.1, and afterwards the folder is gone. Where Debian's programs are not installed, the packages are
 unpacked into the cache: PostgreSQL finds its own files from where its program lies.
 """
@@ -214,7 +214,7 @@ class Database:
         return writer
 
     def streams(self) -> dict[str, tuple[int, int]]:
-        """Return for each replication slot that is read the process that sends, and the port of who reads."""
+        """Return for each replication slot that is read the process that sends, and the port of its reader."""
         rows = self.query(
             "select slot_name, active_pid, client_port from pg_replication_slots"
             " join pg_stat_activity on pid = active_pid where client_port is not null"

@@ -1,4 +1,4 @@
-"""What the restart of one worker does to all tasks, by the tasks' own account."""
+"""What the restart of one worker does to all tasks, by the tasks' own lines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Roll:
 def roll(
     group: ConnectGroup, name: str, group_log: GroupLog, *, task_count: int, end: Callable[[Worker], None] = Worker.stop
 ) -> Roll:
-    """Restart one worker and look at what became of all tasks.
+    """Restart one worker and measure what became of all tasks.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def roll(
     worker.start()
     worker.await_up()
     restart_ms = now_ms() - began_ms
-    group.await_heard()
+    group.await_heartbeats()
     after = group.await_rest(task_count, deadline_s=120)
     ended_ms, lines = now_ms(), group.lines()
     gaps = ticks.gaps_ms(lines, began_ms, ended_ms)
@@ -78,21 +78,21 @@ def roll(
     )
 
 
-def tell(name: str, told: Roll) -> None:
+def record_roll(name: str, measured: Roll) -> None:
     """Record the figures of a restart."""
     record(
-        f"{name}, {'leader' if told.led else 'follower'} restarted",
-        restart_s=told.restart_s,
-        generations=told.generations,
-        own_tasks_down_s=told.own_down_s,
-        others_stopped=told.others_stopped,
-        moved=told.moved,
+        f"{name}, {'leader' if measured.led else 'follower'} restarted",
+        restart_s=measured.restart_s,
+        generations=measured.generations,
+        own_tasks_down_s=measured.own_down_s,
+        others_stopped=measured.others_stopped,
+        moved=measured.moved,
     )
 
 
-def assert_quiet(told: Roll, generations: int, start_s: float = 2) -> None:
-    """Assert that nobody but the worker noticed its restart; `start_s` is how long its tasks may take besides."""
-    assert told.generations <= generations, told
-    assert told.others_stopped == 0, told
-    assert told.moved == 0, told
-    assert 0 < told.own_down_s <= told.restart_s + start_s, told
+def assert_quiet(measured: Roll, generations: int, start_s: float = 2) -> None:
+    """Assert that no other worker noticed the restart; `start_s` is how long its tasks may take besides."""
+    assert measured.generations <= generations, measured
+    assert measured.others_stopped == 0, measured
+    assert measured.moved == 0, measured
+    assert 0 < measured.own_down_s <= measured.restart_s + start_s, measured

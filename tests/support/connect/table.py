@@ -26,15 +26,15 @@ def rows(figures: Iterable[Mapping[str, Any]]) -> list[str]:
     for figure in figures:
         if "own_tasks_down_s" in figure:
             by_name.setdefault(figure["name"], []).append(figure)
-    return [_row(name, told) for name, told in by_name.items()]
+    return [_row(name, restarts) for name, restarts in by_name.items()]
 
 
-def _row(name: str, told: Sequence[Mapping[str, Any]]) -> str:
-    down = [each["own_tasks_down_s"] for each in told]
-    restart_s = statistics.median(each["restart_s"] for each in told)
-    counts = [str(max(each[count] for each in told)) for count in ("generations", "others_stopped", "moved")]
+def _row(name: str, restarts: Sequence[Mapping[str, Any]]) -> str:
+    down = [each["own_tasks_down_s"] for each in restarts]
+    restart_s = statistics.median(each["restart_s"] for each in restarts)
+    counts = [str(max(each[count] for each in restarts)) for count in ("generations", "others_stopped", "moved")]
     return (
-        f"| {name} | {len(told)} | {counts[0]} | {restart_s:.1f} s "
+        f"| {name} | {len(restarts)} | {counts[0]} | {restart_s:.1f} s "
         f"| {statistics.median(down):.1f} s ({max(down):.1f} s) | {counts[1]} | {counts[2]} |"
     )
 

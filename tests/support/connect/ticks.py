@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 OVERLAP_MS = 100
-"""Less than a tick's distance is not told from the end of one and the beginning of the next."""
+"""A gap below a tick's distance is not distinguished from an end and a new beginning."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -17,7 +17,7 @@ class Line:
 
     at_ms: int
     what: str
-    who: str
+    work: str
     worker: str
 
 
@@ -25,7 +25,7 @@ class Line:
 class Run:
     """One uninterrupted life of a task in one process."""
 
-    who: str
+    work: str
     worker: str
     began_ms: int
     ended_ms: int
@@ -38,8 +38,8 @@ def read(files: Mapping[str, Sequence[Path]]) -> list[Line]:
         for path in paths:
             text = path.read_text() if path.exists() else ""
             for row in text[: text.rfind("\n") + 1].splitlines():
-                at_ms, what, who = row.split(" ", 2)
-                lines.append(Line(int(at_ms), what, who, worker))
+                at_ms, what, work = row.split(" ", 2)
+                lines.append(Line(int(at_ms), what, work, worker))
     return sorted(lines)
 
 
@@ -48,7 +48,7 @@ def tasks(lines: Iterable[Line], since_ms: int) -> dict[str, set[str]]:
     ticked: dict[str, set[str]] = {}
     for line in lines:
         if line.what == "TICK" and line.at_ms >= since_ms:
-            ticked.setdefault(line.who, set()).add(line.worker)
+            ticked.setdefault(line.work, set()).add(line.worker)
     return ticked
 
 
@@ -57,21 +57,21 @@ def gaps_ms(lines: Iterable[Line], from_ms: int, to_ms: int) -> dict[str, int]:
     ticked: dict[str, list[int]] = {}
     for line in lines:
         if line.what == "TICK":
-            ticked.setdefault(line.who, []).append(line.at_ms)
+            ticked.setdefault(line.work, []).append(line.at_ms)
     longest: dict[str, int] = {}
-    for who, times in ticked.items():
+    for work, times in ticked.items():
         before = max((at for at in times if at < from_ms), default=from_ms)
         inside = [before, *(at for at in times if from_ms <= at <= to_ms), to_ms]
-        longest[who] = max(after - at for at, after in pairwise(inside))
+        longest[work] = max(after - at for at, after in pairwise(inside))
     return longest
 
 
 def stopped(lines: Iterable[Line], from_ms: int, to_ms: int, but: str) -> list[str]:
     """Return the tasks that were stopped in other workers than one between two times."""
     return [
-        line.who
+        line.work
         for line in lines
-        if line.what == "STOP" and "/" in line.who and line.worker != but and from_ms <= line.at_ms <= to_ms
+        if line.what == "STOP" and "/" in line.work and line.worker != but and from_ms <= line.at_ms <= to_ms
     ]
 
 
@@ -80,13 +80,13 @@ def runs(lines: Iterable[Line]) -> list[Run]:
     open_runs: dict[tuple[str, str], Run] = {}
     found: list[Run] = []
     for line in lines:
-        if "/" not in line.who:
+        if "/" not in line.work:
             continue
-        key = (line.who, line.worker)
+        key = (line.work, line.worker)
         if line.what == "START" and key in open_runs:
             found.append(open_runs.pop(key))
-        run = open_runs.get(key, Run(line.who, line.worker, line.at_ms, line.at_ms))
-        open_runs[key] = Run(run.who, run.worker, run.began_ms, line.at_ms)
+        run = open_runs.get(key, Run(line.work, line.worker, line.at_ms, line.at_ms))
+        open_runs[key] = Run(run.work, run.worker, run.began_ms, line.at_ms)
         if line.what == "STOP":
             found.append(open_runs.pop(key))
     return [*found, *open_runs.values()]
@@ -96,7 +96,7 @@ def twice(lines: Iterable[Line]) -> list[tuple[Run, Run]]:
     """Return the pairs of lives of one task that overlap."""
     by_task: dict[str, list[Run]] = {}
     for run in runs(lines):
-        by_task.setdefault(run.who, []).append(run)
+        by_task.setdefault(run.work, []).append(run)
     return [
         (one, other)
         for lives in by_task.values()

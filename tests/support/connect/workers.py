@@ -113,11 +113,11 @@ class Worker:
     def await_up(self) -> None:
         """Wait for its REST API; AssertionError with the end of its log when the process ends instead."""
 
-        def looked() -> bool:
+        def answers() -> bool:
             assert self.process.pid() is not None, f"{self.name} ended: {self.process.last_lines()}"
             return self.is_up()
 
-        until(looked, deadline_s=START_DEADLINE_S, what=f"REST of {self.name}", poll_s=0.05)
+        until(answers, deadline_s=START_DEADLINE_S, what=f"REST of {self.name}", poll_s=0.05)
 
     def call(self, method: str, path: str, body: Any = None, timeout_s: float = 90) -> Any:
         """Call the REST API; returns the answer, None for an empty one; OSError when it refuses or is not there."""
@@ -147,7 +147,7 @@ class ConnectGroup(ConnectCluster):
 
     @staticmethod
     def free_port() -> int:
-        """Return a port of loopback on which nobody listens."""
+        """Return a port of loopback without a listener."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port: int = probe.getsockname()[1]
@@ -224,7 +224,7 @@ class ConnectGroup(ConnectCluster):
             if worker.process.pid() is None:
                 continue
             for line in worker.process.log.read_text(errors="replace").splitlines():
-                if told := _LEADER.search(line):
-                    found.append((line[:24], int(told[1])))
+                if match := _LEADER.search(line):
+                    found.append((line[:24], int(match[1])))
         port = max(found)[1]
         return next(name for name, worker in self.workers.items() if worker.port == port)

@@ -1,7 +1,7 @@
 """The workers as a user deploys them: docs/guide/kafka-connect.md, "The plain distribution", field by field.
 
-The one idea: what a test needs to know besides (when tasks ran) and what the development cluster does not serve (DNS) goes
-through one folder of this machine, which every node shares.
+The one idea: what a test needs to know besides (when tasks ran) and what the development cluster does not serve (DNS)
+goes through one folder of this machine, which every node shares.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Workers in pods, looked at from outside: by their REST API, the lines of their tasks, and their logs."""
+"""Workers in pods, observed by their REST API, the lines of their tasks, and their logs."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class ConnectPods(ConnectCluster):
         """Return how many connectors run in each pod, by their own lines."""
         where: dict[str, str] = {}
         for line in self.lines():
-            if "/" not in line.who and line.what == "START":
-                where[line.who] = line.worker
+            if "/" not in line.work and line.what == "START":
+                where[line.work] = line.worker
         return Counter(where.values())
 
     def log(self, pod: str) -> str:
@@ -81,14 +81,14 @@ class ConnectPods(ConnectCluster):
     def leader(self) -> str:
         """Return the pod whose worker leads, by what the workers logged last."""
         names = [pod["metadata"]["name"] for pod in self.game.pods()]
-        found = [(told["at"], told["pod"]) for name in names for told in _LEADER.finditer(self.log(name))]
+        found = [(match["at"], match["pod"]) for name in names for match in _LEADER.finditer(self.log(name))]
         return max(found)[1]
 
     def up_at_ms(self, pod: str) -> int:
         """Return when the REST API of a pod's present process began to answer, by its own log."""
-        told = _UP.search(self.log(pod))
-        assert told is not None, f"{pod} is not up"
-        return int(datetime.fromisoformat(told["at"] + "+00:00").timestamp() * 1000)
+        match = _UP.search(self.log(pod))
+        assert match is not None, f"{pod} is not up"
+        return int(datetime.fromisoformat(match["at"] + "+00:00").timestamp() * 1000)
 
     def sighting(self, pod: str) -> PodSighting:
         """Return what the watch saw of the newest pod of a name."""
@@ -107,14 +107,14 @@ class ConnectPods(ConnectCluster):
     def taken_over(self, tasks: Collection[str], gone: str, since_ms: int, deadline_s: float) -> int:
         """Wait until tasks tick in other pods than the one that is gone; returns when the last of them began to."""
 
-        def looked() -> int:
+        def all_ran_at_ms() -> int:
             first_ms: dict[str, int] = {}
             for line in self.lines():
-                if line.what == "TICK" and line.worker != gone and line.at_ms >= since_ms and line.who in tasks:
-                    first_ms.setdefault(line.who, line.at_ms)
+                if line.what == "TICK" and line.worker != gone and line.at_ms >= since_ms and line.work in tasks:
+                    first_ms.setdefault(line.work, line.at_ms)
             return max(first_ms.values()) if len(first_ms) == len(tasks) else 0
 
-        return until(looked, deadline_s=deadline_s, what=f"{sorted(tasks)} to run elsewhere than in {gone}")
+        return until(all_ran_at_ms, deadline_s=deadline_s, what=f"{sorted(tasks)} to run elsewhere than in {gone}")
 
     def stopped(self, since_ms: int, but: str) -> list[str]:
         """Return the tasks that were stopped since then in other pods than one."""
@@ -137,7 +137,7 @@ class ConnectPods(ConnectCluster):
         bounds_ms = [*(at_ms for at_ms, _ in ended), now_ms()]
         lines = self.lines()
         gaps_ms = ticks.gaps_ms(lines, bounds_ms[0], bounds_ms[-1])
-        stops = [line for line in lines if line.what == "STOP" and "/" in line.who and line.at_ms >= bounds_ms[0]]
+        stops = [line for line in lines if line.what == "STOP" and "/" in line.work and line.at_ms >= bounds_ms[0]]
         rounds = self.game.events(GroupEventKind.REBALANCE_PREPARED, since_ms=bounds_ms[0])
         rolls = []
         for (from_ms, name), to_ms in zip(ended, bounds_ms[1:], strict=True):

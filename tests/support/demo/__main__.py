@@ -39,9 +39,10 @@ at the end. The first run builds Kubernetes from source, which takes most of its
 minutes for consumers and about five for the others, which have longer to wait without StaticGroup.
 """
 EPILOG = """\
-exit code: 0 when the promise was kept (no rebalance and no rebuilt state in rolling restarts with StaticGroup, partitions taken over in
-less than 10 s, no record missed; --role connect and streams: at most 1 rebalance, which moves nothing, no task twice and
-no record restored in the rolling restart), 1 when something differed (it is said what), 2 when the demo could not be run.
+exit code: 0 when the promise was kept (no rebalance and no rebuilt state in rolling restarts with StaticGroup,
+partitions taken over in less than 10 s, no record missed; --role connect and streams: at most 1 rebalance, which moves
+nothing, no task twice and no record restored in the rolling restart), 1 when something differed (the output says what),
+2 when the demo could not be run.
 The figures are also written to build/demo.json.
 """
 
@@ -55,7 +56,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--role", choices=ROLES, default="consumer", help="what the pods are (default: %(default)s)")
-    parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for a look around")
+    parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for inspection")
     parser.add_argument("--plain", action="store_true", help="print lines instead of the live view")
     return parser.parse_args(arguments)
 
@@ -93,12 +94,12 @@ def _draw(thread: threading.Thread, gatherer: Gatherer, console: Console) -> Non
 
 
 def _print(thread: threading.Thread, gatherer: Gatherer, show: Show) -> None:
-    told = events = 0
+    printed = events = 0
     next_s = time.monotonic() + PLAIN_EVERY_S
-    while thread.is_alive() or told < len(show.told):
-        for at_ms, text in show.told[told:]:
+    while thread.is_alive() or printed < len(show.lines):
+        for at_ms, text in show.lines[printed:]:
             print(f"{clock(at_ms - show.started_at_ms)} {text}", flush=True)
-            told += 1
+            printed += 1
         picture = gatherer.latest
         if picture is not None:
             for event in picture.events[events:]:
@@ -112,7 +113,7 @@ def _print(thread: threading.Thread, gatherer: Gatherer, show: Show) -> None:
 
 def tell_all(show: Show, console: Console) -> None:
     """Print what was narrated in the live view, which has vanished with its screen."""
-    for at_ms, text in show.told:
+    for at_ms, text in show.lines:
         console.print(f"{clock(at_ms - show.started_at_ms)} {text}", highlight=False)
 
 

@@ -1,7 +1,7 @@
 """Connect workers in pods, as they come and with agent and operator, with one connector of six tasks.
 
-The one idea: each task writes when it ticks, starts and stops, to a file of its process; told in the form in which consumers
-tell of records, that is all there is to measure.
+The one idea: each task writes when it ticks, starts and stops, to a file of its process; in the form of consumers'
+lines of records, that is all there is to measure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STOCK_DELAY_MS = 60_000
 
 @dataclass(slots=True)
 class Teller:
-    """Turn the rows of one process' file, `<at, ms> START|TICK|STOP <connector>/<number>`, into lines of a consumer's form.
+    """Turn rows `<at, ms> START|TICK|STOP <connector>/<number>` of one process into lines of a consumer's form.
 
     A task is a partition, its ticks are records, their numbers offsets.
     """
@@ -45,9 +45,9 @@ class Teller:
         found: list[Line] = []
         open_line: Line | None = None
         for row in rows:
-            at, what, who = row.split(" ", 2)
-            number = who.rpartition("/")[2]
-            if "/" not in who:
+            at, what, work = row.split(" ", 2)
+            number = work.rpartition("/")[2]
+            if "/" not in work:
                 continue
             at_ms, task = int(at), int(number)
             if what != "TICK":
@@ -83,7 +83,7 @@ class TickVoices:
         self._lock = threading.Lock()
 
     def voices(self) -> list[PodVoice]:
-        """Return what was told up to now, one entry for each pod UID, in the order of appearance."""
+        """Return the lines up to now, one entry for each pod UID, in the order of appearance."""
         with self._lock:
             # The time in a file's name is that of its process' start.
             for path in sorted(self._folder.glob("*.ticks"), key=lambda path: path.stem.rpartition("_")[2]):
@@ -143,7 +143,7 @@ class ConnectWorkers(Role):
         return workload(group.play, REPLICAS, FILES / group.name, has_agent=is_managed)
 
     def is_settled(self, group: DemoGroup, members: int) -> bool:
-        """Say whether the last round ended with so many members, by the broker's log: librdkafka describes consumers only."""
+        """Return whether the broker's log shows that the last round ended with so many members."""
         rounds = group.play.events(GroupEventKind.STABILIZED, GroupEventKind.REBALANCE_PREPARED)
         return bool(rounds) and rounds[-1].member_count == members
 
@@ -160,10 +160,13 @@ class ConnectWorkers(Role):
         return group.given_up(since_ms), None
 
     def before_departure(self, group: DemoGroup, pod_name: str, tell: Tell) -> None:
-        """Let another stock worker lead than the one that departs: a leader takes along that a delay is to be waited for."""
+        """Make another stock worker than the departing one lead, because a leader takes the rebalance delay along."""
         if group.name == STOCK and self._pods(group).leader() == pod_name:
             since_ms = now_ms()
-            tell(f"{pod_name} leads, and a leader takes the delay along: it is restarted first, so that another one leads.")
+            tell(
+                f"{pod_name} leads, and a leader takes the delay along: it is restarted first, so that another one "
+                "leads."
+            )
             group.play.stage.kubectl("delete", "pod", pod_name, "-n", group.name)
             group.await_steady(REPLICAS, since_ms=since_ms)
 

@@ -1,7 +1,8 @@
-"""Roles that read a topic: the load on it, and consumers as pods, with ids from nobody, from their author, and from the operator.
+"""Roles that read a topic: the load on it, and consumer pods without ids, with their own, and with the operator's.
 
-The one idea: all groups read the same topic, and the groups of a pair differ in nothing but their static membership. Those of
-the second pair have what makes rebalances dear: a state for each partition, on a volume of the pod, and batches that take their time.
+The one idea: all groups read the same topic, and the groups of a pair differ in nothing but their static membership.
+Those of the second pair have what makes rebalances dear: a state for each partition, on a volume of the pod, and
+batches that take their time.
 """
 
 from __future__ import annotations
@@ -107,7 +108,12 @@ class Consumers(Reading):
         tell(f"{HISTORY} records a partition as the history of which states are made.")
         history = Program(
             "producer",
-            {"BOOTSTRAP": stage.brokers.bootstrap, "TOPIC": TOPIC, "RATE_PER_S": "50000", "COUNT": str(HISTORY * PARTITIONS)},
+            {
+                "BOOTSTRAP": stage.brokers.bootstrap,
+                "TOPIC": TOPIC,
+                "RATE_PER_S": "50000",
+                "COUNT": str(HISTORY * PARTITIONS),
+            },
         )
         assert history.exit_code(120) == 0, "the history was not written"
         for name in self.names:

@@ -1,6 +1,7 @@
 """One group of the demo: its namespace, its StatefulSet, and everything its pods said.
 
-The one idea: groups differ in what their role starts and in who gives them ids; they are watched and waited for alike.
+The one idea: groups differ in what their role starts and in the source of their ids; they are watched and waited for
+alike.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class DemoGroup:
 
     @property
     def is_managed(self) -> bool:
-        """Whether a StaticGroup looks after it."""
+        """Whether a StaticGroup manages it."""
         return self.name in (MANAGED, MANAGED_STATE)
 
     def start(self) -> None:
@@ -107,7 +108,7 @@ class DemoGroup:
             poll_s=0.3,
         )
 
-    # looks ----------------------------------------------------------------------------------------------------
+    # readings -------------------------------------------------------------------------------------------------
 
     def processes(self) -> list[PodVoice]:
         """Return what each pod of this run said; the files of an earlier run's pods may linger."""
@@ -148,9 +149,7 @@ class DemoGroup:
         return sum(bool(x["records"]) for x in self.lines() if x["kind"] == "restored" and x["at_ms"] >= since_ms)
 
     def departure(self, since_ms: int) -> GroupEvent | None:
-        """Return the broker's line about the departed pod's last member: removed by the operator, its session expired, or
-        where its client does so, it left.
-        """
+        """Return the broker's line about the end of the departed pod's last member: removed, expired or left."""
         kinds = (GroupEventKind.REMOVED, GroupEventKind.SESSION_EXPIRED)
         found = self.play.events(*kinds, since_ms=since_ms)
         leaves = self.role.leaves_by_itself and not self.is_managed

@@ -137,9 +137,7 @@ def departed_partitions(departed: Iterable[Line], since_ms: int) -> dict[int, in
 
 
 def takeovers(departed: Iterable[Line], others: Iterable[Line], since_ms: int) -> dict[int, float | None]:
-    """Return for each partition of a departed pod how long nobody consumed it: from its last record there to the
-    first record at another pod, in seconds; None while nobody does.
-    """
+    """Return by partition of a departed pod the seconds from its last record there to its first elsewhere."""
     times = received(others, since_ms)
     found: dict[int, float | None] = {}
     for partition, last_ms in sorted(departed_partitions(departed, since_ms).items()):
@@ -149,7 +147,7 @@ def takeovers(departed: Iterable[Line], others: Iterable[Line], since_ms: int) -
 
 
 def moves(by_ordinal: Mapping[int, Times], *, since_ms: int, until_ms: int) -> int:
-    """Count how often a partition went to another pod within a window, by who received its records.
+    """Count how often a partition went to another pod within a window, by the receivers of its records.
 
     Parameters
     ----------

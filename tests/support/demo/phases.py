@@ -34,7 +34,7 @@ class Show:
     Parameters
     ----------
     pair: the two groups that are compared now.
-    told: what was narrated so far, with the time, milliseconds since 1970.
+    lines: the narration so far, with times in milliseconds since 1970.
     """
 
     stage: Stage
@@ -43,7 +43,7 @@ class Show:
     scene: str = "opening"
     scene_at_ms: int = field(default_factory=now_ms)
     pair: tuple[str, str] = field(init=False)
-    told: list[tuple[int, str]] = field(default_factory=list)
+    lines: list[tuple[int, str]] = field(default_factory=list)
     groups: dict[str, DemoGroup] = field(default_factory=dict)
     figures: Figures | None = None
 
@@ -52,7 +52,7 @@ class Show:
 
     def tell(self, text: str) -> None:
         """Narrate."""
-        self.told.append((now_ms(), text))
+        self.lines.append((now_ms(), text))
 
     def enter(self, scene: str, pair: tuple[str, str]) -> None:
         """Begin a scene."""
@@ -70,7 +70,7 @@ def both(function: Callable[[DemoGroup], T], *groups: DemoGroup) -> list[T]:
 
     Notes
     -----
-    Daemon threads instead of a pool: after Ctrl-C nobody waits for a condition that will not come true any more.
+    Daemon threads instead of a pool: after Ctrl-C no thread waits for a condition that will not come true any more.
     """
     results: dict[str, T] = {}
     troubles: list[BaseException] = []
@@ -157,7 +157,9 @@ def _roll(group: DemoGroup) -> Roll:
         restored_records=role.restored(group, since_ms),
         rebuilds=group.rebuilds(since_ms) if has_state else None,
         twice=read_twice(group.lines()) if has_state else None,
-        p99_delay_s=delay_below_s(group.lines(), since_ms=since_ms, until_ms=until_ms, share=0.99) if has_state else None,
+        p99_delay_s=delay_below_s(group.lines(), since_ms=since_ms, until_ms=until_ms, share=0.99)
+        if has_state
+        else None,
     )
 
 
@@ -169,14 +171,14 @@ def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
     ended = role.ending(group, departed)
     group.play.scale(REPLICAS - 1)
 
-    def look() -> dict[int, float | None]:
+    def standstills() -> dict[int, float | None]:
         rest = [line for n in range(REPLICAS - 1) for line in group.lines(f"{group.name}-{n}")]
         return takeovers(group.lines(departed), rest, since_ms - 3000)
 
     ended_at_ms = until(ended, deadline_s=60, what=f"{departed} ends")
 
     def taken() -> dict[int, float | None] | None:
-        found = look()
+        found = standstills()
         return found if found and None not in found.values() else None
 
     pieces = f"the {role.wording.pieces} of {departed}"
@@ -197,7 +199,7 @@ def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
 
 
 def how_ended(event: GroupEvent) -> str:
-    """Return in words who ended a member."""
+    """Return as text what ended a member."""
     if event.kind is GroupEventKind.SESSION_EXPIRED:
         return SESSION_EXPIRY
     return OPERATOR if is_operators(event) else ITSELF

@@ -1,4 +1,4 @@
-"""What the live view shows at one moment, gathered from pods, consumers' lines, the broker's log and the operator's Events.
+"""One moment of the live view, from pods, consumers' lines, the broker's log and the operator's Events.
 
 The one idea: gathering (this module) and drawing (view.py) meet in frozen values, so drawing can be tested alone.
 """
@@ -26,7 +26,7 @@ RATE_WINDOW_MS = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPicture:
-    """One pod: `state` is Kubernetes' word, `partitions` are those, or the tasks, that its process says it holds."""
+    """One pod: `state` is Kubernetes' column, `partitions` are those, or the tasks, that its process reports."""
 
     ordinal: int
     state: str
@@ -40,7 +40,7 @@ class GroupPicture:
     Parameters
     ----------
     received: ordinal to the times in which that pod received records.
-    still_s: partition to how long nobody has consumed it; only those that stand still.
+    still_s: partition to how long it has had no consumer; only those that stand still.
     rebalances: since the scene began, by the broker's log.
     """
 
@@ -63,7 +63,7 @@ class Picture:
     groups: the two that are compared.
     events: what the operator said, oldest first.
     columns: what `kubectl get ksg` shows, by column; empty before there is one.
-    told: the narrator's lines, with their times.
+    lines: of the narrator, with their times.
     words: of the role.
     """
 
@@ -74,11 +74,11 @@ class Picture:
     groups: tuple[GroupPicture, ...]
     events: tuple[str, ...]
     columns: Mapping[str, str]
-    told: tuple[tuple[int, str], ...]
+    lines: tuple[tuple[int, str], ...]
 
 
 def still(times: Times, partitions: Iterable[int], at_ms: int) -> dict[int, float]:
-    """Return the partitions that nobody consumes now, with seconds; one that was never consumed is left out."""
+    """Return the partitions without a consumer now, with seconds; one that was never consumed is left out."""
     lasts = {partition: times[partition][-1][1] for partition in partitions if times.get(partition)}
     return {partition: (at_ms - last) / 1000 for partition, last in lasts.items() if at_ms - last > RECENT_MS}
 
@@ -111,7 +111,7 @@ class Gatherer:
         self.latest: Picture | None = None
 
     def start(self) -> Gatherer:
-        """Begin to look."""
+        """Start to gather."""
         self._thread.start()
         return self
 
@@ -138,7 +138,7 @@ class Gatherer:
             groups=tuple(self._group(group, at_ms) for group in groups),
             events=self._events(),
             columns=self._columns(),
-            told=tuple(show.told),
+            lines=tuple(show.lines),
         )
 
     def _get(self, path: str) -> Any:

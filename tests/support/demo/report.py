@@ -1,7 +1,7 @@
 """What the demo found out: the figures, whether they are as promised, the table and build/demo.json.
 
-The one idea: the promise is checked by pure functions over figures, and a run whose "without" column shows no trouble is
-not believed either: then the measurement is broken, not the world in order.
+The one idea: the promise is checked by pure functions over figures, and a run whose "without" column shows no trouble
+is not believed either: then the measurement is broken, not the world in order.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ class Roll:
     Parameters
     ----------
     rebalances: prepared rebalances in the broker's log.
-    interruptions: how often consumers that ran on had to give up their partitions; of Connect and Streams, how many tasks
-        or partitions were taken from pods that ran on.
+    interruptions: how often consumers that ran on had to give up their partitions; of Connect and Streams, how many
+        tasks or partitions were taken from pods that ran on.
     interrupted_s: time consumers were without any because of that, summed over them; None where it is not asked.
     moves: how often a partition or task went to another pod.
     duration_s: of `kubectl rollout restart` and `status`.
-    restored_records: read again to rebuild state; None where there is none. rebuilds: partitions for which that was done, times.
-    twice: records that were worked on again. p99_delay_s: within which 99 % of the records were done with after they were sent.
+    restored_records: read again to rebuild state; None where there is none. rebuilds: partitions for which that was
+        done, times.
+    twice: records that were worked on again. p99_delay_s: within which 99 % of the records were done with after they
+        were sent.
     """
 
     rebalances: int
@@ -76,8 +78,8 @@ class Figures:
 
     Parameters
     ----------
-    unconsumed_records, twice: by group: records that were acknowledged and not consumed, pairs of lives of one task that
-        overlap; None where a role does not know such a thing.
+    unconsumed_records, twice: by group: records that were acknowledged and not consumed, pairs of lives of one task
+        that overlap; None where a role does not know such a thing.
     state_without, state_with: the rolling restart of groups with state and slow polls; None where the role has none.
     """
 
@@ -127,7 +129,10 @@ def _differences_with_state(without: Roll | None, with_it: Roll | None) -> list[
         return []
     found = []
     if with_it.rebalances or with_it.rebuilds:
-        found.append(f"with state, the rolling restart with StaticGroup caused {with_it.rebalances} rebalances and {with_it.rebuilds} rebuilds, not 0")
+        found.append(
+            f"with state, the rolling restart with StaticGroup caused {with_it.rebalances} rebalances and "
+            f"{with_it.rebuilds} rebuilds, not 0"
+        )
     if not without.rebuilds:
         found.append("with state, dynamic members rebuilt nothing: the measurement cannot be right")
     if without.stillness.sum_s <= with_it.stillness.sum_s:
@@ -136,7 +141,7 @@ def _differences_with_state(without: Roll | None, with_it: Roll | None) -> list[
 
 
 def rows(figures: Figures, words: Wording) -> list[tuple[str, str, str]]:
-    """Return the lines of the table: what was measured, without and with StaticGroup; a line without values is a title."""
+    """Return the table's lines: measured without and with StaticGroup; a line without values is a title."""
     one, other = figures.roll_without, figures.roll_with
     left, right = figures.scale_down_without, figures.scale_down_with
     *without, with_it = figures.faults.values()

@@ -1,7 +1,7 @@
-"""What one kind of workload is to the storyline: what is started, and by whose word its work goes on or stands still.
+"""One kind of workload in the storyline: what is started, and what shows that its work goes on or stands still.
 
-The one idea: whatever the work is, it is told as lines of one form (`consumed`, `assigned`, `revoked`, `closed`, as consumers
-print them), so that one set of functions measures all of it.
+The one idea: whatever the work is, it appears as lines of one form (`consumed`, `assigned`, `revoked`, `closed`, as
+consumers print them), so that one set of functions measures all of it.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Role(ABC):
     ----------
     names: of the groups, which are those of namespaces and StatefulSets too; the last is the managed one.
     titles: what distinguishes each, for people.
-    roll_pair, scale_pair: which two are compared in which scene. state_pair: those whose members have state and poll slowly, rolled as
-        the others are; None where there are none.
+    roll_pair, scale_pair: which two are compared in which scene. state_pair: those whose members have state and poll
+        slowly, rolled as the others are; None where there are none.
     members_per_pod: in the group, as the broker counts.
     timeout_variable: by which the managed pods are given their session timeout.
     own_session_ms: the session timeout of the group that `scale_pair` compares with.
@@ -122,7 +122,7 @@ class Role(ABC):
         return
 
     def ending(self, group: DemoGroup, pod_name: str) -> Callable[[], int | None]:
-        """Return what tells when the process of a pod that is about to be ended has, milliseconds since 1970; None before."""
+        """Return a function that returns when the process of a pod ended, milliseconds since 1970; None before."""
         since_ms = now_ms()
 
         def closed() -> int | None:
@@ -144,12 +144,12 @@ def process_ends(pids: list[int]) -> Callable[[], int | None]:
     """Return what tells when all of some processes were seen to be gone, by the process table."""
     gone_at_ms: list[int] = []
 
-    def look() -> int | None:
+    def ended_at_ms() -> int | None:
         if not gone_at_ms and not any(_is_alive(pid) for pid in pids):
             gone_at_ms.append(now_ms())
         return gone_at_ms[0] if gone_at_ms else None
 
-    return look
+    return ended_at_ms
 
 
 def _is_alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""Kafka Streams pods of two threads each, as they come and with the operator, each with its state on a volume of its own.
+"""Kafka Streams pods of two threads, with and without the operator, each with its state on its own volume.
 
 The one idea: beside the records that each thread processed, the application tells what was read again to rebuild state.
 """

@@ -23,7 +23,7 @@ SHADES = ("█", "▓", "▒")
 """The same for terminals without colours."""
 STILL = "·"
 _OPERATOR_LINES = 4
-_TOLD_LINES = 3
+_NARRATION_LINES = 3
 _GROUP_LINES = PARTITIONS + 7
 
 
@@ -38,7 +38,7 @@ def owner(group: GroupPicture, partition: int, from_ms: float, until_ms: float) 
 
 
 def strip(group: GroupPicture, partition: int, picture: Picture, cells: int) -> Text:
-    """Draw the last minute of a partition, the newest at the right: who consumed it, or that nobody did."""
+    """Draw the last minute of a partition, the newest at the right: its consumers, or that it had none."""
     end_ms, text = picture.at_ms - RECENT_MS / 2, Text()
     cell_ms = HISTORY_MS / cells
     begun = [times[partition][0][0] for times in group.received.values() if times.get(partition)]
@@ -94,9 +94,9 @@ def operator_panel(picture: Picture, width: int, lines: int) -> Panel:
     return Panel(Group(*texts), title="the operator: kubectl get ksg, Events", border_style="dim", height=lines + 2)
 
 
-def told(picture: Picture, lines: int) -> RenderableType:
+def narrator_panel(picture: Picture, line_count: int) -> RenderableType:
     """Draw the narrator's latest lines, the newest bright."""
-    shown = picture.told[-lines:]
+    shown = picture.lines[-line_count:]
     texts = []
     for index, (at_ms, text) in enumerate(shown):
         line = Text(f"{clock(at_ms - picture.started_at_ms)} {text}")
@@ -113,8 +113,8 @@ def clock(elapsed_ms: int) -> str:
 
 def draw(picture: Picture, width: int, height: int) -> RenderableType:
     """Draw a moment for a terminal of a size; below 80x24 the right and the lower edge are cut."""
-    spare = max(0, height - 1 - _GROUP_LINES - (_OPERATOR_LINES + 2) - _TOLD_LINES)
-    events, narration = _OPERATOR_LINES + spare // 2, _TOLD_LINES + spare - spare // 2
+    spare = max(0, height - 1 - _GROUP_LINES - (_OPERATOR_LINES + 2) - _NARRATION_LINES)
+    events, narration = _OPERATOR_LINES + spare // 2, _NARRATION_LINES + spare - spare // 2
     head = Text.assemble(
         ("StaticGroup ", "bold"),
         (picture.scene, "bold cyan"),
@@ -134,7 +134,7 @@ def draw(picture: Picture, width: int, height: int) -> RenderableType:
         Layout(head, size=1),
         sides,
         Layout(operator_panel(picture, width, events), size=events + 2),
-        Layout(told(picture, narration), size=narration),
+        Layout(narrator_panel(picture, narration), size=narration),
     )
     return root
 

@@ -1,7 +1,7 @@
 """What the three roles call things, for the view, the narrator, the table and the promise.
 
-The one idea: there is one storyline, and work is what it is about: partitions of a topic, or tasks. What differs in words
-is here, and in nothing but words; what differs in deed is in the roles.
+The one idea: there is one storyline, and work is what it is about: partitions of a topic, or tasks. What differs in
+words is here, and in nothing but words; what differs in deed is in the roles.
 """
 
 from __future__ import annotations
@@ -87,10 +87,14 @@ CONSUMER = Wording(
     missed="did not receive {count} acknowledged records",
     rebalances_max=0,
     caption=(
-        "A partition stands still when nobody receives a record of it for more than 1 s. With static ids the partitions of a "
-        "restarting pod wait for it instead of moving: nothing is rebuilt elsewhere, and nobody else stops. So they stand still for as "
-        "long as the pod is away: static membership does not shorten a restart, and where nothing is to be rebuilt and everybody polls "
-        "at once it gains little time. With state: each partition has one, on a volume of the pod, of all its records, which a store "
+        "A partition stands still when nobody receives a record of it for more than 1 s. With static ids the "
+        "partitions of a "
+        "restarting pod wait for it instead of moving: nothing is rebuilt elsewhere, and nobody else stops. So they "
+        "stand still for as "
+        "long as the pod is away: static membership does not shorten a restart, and where nothing is to be rebuilt and "
+        "everybody polls "
+        "at once it gains little time. With state: each partition has one, on a volume of the pod, of all its records, "
+        "which a store "
         "takes in at 5,000 records/s; a batch takes 1.5 s, and a rebalance waits for the slowest one."
     ),
 )
@@ -112,9 +116,12 @@ STREAMS = Wording(
     missed="did not process {count} acknowledged records",
     rebalances_max=1,
     caption=(
-        "A partition stands still when nobody processes a record of it for more than 1 s. Kafka Streams does not leave its group "
-        "when it closes (its default), so without static ids the coordinator waits for the dead threads until their session ends "
-        "(45 s, the default). Records restored: read again from changelogs to rebuild state. State is on a volume of the pod."
+        "A partition stands still when nobody processes a record of it for more than 1 s. Kafka Streams does not leave "
+        "its group "
+        "when it closes (its default), so without static ids the coordinator waits for the dead threads until their "
+        "session ends "
+        "(45 s, the default). Records restored: read again from changelogs to rebuild state. State is on a volume of "
+        "the pod."
     ),
 )
 CONNECT = Wording(
@@ -135,8 +142,10 @@ CONNECT = Wording(
     missed="had {count} tasks running twice at a time",
     rebalances_max=1,
     caption=(
-        "A task stands still when it does not tick for more than 1 s, by its own ticks. Delay: scheduled.rebalance.max.delay.ms, "
-        "for which stock Connect keeps the tasks of a worker that left; 60 s here so that it can be waited for, 300 s by default. "
+        "A task stands still when it does not tick for more than 1 s, by its own ticks. Delay: "
+        "scheduled.rebalance.max.delay.ms, "
+        "for which stock Connect keeps the tasks of a worker that left; 60 s here so that it can be waited for, 300 s "
+        "by default. "
         "The worker that leads may cost one rebalance when it returns, which moves and stops nothing."
     ),
 )

@@ -1,7 +1,7 @@
 """The agent of Connect workers as a jar, and as an image that the operator's build takes it from.
 
-The one idea: the jar is built by this machine's Maven, with its settings, because no image with Maven can be pulled where there is no
-registry; a Dockerfile takes it through `ARG MAVEN_IMAGE`, and finds that there is nothing to build.
+The one idea: the jar is built by this machine's Maven, with its settings, because no image with Maven can be pulled
+where there is no registry; a Dockerfile takes it through `ARG MAVEN_IMAGE`, and finds that there is nothing to build.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def agent_jar(project: Path, report: Report = say) -> Path:
             timeout=MAVEN_TIMEOUT_S,
         )
         if done.returncode != 0:
-            told = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            raise RuntimeError(f"Maven could not build the Connect agent: {(told or ['no message'])[0][:300]}")
+            errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+            raise RuntimeError(f"Maven could not build the Connect agent: {(errors or ['no message'])[0][:300]}")
         (scratch / "target" / JAR).rename(folder / JAR)
         shutil.rmtree(scratch)
 
@@ -60,7 +60,7 @@ def agent_jar(project: Path, report: Report = say) -> Path:
 
 
 def agent_image(project: Path) -> str:
-    """Return the reference of an image in the cache's store: the base image with the jar; `project` as for `agent_jar`."""
+    """Return the reference of the base image with the jar in the cache's store; `project` as for `agent_jar`."""
     jar, base = agent_jar(project), base_image()
     recipe = f"FROM {base}\nCOPY {JAR} /agent/\n"
     key = digest(jar, recipe)
@@ -74,5 +74,7 @@ def agent_image(project: Path) -> str:
     with file_lock(cache_directory() / f".connect-agent-store-{key}.lock"):
         if not is_stored(reference):
             with step(f"build image {reference}"):
-                buildah(["build", "--pull-never", f"--file={context / 'Containerfile'}", f"--tag={reference}", str(context)])
+                buildah(
+                    ["build", "--pull-never", f"--file={context / 'Containerfile'}", f"--tag={reference}", str(context)]
+                )
     return reference

@@ -24,7 +24,7 @@ def cache_directory() -> Path:
 
 @contextmanager
 def file_lock(path: Path, *, remove: bool = False) -> Iterator[None]:
-    """Hold an exclusive lock on a file; wait for whoever holds it.
+    """Hold an exclusive lock on a file; wait for its holder.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ def processes(group: str) -> list[int]:
         try:
             pids.update(int(line) for line in listing.read_text().split())
         except (FileNotFoundError, OSError):
-            continue  # the group went away while we looked
+            continue  # the group ended meanwhile
     return sorted(pid for pid in pids if pid > 0 and start_time_ticks(pid) is not None)
 
 

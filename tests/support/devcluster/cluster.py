@@ -1,6 +1,6 @@
 """A whole cluster: bring it up, repair it, use it, take it away.
 
-The one idea: `up` is idempotent. It looks at what is there and starts what is not, so the same call makes a cluster,
+The one idea: `up` is idempotent. It finds what runs and starts what does not, so the same call makes a cluster,
 repairs one after a crash of anything, and finds a healthy one in a moment. `down` works from the kernel's names alone,
 so it also removes what a crashed `up` left without a state file.
 """
@@ -50,7 +50,7 @@ DEFAULT_NODES = (NodeWish(role=CONTROL_PLANE, labels={}),)
 
 
 class Cluster:
-    """A cluster of this machine. Every method looks at the state on disk, so several programs may hold one."""
+    """A cluster of this machine. Every method reads the state on disk, so several programs may hold one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -202,7 +202,7 @@ class Cluster:
         Parameters
         ----------
         lose_history
-            Compact etcd in between: whoever resumes a watch is told that its position is gone (410). A server that was
+            Compact etcd in between: a client that resumes a watch gets 410: its position is gone. A server that was
             restarted mostly says so anyway, because its watch cache is empty; this makes it certain.
 
         Returns
@@ -211,9 +211,10 @@ class Cluster:
 
         Notes
         -----
-        The scheduler is restarted with it. It ends itself when it finds a pod on another node than it remembers, as after a
-        binding whose answer was lost (1.36.3: "Scheduler cache is corrupted"), and here nobody starts it again. So is the
-        controller manager, whose watches ask a server that was away only every 30 to 60 s (client-go's Reflector).
+        The scheduler is restarted with it. It ends itself when it finds a pod on another node than it remembers, as
+        after a binding whose answer was lost (1.36.3: "Scheduler cache is corrupted"), and here nobody starts it again.
+        So is the controller manager, whose watches ask a server that was away only every 30 to 60 s (client-go's
+        Reflector).
         """
         began_s = time.monotonic()
         with self._lock():

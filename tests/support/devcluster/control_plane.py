@@ -31,7 +31,7 @@ revision = ask("put", key=name, value=name)["header"]["revision"]
 ask("compaction", revision=revision, physical=True)
 print(json.dumps(int(revision)))
 """
-"""Asks etcd's gRPC gateway, so that no further program is needed. Writes first: who has seen the last write has missed nothing."""
+"""Uses etcd's gRPC gateway, without a further program; a watch that saw its write has missed nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={pki}/sa.pub", f"--service-account-signing-key-file={pki}/sa.key",
             "--default-not-ready-toleration-seconds=5", "--default-unreachable-toleration-seconds=5",
-            # `kubectl logs` would look the node's name up in DNS, which there is none of.
+            # `kubectl logs` would resolve the node's name, and there is no DNS.
             "--kubelet-preferred-address-types=InternalIP", "--profiling=false",
             *self.state.apiserver_arguments,
         ])  # fmt: skip
@@ -114,7 +114,7 @@ class ControlPlane:
             raise RuntimeError(f"kube-apiserver ended:\n{server.last_lines()}")
 
     def compact(self) -> int:
-        """Let etcd forget every revision but the present one, so that no watch can begin in the past; returns that revision."""
+        """Compact etcd to its present revision, so that no watch can begin in the past; returns that revision."""
         place = ["nsenter", f"--net=/run/netns/{self.first_node.network_namespace}"]
         revision: int = json.loads(run([*place, "--", sys.executable, "-c", _COMPACT]))
         return revision

@@ -83,8 +83,8 @@ def build_image(
     dockerfile
         By default `Dockerfile` in the context.
     build_arguments
-        Values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given, `MAVEN_IMAGE` one that
-        has the agent of Connect workers as this machine's Maven built it.
+        Values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given, `MAVEN_IMAGE` one
+        that has the agent of Connect workers as this machine's Maven built it.
     ignore
         Names directly in the context that are not part of it, besides those that `.dockerignore` names.
 
@@ -169,7 +169,7 @@ def find_archive(tag: str) -> Path:
     Raises
     ------
     LookupError
-        When nobody built such an image.
+        When there is no such image.
     """
     note = _tag_file(tag)
     if note.exists() and Path(note.read_text()).exists():

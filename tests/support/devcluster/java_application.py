@@ -1,7 +1,7 @@
 """A test's application in Java: built by Maven from its sources, and put into an image with a Java runtime.
 
-The one idea: nothing but jars is fetched. The runtime is linked from this machine's JDK, and the base image is the Debian of
-this machine, so the runtime finds its libraries there.
+The one idea: nothing but jars is fetched. The runtime is linked from this machine's JDK, and the base image is the
+Debian of this machine, so the runtime finds its libraries there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from .process import run
 from .progress import say, step
 
 TOOLS = {"mvn": "maven", "javac": "openjdk-17-jdk-headless", "jlink": "openjdk-17-jdk-headless"}
-MODULES = "java.base,java.logging,java.management,java.naming,java.security.jgss,java.security.sasl,java.sql,jdk.unsupported"
+MODULES = (
+    "java.base,java.logging,java.management,java.naming,java.security.jgss,java.security.sasl,java.sql,jdk.unsupported"
+)
 """What the Kafka client, Kafka Streams and RocksDB's binding load."""
 _RECIPE = """\
 # The application's jars and a Java runtime of just the modules that they need.
@@ -29,8 +31,8 @@ COPY java /opt/java
 COPY jars /opt/application
 USER 65532:65532
 WORKDIR /opt/application
-ENTRYPOINT ["/opt/java/bin/java", "-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", \\
-            "-cp", "/opt/application/*"]
+ENTRYPOINT ["/opt/java/bin/java", "-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", \\
+            "-XX:-UsePerfData", "-cp", "/opt/application/*"]
 """
 
 
@@ -65,8 +67,8 @@ def application_jars(project: Path, report: Report = say) -> Path:
             timeout=MAVEN_TIMEOUT_S,
         )
         if done.returncode != 0:
-            told = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            raise RuntimeError(f"Maven could not build {project.name}: {(told or ['no message'])[:5]}")
+            errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+            raise RuntimeError(f"Maven could not build {project.name}: {(errors or ['no message'])[:5]}")
         for jar in (scratch / "target").glob("*.jar"):
             jar.rename(folder / jar.name)
         shutil.rmtree(scratch)
@@ -84,14 +86,14 @@ def java_runtime(modules: str = MODULES) -> Path:
         When there is no JDK and none can be installed.
     """
     ensure_tools(say, TOOLS)
-    told = subprocess.run(["jlink", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    jlink_version = subprocess.run(["jlink", "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
     def link(folder: Path) -> None:
         options = ["--strip-debug", "--no-header-files", "--no-man-pages"]
-        with step(f"link a Java {told} runtime"):
+        with step(f"link a Java {jlink_version} runtime"):
             run(["jlink", *options, "--add-modules", modules, "--output", folder / "java"])
 
-    return built(f"java-runtime-{digest(told, modules)}", link)
+    return built(f"java-runtime-{digest(jlink_version, modules)}", link)
 
 
 def build_java_image(tag: str, jars: Path, main_class: str, modules: str = MODULES) -> Path:

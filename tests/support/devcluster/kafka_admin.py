@@ -67,7 +67,8 @@ class BrokerAdmin:
         try:
             self._create_topic(name, partitions, replication_factor)
         except BrokerRefused as lost:
-            # librdkafka drops a broker that metadata does not show, as just after the start of a cluster, and what it was asked.
+            # librdkafka drops a broker that metadata does not show, as just after the start of a cluster, and what it
+            # was asked.
             if lost.error != "_DESTROY_BROKER":
                 raise
             try:
@@ -155,7 +156,7 @@ class BrokerAdmin:
         return {key: entry.value for key, entry in entries.items()}
 
     def group_type(self, group_id: str) -> str:
-        """Return the type of a group as ListGroups v5 tells it, `classic` or `consumer`; "" when there is none of this name."""
+        """Return the type of a group by ListGroups v5, `classic` or `consumer`; "" if there is no such group."""
         listed = self._client.list_consumer_groups(request_timeout=_TIMEOUT_S).result(timeout=_TIMEOUT_S)
         return next((found.type.name.lower() for found in listed.valid if found.group_id == group_id), "")
 

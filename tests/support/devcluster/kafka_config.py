@@ -1,6 +1,6 @@
 """The properties of test brokers, as pure functions of what was asked for.
 
-Why: what a broker was told must be readable in one place and testable without starting one. One idea: listeners,
+Why: a broker's settings must be readable in one place and testable without starting one. One idea: listeners,
 security, sizes and profile each give a dictionary; later ones win; the caller's overrides win over all.
 Source: Kafka's server configuration reference; `facts` of the group coordinator (KIP-848, KIP-853, KIP-84, KIP-152).
 """
@@ -37,7 +37,7 @@ class BrokerSettings:
     bind
         IP address to listen on and to advertise.
     security
-        Add SASL_SSL and SSL (mutual TLS) listeners and deny by default; User:ANONYMOUS, which is who speaks over
+        Add SASL_SSL and SSL (mutual TLS) listeners and deny by default; User:ANONYMOUS, the principal over
         PLAINTEXT, stays a super user so that tests can administer.
     users
         User name to password, known to PLAIN and SCRAM from the first start. `admin` is a super user.

@@ -1,7 +1,7 @@
 """Fetch the jars of a Kafka broker with Maven, once per version and machine.
 
 Why: tests and the demo need real brokers, and nothing binary is committed. One idea: the finished folder appears by
-a rename under a file lock, so a folder that exists is complete, whoever was killed in between.
+a rename under a file lock, so a folder that exists is complete, whichever process was killed.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def end(stamp: ProcessStamp, *, signals: Sequence[tuple[signal.Signals, float]])
         return True
     try:
         for number, patience_s in signals:
-            if not is_alive(stamp):  # checked while the pidfd pins whoever has this pid now
+            if not is_alive(stamp):  # checked while the pidfd pins the process of this pid
                 return True
             signal.pidfd_send_signal(handle, number)
             select.select([handle], [], [], patience_s)

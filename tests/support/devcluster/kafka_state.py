@@ -107,7 +107,7 @@ def lock_folder(folder: Path, timeout_s: float = 300.0) -> Iterator[None]:
     Raises
     ------
     TimeoutError
-        When somebody else held it for `timeout_s`.
+        When another process held it for `timeout_s`.
     """
     deadline_s = time.monotonic() + timeout_s
     with ExitStack() as stack:

@@ -1,6 +1,6 @@
 """One Kafka request by hand: FindCoordinator v0.
 
-Why: a fresh cluster answers NOT_COORDINATOR for ever until somebody sends FindCoordinator, which creates
+Why: a fresh cluster answers NOT_COORDINATOR for ever until a client sends FindCoordinator, which creates
 `__consumer_offsets`; starting brokers should not need a client library for that. One idea: an answer with error 0
 from a node is the proof that this node serves groups, so it is also the readiness probe.
 Source: FindCoordinatorRequest.json (v0 is still served after KIP-896).
@@ -27,7 +27,7 @@ class Coordinator:
 
 
 def find_coordinator(address: tuple[str, int], group_id: str, timeout_s: float = 5.0) -> Coordinator:
-    """Ask one broker who coordinates a group, over PLAINTEXT.
+    """Ask one broker for the coordinator of a group, over PLAINTEXT.
 
     Raises
     ------

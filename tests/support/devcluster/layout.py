@@ -1,6 +1,6 @@
 """What one cluster is on disk: its directory, its state file, and the records of its nodes.
 
-The one idea: `state.json` is the whole contract with other programs. Whoever wants to use the cluster (tests, brokers,
+The one idea: `state.json` is the whole contract with other programs. A program that uses the cluster (tests, brokers,
 a demonstration) reads it and needs nothing else.
 """
 

@@ -1,7 +1,7 @@
 """One node: containerd, kubelet and kube-proxy in a network namespace, and the ways in which a node can fail.
 
-The one idea: a node fails as real ones do. Frozen, its pods live on while the API server hears nothing; rebooted, its
-pods are killed without a word and it comes back with another boot id; removed, it is gone with its Node object.
+The one idea: a node fails as real ones do. Frozen, its pods live on while the API server gets no reports; rebooted, its
+pods are killed without a report and it comes back with another boot id; removed, it is gone with its Node object.
 """
 
 import shutil
@@ -132,7 +132,8 @@ class Node:
             return
         for process in (self.process("kubelet"), self.process("containerd")):
             say(
-                f" ! {process.name} of {self.name}, pid {process.pid()}, starts once more; it said:\n{process.last_lines(8)}"
+                f" ! {process.name} of {self.name}, pid {process.pid()}, starts once more; it "
+                f"said:\n{process.last_lines(8)}"
             )
             process.stop()
         self.start_runtime()
@@ -143,7 +144,7 @@ class Node:
             raise RuntimeError(f"{late}:\n{self.process('kubelet').last_lines()}") from late
 
     def freeze(self) -> None:
-        """Stop the kubelet (SIGSTOP): the API server hears nothing more, the pods' processes live on."""
+        """Stop the kubelet (SIGSTOP): the API server gets no more reports, the pods' processes live on."""
         if not self.process("kubelet").signal(signal.SIGSTOP):
             raise RuntimeError(f"no kubelet runs on {self.name}")
 
@@ -153,7 +154,7 @@ class Node:
             raise RuntimeError(f"no kubelet runs on {self.name}")
 
     def power_off(self) -> None:
-        """Kill everything that runs on the node, without a word to the API server.
+        """Kill everything that runs on the node, without a report to the API server.
 
         On the control plane's node the control plane itself goes on.
         """
@@ -189,7 +190,7 @@ class Node:
         run(["ip", "link", "set", self.state.network.host_interface(self.record.index), "up"])
 
     def reboot(self) -> None:
-        """Power off and on: pods die without a word, the boot id changes, machine id and system UUID stay.
+        """Power off and on: pods die without a report, the boot id changes, machine id and system UUID stay.
 
         The boot id is the content of a file per node (`--boot-id-file`), because the kernel's is that of the machine.
         """

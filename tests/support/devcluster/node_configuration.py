@@ -15,7 +15,6 @@ from .layout import ClusterState, NodeRecord
 from .machine import CNI_PROGRAMS
 
 # containerd's own root has the images, state what a reboot of the machine would lose.
-CONTAINERD_ROOT = "containerd/root"
 CONTAINERD_STATE = "containerd/state"
 
 _CONTAINERD = """\

@@ -1,8 +1,9 @@
 """The texts by which a kubelet tells which machine it runs on: a node's own, although all nodes share one machine.
 
-Two of them a kubelet takes from files that it is told by flags. The third, the system UUID, it reads where the firmware or the
-distribution has it, so it sees a node's own there: in a mount namespace, from which nothing but its pods' volumes is seen outside.
-Source: cAdvisor's GetSystemUUID (utils/sysfs), which takes the first of these files that it can read.
+A kubelet takes two of them from files named by flags. The third, the system UUID, it reads where the firmware
+or the distribution has it, so it sees a node's own there: in a mount namespace, from which nothing but its pods'
+volumes is seen outside. Source: cAdvisor's GetSystemUUID (utils/sysfs), which takes the first of these files that it
+can read.
 """
 
 import uuid
@@ -14,7 +15,9 @@ from .process import run
 
 _SYSTEM_UUID_FILES = (Path("/sys/class/dmi/id/product_uuid"), Path("/etc/machine-id"))
 # A mount that is shared with the machine would be seen by everybody; one that is a slave still sees what others mount.
-_ENTER = 'for point in / /sys; do mount --make-slave "$point" || true; done; mount --bind "$1" "$2" && shift 2 && exec "$@"'
+_ENTER = (
+    'for point in / /sys; do mount --make-slave "$point" || true; done; mount --bind "$1" "$2" && shift 2 && exec "$@"'
+)
 
 
 def write_identity(directory: Path, name: str) -> None:

@@ -1,6 +1,7 @@
 """An API server and an etcd on loopback, without nodes or controllers: today's, or the one of Kubernetes 1.29.
 
-The older one is built from its own module, beside today's etcd; pods that are created there are looked at and never run.
+The older one is built from its own module, beside today's etcd; pods that are created there are read and never
+run.
 """
 
 from __future__ import annotations
@@ -47,9 +48,12 @@ def program() -> Path:
     def build(directory: Path) -> None:
         major, minor = version().removeprefix("v").split(".")[:2]
         stamps = {"gitVersion": version(), "gitMajor": major, "gitMinor": minor}
-        flags = " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())])
+        flags = " ".join(
+            ["-s -w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())]
+        )
         run_go(["build", "-trimpath", f"-ldflags={flags}", "-o", str(directory / "kube-apiserver"), "."],
-               f"build the API server of Kubernetes {version()} (3 to 6 minutes when the Go cache is empty)", MODULE, {})  # fmt: skip
+               f"build the API server of Kubernetes {version()} (3 to 6 minutes when the Go cache is empty)", MODULE,
+               {})  # fmt: skip
 
     return built(f"kube-apiserver-{version()}-{digest(MODULE)}", build) / "kube-apiserver"
 
@@ -67,7 +71,7 @@ def api_server(directory: Path, program: Path, *arguments: str) -> Iterator[OldA
 
     Parameters
     ----------
-    program, arguments: which one, and what it is told beside the addresses and keys of this one.
+    program, arguments: the program, and its arguments beside the addresses and keys of this one.
     """
     ports = [_free_port() for _ in range(3)]
     etcd, server = (Process(name=name, directory=directory) for name in ("etcd", "kube-apiserver"))
@@ -81,12 +85,15 @@ def api_server(directory: Path, program: Path, *arguments: str) -> Iterator[OldA
     try:
         etcd.start([
             programs_directory() / "etcd", f"--data-dir={directory}/etcd", f"--listen-client-urls={urls[0]}",
-            f"--advertise-client-urls={urls[0]}", f"--listen-peer-urls={urls[1]}", f"--initial-advertise-peer-urls={urls[1]}",
+            f"--advertise-client-urls={urls[0]}", f"--listen-peer-urls={urls[1]}",
+            f"--initial-advertise-peer-urls={urls[1]}",
             f"--initial-cluster=default={urls[1]}", "--unsafe-no-fsync", "--log-level=warn",
         ])  # fmt: skip
         server.start([
-            program, f"--etcd-servers={urls[0]}", "--bind-address=127.0.0.1", f"--secure-port={ports[2]}", f"--cert-dir={pki}",
-            "--service-cluster-ip-range=10.255.0.0/24", "--authorization-mode=RBAC", f"--token-auth-file={directory}/tokens.csv",
+            program, f"--etcd-servers={urls[0]}", "--bind-address=127.0.0.1", f"--secure-port={ports[2]}",
+            f"--cert-dir={pki}",
+            "--service-cluster-ip-range=10.255.0.0/24", "--authorization-mode=RBAC",
+            f"--token-auth-file={directory}/tokens.csv",
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={pki}/sa.pub",
             f"--service-account-signing-key-file={pki}/sa.key", "--endpoint-reconciler-type=none", "--profiling=false",
             *arguments,

@@ -81,7 +81,8 @@ def _build_programs(directory: Path) -> None:
     # One module and one call: Helm and etcd are mostly made of packages that Kubernetes has compiled too.
     run_go(["build", "-trimpath", f"-ldflags={' '.join(flags)}", "-o", f"{directory}/",
             "./kube", "./kubectl", "./etcd", "helm.sh/helm/v4/cmd/helm"],
-           f"build Kubernetes {version}, etcd and Helm (6 to 9 minutes when the Go cache is empty)", versions.GO_MODULE, {})  # fmt: skip
+           f"build Kubernetes {version}, etcd and Helm (6 to 9 minutes when the Go cache is empty)",
+           versions.GO_MODULE, {})  # fmt: skip
     for component in SERVERS:
         (directory / component).symlink_to("kube")
 

@@ -1,6 +1,6 @@
 """Progress lines for steps that may take minutes.
 
-The one idea: a person who waits sees a line when a step starts, one every 30 s while it runs, and one when it ends.
+The one idea: a waiting user sees a line when a step starts, one every 30 s while it runs, and one when it ends.
 All lines go to standard error, because standard output belongs to the answer (`kind get clusters`).
 """
 
@@ -14,7 +14,7 @@ HEARTBEAT_S = 30.0
 
 
 def say(text: str) -> None:
-    """Print one line for the person who waits."""
+    """Print one line for a waiting user."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -50,7 +50,7 @@ def await_condition(what: str, holds: Callable[[], bool], deadline_s: float, pol
     holds
         A callable without parameters that returns whether the condition holds.
     deadline_s, poll_s
-        Seconds to wait at most, and between two looks.
+        Seconds to wait at most, and between two checks.
 
     Raises
     ------

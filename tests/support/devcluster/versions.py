@@ -1,8 +1,8 @@
 """The versions of everything the Kubernetes part is made of.
 
-The one idea: a version is written once. Kubernetes, etcd and Helm are written in `kubernetes/go.mod` (the Go tool insists
-on it), and read from there; what has no such file is a constant here. Helm is the newest that was made for the same
-minor version of Kubernetes, so that they share most of what is compiled.
+The one idea: a version is written once. Kubernetes, etcd and Helm are written in `kubernetes/go.mod` (the Go tool
+insists on it), and read from there; what has no such file is a constant here. Helm is the newest that was made for the
+same minor version of Kubernetes, so that they share most of what is compiled.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The few calls to the API server that drills make, without a program started for each: many drills at once leave no core for that."""
+"""The API calls of drills in this process, because a program for each would use up the cores."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from support.scene.play import Play
 from support.waiting import holds, until
 
 SETTLED_S = 110.0
-"""Until a member is removed or told as held, on a busy machine."""
+"""Until a member is removed or reported as held, on a busy machine."""
 LOOKED_S = 4.0
 
 
@@ -51,8 +51,8 @@ def _fail_and_judge(ground: Ground, batch: Batch, cases: dict[Case, Drawn]) -> d
     due_s = time.monotonic() + batch.delay_s
     until(lambda: time.monotonic() >= due_s, deadline_s=batch.delay_s + 30, what="the moment that was drawn")
     ground.perform(list(cases))
-    handed_over_s = ground.kill_operator(everybody=batch.blow is Blow.ALL_KILLED) if batch.blow else None
-    holds(lambda: not _removed_alive(ground, cases), for_s=LOOKED_S, what="nobody alive is removed")
+    handed_over_s = ground.kill_operator(all_replicas=batch.blow is Blow.ALL_KILLED) if batch.blow else None
+    holds(lambda: not _removed_alive(ground, cases), for_s=LOOKED_S, what="no live member is removed")
     ended_at_ms = _end(ground, batch)
     for case, drill in cases.items():
         _await_fate(ground, case, batch.fate(drill))
@@ -88,7 +88,7 @@ def _await_fate(ground: Ground, case: Case, fate: Fate) -> None:
         return case.removed_at_ms().keys() == set(case.ordinals)
 
     def is_settled() -> bool:
-        return is_removed() or (fate is not Fate.REMOVED and case.is_told())
+        return is_removed() or (fate is not Fate.REMOVED and case.is_reported())
 
     until(is_settled, deadline_s=SETTLED_S, what=f"{case.name}, {case.act.value}: {fate.value}", poll_s=0.5)
     if fate is Fate.HELD:
@@ -96,7 +96,7 @@ def _await_fate(ground: Ground, case: Case, fate: Fate) -> None:
 
 
 def _end_the_living(ground: Ground, cases: dict[Case, Drawn]) -> None:
-    """Have the node work again, and end the pods that nobody has told to end, by an ordinary deletion."""
+    """Have the node work again, and delete the pods that are not terminating yet."""
     if not ground.api.get("Node", ground.node.name):
         register_again(ground.node)
     ground.mend()

@@ -23,14 +23,16 @@ from support.scene.witnesses import instance_ids
 from support.waiting import until
 
 SESSION_S = 280
-"""Nobody leaves meanwhile but by a removal; a consumer refuses to start with more than its max.poll.interval.ms, 300 s."""
-STAYS = [{"key": f"node.kubernetes.io/{why}", "operator": "Exists"} for why in ("not-ready", "unreachable", "out-of-service")]
+"""No member leaves meanwhile except by a removal; consumers refuse more than their max.poll.interval.ms, 300 s."""
+STAYS = [
+    {"key": f"node.kubernetes.io/{why}", "operator": "Exists"} for why in ("not-ready", "unreachable", "out-of-service")
+]
 """Pods stay on a node that fails, so that only a drill's own deletions count."""
 POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
 class Act(StrEnum):
-    """How the object of a living process goes, or is taken from who looks for it."""
+    """How the object of a living process goes, or leaves the operator's selection."""
 
     SCALED = "scaled away, then deleted by force"
     REPLACED = "deleted by force, replaced, then scaled away"
@@ -118,7 +120,7 @@ class Case:
         return "staticgroup.io/instance-id" in pod.get("metadata", {}).get("annotations", {})
 
     def await_joined(self) -> None:
-        """Wait until all members have joined, and remember who sits where."""
+        """Wait until all members have joined, and remember their pods."""
         self.game.await_joined(self.replicas, deadline_s=240)
         self.joined = {_ordinal(i): m for i, m in self.game.member_ids().items()}
         self.uids = {_ordinal(m["name"]): uid for uid, m in self.shown().items()}
@@ -166,7 +168,7 @@ class Case:
 
     def _scale_and_force(self) -> None:
         self.scale(self.ordinals.start)
-        self.await_shown(lambda shown: all("deletionTimestamp" in shown[u] for u in self.gone_uids), "pods told to end")
+        self.await_shown(lambda shown: all("deletionTimestamp" in shown[u] for u in self.gone_uids), "pods terminating")
         if self.act is Act.OVERDUE:
             due_ms = now_ms() + self.grace_s * 1000 + 1500
             until(lambda: now_ms() > due_ms, deadline_s=self.grace_s + 30, what="an end overdue")
@@ -178,7 +180,8 @@ class Case:
         self.await_shown(lambda shown: names <= {m["name"] for m in shown.values()}, "successors")
         self.scale(self.ordinals.start)
         self.await_shown(
-            lambda shown: all("deletionTimestamp" in m for m in shown.values() if m["name"] in names), "successors told to end"
+            lambda shown: all("deletionTimestamp" in m for m in shown.values() if m["name"] in names),
+            "successors terminating",
         )
         self.force_delete()
 
@@ -187,7 +190,7 @@ class Case:
             self.api.patch("Pod", self.pod(o), self.name, {"metadata": {"labels": {"app": None}}})
         self.scale(self.ordinals.start)
 
-    # looks --------------------------------------------------------------------------------------------------------
+    # readings -----------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
         """Return the StaticGroup's status; only what it says is judged by it."""
@@ -197,7 +200,7 @@ class Case:
     def removals(self) -> dict[int, int]:
         """Return when the operator removed the member of each ordinal since the start, by the brokers' log.
 
-        Whoever was booted again with its machine has joined under the same instance id as another member.
+        A process that was booted again with its machine has joined under the same instance id as another member.
         """
         ids = instance_ids(self.game.events())
         removals = self.game.removals(since_ms=self.joined_at_ms)
@@ -212,8 +215,8 @@ class Case:
         rows = self.status().get("exceptions", [])
         return {r["podName"]: r["reason"] for r in rows if r["kind"] == "Held" and r.get("podName")}
 
-    def is_told(self) -> bool:
-        """Say whether the status tells of every departed member that is not removed that it waits."""
+    def is_reported(self) -> bool:
+        """Return whether the status shows every departed member that is not removed as waiting."""
         return {self.pod(o) for o in self.ordinals if o not in self.removed_at_ms()} <= self.held().keys()
 
     def expired(self) -> list[str]:
@@ -230,17 +233,20 @@ class Case:
 
 
 def start(node: Node, cases: Sequence[Case], lives: PodLives) -> None:
-    """Start the consumers of all drills at once, and wait until their members have joined and their processes are followed."""
+    """Start the consumers of all drills at once; wait until members have joined and processes are followed."""
     for case in cases:
         case.open()
     until(lambda: all(c.status().get("injected") for c in cases), deadline_s=90, what="ids are issued", poll_s=0.5)
-    # An API server that was started a moment ago admits pods before it knows the kind that the policy asks; it looks every 30 s.
+    # An API server that was started a moment ago admits pods before it knows the kind that the policy asks; it looks
+    # every 30 s.
     until(lambda: all(c.is_injecting(node) for c in cases), deadline_s=90, what="pods are injected", poll_s=0.5)
     for case in cases:
         case.api.create(case.stateful_set(node))
     for case in cases:
         case.await_joined()
-    until(lambda: all(lives.is_alive(u) for c in cases for u in c.uids.values()), deadline_s=60, what="processes followed")
+    until(
+        lambda: all(lives.is_alive(u) for c in cases for u in c.uids.values()), deadline_s=60, what="processes followed"
+    )
 
 
 def _ordinal(name: str) -> int:

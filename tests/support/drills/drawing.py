@@ -1,7 +1,8 @@
 """Drills drawn at random, a batch of them to each failure of a node; a run that was cut off goes on where it was.
 
-The one idea: what a batch is depends on the seed and its number alone, and each that was done is one line of a file, so the same seed
-makes the same drills and passes over those that are done. What must come of a drill is known for most; of the others it must be told.
+The one idea: what a batch is depends on the seed and its number alone, and each that was done is one line of a file, so
+the same seed makes the same drills and passes over those that are done. The outcome of most drills is
+known; of the others the status must report it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ from support.scene.figures import FIGURES
 
 SEED_VARIABLE = "DRILL_SEED"
 DRILLS_MIN = 200
-PROVIDER_IDS = ("aws:///eu-west-1a/i-0123456789abcdef0", "gce://shop/europe-west1-b/node-1", "kind://docker/kind/node-1")
+PROVIDER_IDS = (
+    "aws:///eu-west-1a/i-0123456789abcdef0",
+    "gce://shop/europe-west1-b/node-1",
+    "kind://docker/kind/node-1",
+)
 """The last one names no cloud."""
 BLOCK = 4
 """Batches one after the other that share what the operator may conclude, because another setting starts it again."""
@@ -42,7 +47,7 @@ class Fate(StrEnum):
 
     REMOVED = "removed"
     HELD = "held"
-    TOLD = "removed, or held and told"
+    REPORTED = "removed, or held and reported"
 
 
 class Blow(StrEnum):
@@ -80,23 +85,27 @@ class Batch:
     def words(self) -> str:
         """The batch in a line."""
         acts = ", ".join(f"{d.act.name.lower()} {d.replicas}-{d.leaving} grace {d.grace_s} s" for d in self.drills)
-        settings = self.evidence.node_lifecycle + (f" with {self.evidence.provider_id}" if self.evidence.provider_id else "")
+        settings = self.evidence.node_lifecycle + (
+            f" with {self.evidence.provider_id}" if self.evidence.provider_id else ""
+        )
         blow = f", {self.blow.value} of {self.operators}" if self.blow else ""
         return f"batch {self.number}: {self.trouble.value}, then {self.ending.value} ({settings}{blow}); {acts}"
 
     def fate(self, drill: Drawn) -> Fate:
         """Return what must come of a drill."""
         if drill.act not in (Act.SCALED, Act.REPLACED, Act.ORPHANED, Act.OVERDUE):
-            return Fate.TOLD
-        # Nothing that a kubelet does later, and nobody's word, proves the end of what vanished; only that its machine is gone.
+            return Fate.REPORTED
+        # Nothing that a kubelet does later, and no statement of a user, proves the end of what vanished; only that its
+        # machine is gone.
         return Fate.REMOVED if self.ending is Ending.NODE_DELETED and self.evidence.trusts_deletion else Fate.HELD
 
 
 def draw(seed: int, number: int) -> Batch:
-    """Return a batch. A Node of which the deletion is believed is only deleted when its machine is off, as its cloud would."""
+    """Return a batch; a Node whose deletion counts as proof is deleted only when its machine is off."""
     block = Random(f"{seed} block {number // BLOCK}")
     evidence = Evidence(
-        node_lifecycle=block.choice(["Auto", "Auto", "Untrusted", "Cloud", "Fixed"]), provider_id=block.choice(["", *PROVIDER_IDS])
+        node_lifecycle=block.choice(["Auto", "Auto", "Untrusted", "Cloud", "Fixed"]),
+        provider_id=block.choice(["", *PROVIDER_IDS]),
     )
     operators = block.choice([1, 2, 2])
     rng = Random(f"{seed} batch {number}")
@@ -106,7 +115,8 @@ def draw(seed: int, number: int) -> Batch:
         endings.append(Ending.NODE_DELETED)
     return Batch(
         number=number, evidence=evidence, operators=operators, trouble=trouble, ending=rng.choice(endings),
-        blow=rng.choice([Blow.NONE, Blow.NONE, Blow.ACTIVE_KILLED, Blow.ALL_KILLED]), delay_s=round(rng.uniform(0, 8), 1),
+        blow=rng.choice([Blow.NONE, Blow.NONE, Blow.ACTIVE_KILLED, Blow.ALL_KILLED]), delay_s=round(rng.uniform(0, 8),
+        1),
         drills=tuple(_drill(rng) for _ in range(rng.randint(4, 6))),
     )  # fmt: skip
 
@@ -115,7 +125,9 @@ def _drill(rng: Random) -> Drawn:
     act = rng.choice(list(Act))
     replicas = rng.randint(2, 4)
     leaving = rng.randint(1, replicas - 1)
-    return Drawn(act=act, replicas=replicas, leaving=leaving, grace_s=1 if act is Act.OVERDUE else rng.choice([5, 10, 25]))
+    return Drawn(
+        act=act, replicas=replicas, leaving=leaving, grace_s=1 if act is Act.OVERDUE else rng.choice([5, 10, 25])
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +161,15 @@ class Series:
                 yield batch
 
     def run(self, one: Callable[[Batch], dict[str, Any]], say: Callable[[str], None]) -> int:
-        """Do every batch that is left, write what it showed, and say how far it is; returns how many drills are done."""
+        """Do every remaining batch, write its figures, and print the progress; returns how many drills are done."""
         self.file.parent.mkdir(exist_ok=True)
         for batch in self.left():
             count = sum(row["drills"] for row in self.done())
             say(f"seed {self.seed}, {count} of {DRILLS_MIN} drills done; {batch.words}")
             shown = one(batch)
             with self.file.open("a") as file:
-                file.write(json.dumps({"number": batch.number, "drills": len(batch.drills), "what": batch.words, **shown}) + "\n")
+                file.write(
+                    json.dumps({"number": batch.number, "drills": len(batch.drills), "what": batch.words, **shown})
+                    + "\n"
+                )
         return sum(int(row["drills"]) for row in self.done())

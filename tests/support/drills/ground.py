@@ -19,7 +19,7 @@ from support.waiting import holds, until
 
 AT_ONCE = 4
 LOOKED_S = 6.0
-"""How long it is looked whether a member stays; a removal comes within 3 s of the proof that permits it."""
+"""How long a member is observed to stay; a removal comes within 3 s of the proof that permits it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Ground:
         return found
 
     def identify(self, provider_id: str) -> None:
-        """Say which machine the Node stands for, as a cloud does once; another word needs another Node."""
+        """Set the Node's providerID, as a cloud does once; another value needs another Node."""
         if self.provider_id():
             self.api.delete("Node", self.node.name)
             register_again(self.node)
@@ -62,7 +62,11 @@ class Ground:
     def operators(self) -> dict[str, list[int]]:
         """Return the processes of each replica that has not ended and is not ending, by the name of its pod."""
         # Over a restore of etcd objects of replicas that have ended stay.
-        pods = [p["metadata"] for p in self.api.items("Pod", SYSTEM) if p.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
+        pods = [
+            p["metadata"]
+            for p in self.api.items("Pod", SYSTEM)
+            if p.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        ]
         named = {m["name"]: m["uid"] for m in pods if m.get("labels", {}).get("app.kubernetes.io/name") == "staticgroup"
                  and "deletionTimestamp" not in m}  # fmt: skip
         return {name: self.stage.cluster.pod_processes(uid) for name, uid in named.items()}
@@ -78,10 +82,10 @@ class Ground:
 
         return until(found, deadline_s=120, what="an active replica", poll_s=0.3)
 
-    def kill_operator(self, *, everybody: bool = False) -> float:
+    def kill_operator(self, *, all_replicas: bool = False) -> float:
         """Kill the replica that acts, or all; returns the seconds until a replica acts again."""
         active = self.active(since_ms=0)
-        killed_ms = kill([pid for each in self.operators().values() for pid in each] if everybody else active)
+        killed_ms = kill([pid for each in self.operators().values() for pid in each] if all_replicas else active)
         self.active(since_ms=killed_ms)
         return round((now_ms() - killed_ms) / 1000, 1)
 
@@ -99,7 +103,12 @@ class Ground:
 
     def hold(self, cases: Sequence[Case], *, alive: bool = True) -> None:
         """Look for a while whether every member stays, and every process with it; the status must say why."""
-        until(lambda: all(c.is_told() for c in cases), deadline_s=120, what=f"{[c.act.name for c in cases]} told as held", poll_s=0.5)
+        until(
+            lambda: all(c.is_reported() for c in cases),
+            deadline_s=120,
+            what=f"{[c.act.name for c in cases]} reported as held",
+            poll_s=0.5,
+        )
 
         def untouched() -> bool:
             lives = [self.lives.is_alive(u) for c in cases for u in c.gone_uids]
@@ -116,23 +125,35 @@ class Ground:
                     deadline_s=deadline_s, what=f"{case.name} removed, which was {case.act.value}", poll_s=0.3,
                 )  # fmt: skip
             except AssertionError as error:
-                raise AssertionError(f"{error}; the status says {[r['message'] for r in case.status().get('exceptions', [])]}") from error
+                raise AssertionError(
+                    f"{error}; the status says {[r['message'] for r in case.status().get('exceptions', [])]}"
+                ) from error
 
     def await_settled(self, cases: Sequence[Case], deadline_s: float = 60) -> None:
         """Wait until every departed member is removed, or the status says that it waits."""
-        until(lambda: all(c.is_told() for c in cases), deadline_s=deadline_s, what="members removed or told as held", poll_s=0.5)
+        until(
+            lambda: all(c.is_reported() for c in cases),
+            deadline_s=deadline_s,
+            what="members removed or reported as held",
+            poll_s=0.5,
+        )
 
     def await_ended(self, cases: Sequence[Case]) -> None:
         """Wait until no process of the pods that went lives, by the process table."""
-        until(lambda: not any(self.lives.is_alive(u) for c in cases for u in c.gone_uids), deadline_s=90, what="zombies ended", poll_s=0.5)
+        until(
+            lambda: not any(self.lives.is_alive(u) for c in cases for u in c.gone_uids),
+            deadline_s=90,
+            what="zombies ended",
+            poll_s=0.5,
+        )
 
     def judge(self, cases: Sequence[Case]) -> None:
-        """Assert what holds of every drill: nobody alive was removed, and no session ran out meanwhile."""
+        """Assert what holds of every drill: no live member was removed, and no session ran out meanwhile."""
         for case in cases:
             assert self.lives.accusations(case.game.events()) == []
-            assert case.expired() == [], f"{case.name}: nobody may leave but by a removal, or the drill shows nothing"
-            strangers = case.removals().keys() - set(case.ordinals)
-            assert strangers == set(), f"{case.name}: only who departed may be removed"
+            assert case.expired() == [], f"{case.name}: members may leave only by a removal, or the drill shows nothing"
+            others = case.removals().keys() - set(case.ordinals)
+            assert others == set(), f"{case.name}: only departed members may be removed"
 
     def mend(self) -> None:
         """Have the node there and at work again, whatever a drill has left."""

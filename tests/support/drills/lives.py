@@ -1,7 +1,8 @@
-"""The processes in the cgroups of a cluster's pods that carry an instance id, and the moment at which each of them ended.
+"""Processes with an instance id in the cgroups of a cluster's pods, and the moment at which each ended.
 
-Why beside the process table of all drills: that one samples, so it knows an end to some tenths of a second on a busy machine. The one
-idea: the kernel tells the end of a process to whoever holds a file descriptor of it (pidfd_open(2)), so the end is known to the millisecond.
+Why beside the process table of all drills: that one samples, so it knows an end to some tenths of a second on a busy
+machine. The one idea: the kernel reports the end of a process to each holder of its file descriptor (pidfd_open(2)),
+so the end is known to the millisecond.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class PodLife:
 
     Parameters
     ----------
-    seen_at_ms: when it was first found. ended_at_ms: when the kernel told its end; None while it lives.
+    seen_at_ms: when it was first found. ended_at_ms: when the kernel reported its end; None while it lives.
     """
 
     pid: int
@@ -94,11 +95,12 @@ class PodLives:
         return None if None in ends else max((e for e in ends if e is not None), default=None)
 
     def accusations(self, events: list[GroupEvent]) -> list[str]:
-        """Return every removal by the operator while a process lived that carried the member's id, in words; empty is the promise."""
+        """Return a message for each removal by the operator while a process with the member's id lived."""
         ids = instance_ids(events)
         lives = [life for found in list(self._lives.values()) for life in found]
         return [
-            f"{event.member_id} of {event.group_id} was removed at {event.at_ms}, and pid {life.pid} of pod {life.pod_uid} "
+            f"{event.member_id} of {event.group_id} was removed at {event.at_ms}, and pid {life.pid} of pod "
+            f"{life.pod_uid} "
             f"lived from {life.seen_at_ms} to {life.ended_at_ms}"
             for event in filter(is_operators, events)
             for life in lives
@@ -131,7 +133,7 @@ class PodLives:
                 self._take(pid)
 
     def _processes(self) -> list[int]:
-        """Return the processes of all pods; those of a node in which a cgroup went while we looked wait for the next scan."""
+        """Return the processes of all pods; a node in which a cgroup ended meanwhile waits for the next scan."""
         found: list[int] = []
         for group in self._groups:
             with suppress(OSError):
@@ -139,7 +141,7 @@ class PodLives:
         return found
 
     def _take(self, pid: int) -> None:
-        """Follow a process that carries an id; one that carries none is looked at until it has surely called exec."""
+        """Follow a process that carries an id; one without an id is read again until it has surely called exec."""
         descriptor = os.pidfd_open(pid)
         try:
             found = self._born(pid)

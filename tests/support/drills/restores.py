@@ -12,7 +12,7 @@ from support.devcluster.programs import etcdutl_program
 
 
 def back_up(cluster: Cluster) -> Path:
-    """Copy etcd's data while it stands still for a moment; returns where the copy is, below the cluster's own directory."""
+    """Copy etcd's data while it is stopped for a moment; returns the copy's path below the cluster's directory."""
     plane = ControlPlane(state=cluster.state)
     plane.process("etcd").stop()
     copy = plane.directory / "etcd-backup"
@@ -28,7 +28,8 @@ def restore(cluster: Cluster, copy: Path, *, raised_by: int = 0) -> None:
 
     Parameters
     ----------
-    raised_by: so much is added to the copy's revision, and what lies before is compacted, as etcd describes it for Kubernetes; 0: nothing.
+    raised_by: so much is added to the copy's revision, and what lies before is compacted, as etcd describes it for
+        Kubernetes; 0: nothing.
     """
     plane = ControlPlane(state=cluster.state)
     for name in ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"):
@@ -36,7 +37,8 @@ def restore(cluster: Cluster, copy: Path, *, raised_by: int = 0) -> None:
     shutil.rmtree(plane.directory / "etcd")
     if raised_by:
         run([
-            etcdutl_program(), "snapshot", "restore", copy / "member/snap/db", f"--data-dir={plane.directory}/etcd", "--skip-hash-check",
+            etcdutl_program(), "snapshot", "restore", copy / "member/snap/db", f"--data-dir={plane.directory}/etcd",
+            "--skip-hash-check",
             f"--bump-revision={raised_by}", "--mark-compacted", "--initial-cluster=default=http://127.0.0.1:2380",
             "--initial-advertise-peer-urls=http://127.0.0.1:2380",
         ])  # fmt: skip

@@ -35,7 +35,9 @@ def pod_group() -> Iterator[str]:
 
 
 def removal(at_ms: int) -> GroupEvent:
-    return GroupEvent(kind=GroupEventKind.REMOVED, at_ms=at_ms, node_id=1, group_id="g", member_id=MEMBER_ID, reason="staticgroup a/b")
+    return GroupEvent(
+        kind=GroupEventKind.REMOVED, at_ms=at_ms, node_id=1, group_id="g", member_id=MEMBER_ID, reason="staticgroup a/b"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes cgroups")
@@ -52,11 +54,11 @@ def test_a_removal_is_judged_by_the_very_moment_at_which_the_process_ended(pod_g
         process.kill()
         process.wait()
         killed_ms = now_ms()
-        ended_ms = until(lambda: lives.ended_at_ms(uid), deadline_s=20, what="its end told")
+        ended_ms = until(lambda: lives.ended_at_ms(uid), deadline_s=20, what="its end reported")
         assert alive_ms <= ended_ms <= killed_ms + 1000
         assert lives.accusations([removal(alive_ms)])
         assert lives.accusations([removal(ended_ms)]) == []
-        assert lives.accusations([GroupEvent(**{**_fields(removal(alive_ms)), "reason": "somebody else"})]) == []
+        assert lives.accusations([GroupEvent(**{**_fields(removal(alive_ms)), "reason": "another cause"})]) == []
 
 
 def _fields(event: GroupEvent) -> dict[str, object]:

@@ -14,7 +14,7 @@ from support.drills.api import Api
 from support.waiting import until
 
 OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoSchedule"}
-"""With this effect nobody is evicted, so that only a drill's own deletions count; operators and PodGC look at the key alone."""
+"""This effect evicts no pod, so that only a drill's own deletions count; operators and PodGC read the key alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,9 @@ class Evidence:
     @property
     def trusts_deletion(self) -> bool:
         """True when the deletion of a Node proves that its machine is off."""
-        return self.node_lifecycle in ("Cloud", "Fixed") or (self.node_lifecycle == "Auto" and self.provider_id.partition(":")[0] in CLOUDS)
+        return self.node_lifecycle in ("Cloud", "Fixed") or (
+            self.node_lifecycle == "Auto" and self.provider_id.partition(":")[0] in CLOUDS
+        )
 
     def values(self, node: Node, replicas: int) -> dict[str, Any]:
         """Return chart values; the operator is kept off the node that fails."""
@@ -52,7 +54,7 @@ class Trouble(StrEnum):
     KUBELET_STOPPED = "kubelet stopped"
     """The kubelet is gone, as while it is upgraded."""
     RUNTIME_STOPPED = "runtime stopped"
-    """containerd is gone, and its shims hold the containers: the kubelet hears of everything and can end nothing."""
+    """containerd is gone, and its shims hold the containers: the kubelet learns of everything and can end nothing."""
     UNPLUGGED = "unplugged"
     """The node is cut off, brokers included."""
     OFF = "off"
@@ -106,7 +108,9 @@ def out_of_service(node: Node, api: Api) -> Iterator[None]:
 
 def set_taint(node: Node, api: Api, *, is_set: bool) -> None:
     """Put a node out of service, or into service again."""
-    others = [t for t in api.get("Node", node.name).get("spec", {}).get("taints", []) if t["key"] != OUT_OF_SERVICE["key"]]
+    others = [
+        t for t in api.get("Node", node.name).get("spec", {}).get("taints", []) if t["key"] != OUT_OF_SERVICE["key"]
+    ]
     api.patch("Node", node.name, "", {"spec": {"taints": [*others, *([OUT_OF_SERVICE] if is_set else [])]}})
 
 

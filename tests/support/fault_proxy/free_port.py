@@ -1,4 +1,4 @@
-"""A port of loopback that nobody listens on."""
+"""A free port of loopback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 
 
 def free_port() -> int:
-    """Return one; whoever wants it must take it soon."""
+    """Return one; the caller must bind it soon."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

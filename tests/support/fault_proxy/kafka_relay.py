@@ -1,8 +1,8 @@
 """A proxy before one broker's PLAINTEXT listener that knows frames, and no more of Kafka's protocol.
 
-The one idea: a frame is four bytes of length and the rest; a request tells its API key in the first two bytes of the rest.
-Where an answer names the broker by host and port, the port becomes the proxy's, so that clients come back to it: both
-numbers have four bytes, in every version of every answer (Metadata, FindCoordinator), so no length changes.
+The one idea: a frame is four bytes of length and the rest; a request tells its API key in the first two bytes of the
+rest. Where an answer names the broker by host and port, the port becomes the proxy's, so that clients come back to it:
+both numbers have four bytes, in every version of every answer (Metadata, FindCoordinator), so no length changes.
 Source: Kafka protocol guide (request and response headers).
 """
 

@@ -1,6 +1,6 @@
 """The whole way to an API server: a relay for faults of bytes, and behind it a proxy for faults of HTTP.
 
-The one idea: clients see one address and one certificate, and which of the two misbehaves is told by the fault's kind.
+The one idea: clients see one address and one certificate, and the fault's kind decides which of the two misbehaves.
 """
 
 from __future__ import annotations

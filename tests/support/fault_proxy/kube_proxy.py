@@ -1,8 +1,8 @@
 """A reverse proxy before an API server that ends TLS itself, so that it can answer in the server's stead.
 
-The one idea: a request is either passed, or answered as API servers do (a `Status`), or its answer is spoiled. Watches are
-lines, passed one by one, and can be ended or fall silent while they last. Faults of bytes and not of HTTP are done by a
-`ByteRelay` that stands before it.
+The one idea: a request is either passed, or answered as API servers do (a `Status`), or its answer is spoiled. Watches
+are lines, passed one by one, and can be ended or fall silent while they last. Faults of bytes and not of HTTP are done
+by a `ByteRelay` that stands before it.
 Source: Kubernetes API concepts (watch, 410 Gone as an ERROR event); API priority and fairness (429 with Retry-After).
 """
 
@@ -24,7 +24,9 @@ BODY_MAX_BYTES = 64 * 1024 * 1024
 LINE_MAX_BYTES = 16 * 1024 * 1024
 RETRY_AFTER_S = 1
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
-_OF_ONE_HOP = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "content-encoding"})
+_OF_ONE_HOP = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "content-encoding"}
+)
 
 
 class KubeFault(StrEnum):
@@ -88,7 +90,10 @@ class KubeProxy:
         """Listen on a free port of loopback."""
         connector = aiohttp.TCPConnector(ssl=self._trust, limit=0)
         self._session = aiohttp.ClientSession(
-            connector=connector, timeout=aiohttp.ClientTimeout(total=None), read_bufsize=LINE_MAX_BYTES, auto_decompress=True
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(total=None),
+            read_bufsize=LINE_MAX_BYTES,
+            auto_decompress=True,
         )
         app = web.Application(client_max_size=BODY_MAX_BYTES)
         app.router.add_route("*", "/{path:.*}", self._answer)

@@ -35,7 +35,7 @@ class Link:
 
     Parameters
     ----------
-    is_silent: nothing passes any more, and nobody is told; it stays so when the fault is over, as after a lost route.
+    is_silent: nothing passes any more, without an error; it stays so when the fault is over, as after a lost route.
     """
 
     client: asyncio.StreamWriter

@@ -1,7 +1,7 @@
 """Switch something on at the very moment at which a certain request passes a proxy.
 
-The one idea: proxies show each request before they pass it, and both proxies of an operator show theirs to the same wire;
-so a fault of the API server can begin with a request to Kafka, and the other way round.
+The one idea: proxies show each request before they pass it, and both proxies of an operator show theirs to the same
+wire; so a fault of the API server can begin with a request to Kafka, and the other way round.
 """
 
 from __future__ import annotations

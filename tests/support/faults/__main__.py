@@ -1,4 +1,4 @@
-"""`python -m support.faults`: every fault in every phase, with a cluster and a broker of its own; writes what it saw."""
+"""`python -m support.faults`: every fault in every phase on a cluster and broker of its own; writes the outcomes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,17 @@ def write_page(results: Sequence[dict[str, Any]]) -> None:
     """
     removed = sum(each.get("live_members_removed", 0) for each in results)
     rows = [*{(each["fault"], each["phase"]): each for each in results if "fault" in each}.values()]
-    lines = ["", *summary(rows, removed), "", *table(rows, FRONT_FAULTS), "", *table(rows, tuple(KafkaFault)), "", *said(rows, ALL_FAULTS), ""]
+    lines = [
+        "",
+        *summary(rows, removed),
+        "",
+        *table(rows, FRONT_FAULTS),
+        "",
+        *table(rows, tuple(KafkaFault)),
+        "",
+        *said(rows, ALL_FAULTS),
+        "",
+    ]
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(before + BEGIN + "\n".join(lines) + END + rest.partition(END)[2])
 
@@ -39,11 +49,21 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m support.faults", description=__doc__)
     parser.add_argument("--cluster", default="sg-faults", help="name of cluster and broker (default: %(default)s)")
-    parser.add_argument("--faults", nargs="+", metavar="FAULT", default=[str(f) for f in ALL_FAULTS], choices=[str(f) for f in ALL_FAULTS])
-    parser.add_argument("--phases", nargs="+", metavar="PHASE", default=[str(p) for p in Phase], choices=[str(p) for p in Phase])
+    parser.add_argument(
+        "--faults",
+        nargs="+",
+        metavar="FAULT",
+        default=[str(f) for f in ALL_FAULTS],
+        choices=[str(f) for f in ALL_FAULTS],
+    )
+    parser.add_argument(
+        "--phases", nargs="+", metavar="PHASE", default=[str(p) for p in Phase], choices=[str(p) for p in Phase]
+    )
     parser.add_argument("--lanes", type=int, default=4, help="faults at a time (default: %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave cluster and broker running")
-    parser.add_argument("--write", action="store_true", help="write docs/reference/faults.md from all cells of build/faults")
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/reference/faults.md from all cells of build/faults"
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,7 +1,7 @@
 """One cell of the table: a fault that begins in a phase, lasts for some seconds, and what became of everything.
 
-The one idea: in every cell one pod departs, so that there is always something to do that could be done wrongly, and both
-its member's end and the new status show when the operator is back at work.
+The one idea: in every cell one pod departs, so that there is always something to do that could be done wrongly, and
+both its member's end and the new status show when the operator is back at work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REACHED_WITHIN_S = 40.0
 RECOVERED_WITHIN_S = 110.0
 """Silence of a watch is noticed after 75 s."""
 SILENT: frozenset[Fault] = frozenset({KubeFault.STALLED_WATCH, ByteFault.HALF_OPEN})
-"""What falls silent stays so until then, longer than a session: with the same process the next cell would begin blind."""
+"""Time until a silent connection works again, longer than a session: so each cell starts a new process."""
 LOOK_S = 0.25
 
 
@@ -36,7 +36,7 @@ class Cell:
     Parameters
     ----------
     is_reached: the fault began in its phase; otherwise in none, and the rest says nothing of it.
-    ended_by: who ended the departed member: operator, session or nobody.
+    ended_by: what ended the departed member: operator, session or nobody.
     member_gone_s, settled_s: from the end of the fault until that, and until the status was right; negative: before.
     said: what was not True in the status from the begin of the fault until all was well, and had been before.
     is_alive: the process of the operator lives, the same one.

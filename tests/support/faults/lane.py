@@ -65,7 +65,9 @@ class Lane:
         """Start the operator again, with connections of its own, and wait until it knows of so many members."""
         self.operator.stop()
         self.operator.start()
-        until(self.operator.is_ready, deadline_s=90, what=f"the operator of {self.play.name} is ready again", poll_s=0.5)
+        until(
+            self.operator.is_ready, deadline_s=90, what=f"the operator of {self.play.name} is ready again", poll_s=0.5
+        )
         until(lambda: self.is_settled(replicas), deadline_s=90, what=f"{self.play.name} is settled again", poll_s=0.5)
 
     def status(self) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class Lane:
         return next((e for e in events if e.member_id == member_id and e.kind in kinds), None)
 
     def is_settled(self, replicas: int) -> bool:
-        """Say whether the status tells of so many replicas, all of them members, nobody departed, and that all is well."""
+        """Return whether the status shows so many replicas, all members, none departed, all conditions good."""
         status = self.status()
         members = status.get("members", {})
         ready = next((c for c in status.get("conditions", []) if c["type"] == "Ready"), {})
@@ -95,7 +97,7 @@ class Lane:
 
 
 def removed_by(event: GroupEvent | None) -> str:
-    """Say in a word who ended a member."""
+    """Return what ended a member."""
     if event is None:
         return "nobody"
     return "operator" if is_operators(event) else "session"

@@ -1,7 +1,7 @@
 """When a fault begins: the phases of a removal, each known by the request with which it begins.
 
-The one idea: the order of a removal is fixed (describe, consistent reads, leave, describe again, status), so each phase has a
-request that no other begins with, and the proxies see it first.
+The one idea: the order of a removal is fixed (describe, consistent reads, leave, describe again, status), so each phase
+has a request that no other begins with, and the proxies see it first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def beginning_of(phase: Phase, *, name: str, pod: str) -> Callable[[Passing], bo
 
     match phase:
         case Phase.DESCRIBED:  # the consistent read of the departing pod, which follows the describe
-            return lambda p: p.path.startswith(f"/api/v1/namespaces/{name}/pods?") and f"metadata.name%3D{pod}" in p.path
+            return lambda p: (
+                p.path.startswith(f"/api/v1/namespaces/{name}/pods?") and f"metadata.name%3D{pod}" in p.path
+            )
         case Phase.LEAVE:
             return lambda p: p.peer is Peer.BROKER and p.call == _LEAVE
         case Phase.VERIFICATION:

@@ -52,7 +52,11 @@ class OperatorProcess:
         }  # fmt: skip
         with self.log.open("ab") as output:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "staticgroup", "run"], env=environment, cwd=self.folder, stdout=output, stderr=output
+                [sys.executable, "-m", "staticgroup", "run"],
+                env=environment,
+                cwd=self.folder,
+                stdout=output,
+                stderr=output,
             )
 
     def stop(self) -> None:
@@ -90,7 +94,7 @@ class OperatorProcess:
         return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
 
     def exceptions(self) -> list[str]:
-        """Return what was logged with a traceback: what nobody had foreseen."""
+        """Return what was logged with a traceback: the unforeseen errors."""
         found = []
         for line in self.log.read_text(errors="replace").splitlines():
             try:

@@ -59,7 +59,7 @@ def play_lane(stage: Stage, fault: Fault, phases: Sequence[Phase], cells: Cells)
 
 
 def play_all(stage: Stage, wanted: Mapping[Fault, Sequence[Phase]], *, lanes: int) -> tuple[Cells, list[str]]:
-    """Play faults in their phases, so many faults at a time; returns what was seen, and every live member that was removed."""
+    """Play faults in their phases, some at a time; returns the observations, and every live member that was removed."""
     in_order = dict(sorted(wanted.items(), key=lambda pair: pair[0] not in SLOW))
     cells, witness = Cells(), ProcessTable().start()
     with ThreadPoolExecutor(lanes) as pool:

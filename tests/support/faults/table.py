@@ -56,7 +56,8 @@ def summary(rows: Sequence[Row], live_members_removed: int) -> list[str]:
     dead = sum(not (row["is_alive"] and row["is_healthy"]) for row in rows)
     return [
         f"{len(rows)} cells: live members removed {live_members_removed}; departed members ended by the operator "
-        f"{ends.count('operator')}, by their session {ends.count('session')}, by nobody {ends.count('nobody')}; operators that ended or "
+        f"{ends.count('operator')}, by their session {ends.count('session')}, by nobody {ends.count('nobody')}; "
+        "operators that ended or "
         f"were unhealthy {dead}; tracebacks {sum(len(row['exceptions']) for row in rows)}; most memory of any operator "
         f"{max(row['rss_max_mib'] for row in rows)} MiB."
     ]

@@ -1,6 +1,6 @@
 """What the demo found out: figures, whether the story holds together, the table and build/pipeline-demo.json.
 
-The one idea: the story is checked by a pure function over figures, so a step that did not happen cannot be told.
+The one idea: the story is checked by a pure function over figures, so a step that did not happen cannot be shown.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Bill:
     Parameters
     ----------
     groups: that the log tells of.
-    absorbed: restarts of static members without a rebalance; rebalances: of the whole time, with those of the beginning.
+    absorbed: restarts of static members without a rebalance; rebalances: of the whole time, with those of the
+        beginning.
     members_lost: that a rebalance found gone.
     silent_partition_ms: standstill that could be measured; measured, not_known: silences.
     """
@@ -184,7 +185,8 @@ def _of_orders(orders: Orders) -> list[str]:
         return [f"the recommendation is to keep {orders.structural_ms} ms, so nothing could be shown: {orders.message}"]
     if orders.shown_source != "Fleet" or orders.shown_ms != wanted or orders.injected_ms != wanted:
         found.append(
-            f"{wanted} ms are recommended; the StaticGroup shows {orders.shown_ms} ms of {orders.shown_source} and injects "
+            f"{wanted} ms are recommended; the StaticGroup shows {orders.shown_ms} ms of {orders.shown_source} and "
+            "injects "
             f"{orders.injected_ms} ms"
         )
     if orders.in_force_source != "Fleet":
@@ -203,7 +205,8 @@ def _of_orders(orders: Orders) -> list[str]:
         found.append(f"the process of {orders.next_pod} was started with {orders.started_with_ms} ms, not {wanted} ms")
     if orders.rebalances_next_pod or orders.rebalances_roll:
         found.append(
-            f"{orders.rebalances_next_pod} rebalances when one pod was replaced, {orders.rebalances_roll} in the rollout"
+            f"{orders.rebalances_next_pod} rebalances when one pod was replaced, {orders.rebalances_roll} in the "
+            "rollout"
         )
     return found
 
@@ -226,7 +229,10 @@ def table(figures: Figures) -> Table:
         ("records in the topic", f"{fleet.produced:,}"),
         ("taken in", f"{fleet.ingested:,}, {fleet.ingested / stages['ingest']:,.0f} per second"),
         ("outages", f"{fleet.outages:,}, of which absorbed {fleet.absorbed:,}"),
-        ("until the container ran, until the member was back", f"{_seconds(fleet.start_ms)}, {_seconds(fleet.join_ms)} more"),
+        (
+            "until the container ran, until the member was back",
+            f"{_seconds(fleet.start_ms)}, {_seconds(fleet.join_ms)} more",
+        ),
         ("rebalances seen", f"{fleet.rebalances:,}"),
         ("with dynamic members", f"{fleet.rebalances_if_dynamic:,}"),
         ("recommendations", f"{made.records:,}, of which changes {made.changes:,}, released {made.released:,}"),
@@ -266,5 +272,5 @@ def _timeouts(held: dict[str, int]) -> str:
 def write(figures: Figures, found: list[str], **run: Any) -> None:
     """Write build/pipeline-demo.json: the figures, what differs, and about the run itself."""
     OUTPUT.parent.mkdir(exist_ok=True)
-    content = {**run, "figures": asdict(figures), "differences": found, "is_as_told": not found}
+    content = {**run, "figures": asdict(figures), "differences": found, "is_as_expected": not found}
     OUTPUT.write_text(json.dumps(content, indent=2) + "\n")

@@ -1,7 +1,7 @@
 """Run the fleet learner as its users do, by its command in a process of its own, and read what it published.
 
-The one idea: figures come from the log of runs and from files, never from what was printed; what it prints is passed on, and the
-clock is read when a stage's line appears.
+The one idea: figures come from the log of runs and from files, never from what was printed; what it prints is passed
+on, and the clock is read when a stage's line appears.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def bill(*, bootstrap: str, page: Path, log: Path, tell: Callable[[str], None]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What absences that ended are made of: medians until the container started, and from there until the member was back."""
+    """Medians of ended absences: until the container started, and from there until the member was back."""
 
     start_ms: int
     join_ms: int

@@ -95,7 +95,7 @@ def perform(show: Show) -> Figures:
 
 
 def invented(groups: int, days: int) -> list[Group]:
-    """Return the groups of the fleet beside the real one; who they are does not depend on when they live."""
+    """Return the groups of the fleet beside the real one, the same at any time."""
     return draw_groups(FleetSettings(seed=SEED, groups=groups, days=days))[1:]
 
 

@@ -1,1 +1,1 @@
-"""Applications of frameworks as users write them, for pods: which ids their clients really join with, the brokers tell."""
+"""Applications of frameworks as users write them, for pods; brokers show the ids of their clients."""

@@ -1,1 +1,1 @@
-"""A real consumer application with the Java client: what a user's pod on a JVM does, and says, when it crashes and is refused."""
+"""A real consumer application with the Java client: what it does and prints when it crashes or is refused."""

@@ -1,1 +1,1 @@
-"""The quickstart of deploy/samples on a ground without DNS and without a registry: an overlay, and the image of its name."""
+"""The quickstart of deploy/samples without DNS and registry: an overlay, and the image of its name."""

@@ -1,8 +1,8 @@
 """An image in the place of apache/kafka: the jars of that release, and scripts of the same names in the same place.
 
-Why: the quickstart must run here as it is written, and no registry is reached. One idea: of the public image the quickstart
-uses nothing but the programs in /opt/kafka/bin. The scripts are stand-ins: they start the same classes with the same
-arguments, and `exec` them as the real ones do.
+Why: the quickstart must run here as it is written, and no registry is reached. One idea: of the public image the
+quickstart uses nothing but the programs in /opt/kafka/bin. The scripts are stand-ins: they start the same classes with
+the same arguments, and `exec` them as the real ones do.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ def up(name: str) -> int:
     stage.install()
     state = stage.cluster.state
     print(
-        f"export KUBECONFIG={state.kubeconfig}\nexport PATH={state.bin_directory}:$PATH\nBOOTSTRAP={stage.brokers.bootstrap}"
+        f"export KUBECONFIG={state.kubeconfig}\nexport "
+        f"PATH={state.bin_directory}:$PATH\nBOOTSTRAP={stage.brokers.bootstrap}"
     )
     return 0
 
@@ -55,7 +56,7 @@ def cluster_environment(name: str) -> dict[str, str]:
 
 
 def with_cluster(name: str, command: Sequence[str]) -> int:
-    """Run a command while a cluster with the operator's image, and nothing installed, is there; what it adds goes with it."""
+    """Run a command with a cluster that has the operator's image and nothing installed; removes it afterwards."""
     try:
         Stage.ground(Cluster(name))
         process = subprocess.Popen(command, env={**os.environ, **cluster_environment(name), "E2E_CLUSTER": name})

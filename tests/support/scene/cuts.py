@@ -1,6 +1,7 @@
-"""Packets of one pod that are lost without a word, both ways or one way only, as when a network is partitioned.
+"""Packets of one pod that are lost silently, both ways or one way only, as when a network is partitioned.
 
-The one idea: rules of netfilter in the pod's own network namespace, which go with the pod; nobody else's packets pass there.
+The one idea: rules of netfilter in the pod's own network namespace, which go with the pod; no other pod's packets pass
+there.
 """
 
 from __future__ import annotations

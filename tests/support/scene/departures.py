@@ -1,8 +1,8 @@
 """What a scale-down cost, departure by departure, from three independent accounts.
 
-The one idea: one pod UID is one process, and its own line `assigned` names its member id. So the witness' watch (when the
-end was visible to any client), the brokers' log (when the removal was acknowledged) and the survivors' lines (when the
-partitions were read again) are joined exactly, without asking the operator.
+The one idea: one pod UID is one process, and its own line `assigned` names its member id. So the witness' watch (when
+the end was visible to any client), the brokers' log (when the removal was acknowledged) and the survivors' lines (when
+the partitions were read again) are joined exactly, without asking the operator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Departure:
     joined_at_ms: its process said that it was first given partitions.
     terminal_at_ms: the witness' watch received the pod's terminal phase.
     removed_at_ms: the broker logged the removal of exactly this member.
-    assigned_at_ms: a survivor was told its last partition; None while not all are.
+    assigned_at_ms: a survivor was assigned its last partition; None while not all are.
     consumed_at_ms: survivors reported records of all its partitions; they report once a second, so this is late.
     """
 

@@ -1,6 +1,6 @@
 """The figures that tests measure on the real system: printed where they arise, and kept for one table at the end.
 
-The one idea: a figure is a line of JSON in build/figures.jsonl, so that whoever wants a table reads a file and no log.
+The one idea: a figure is a line of JSON in build/figures.jsonl, so that a table is made from a file and not from logs.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def prompt_s(quiet_s: float, *, otherwise_s: float) -> float:
     Parameters
     ----------
     quiet_s: the budget, seconds.
-    otherwise_s: seconds on a machine that does something else as well, where only an order of magnitude proves anything: what
-        the thing would take without the operator's work, a session's end say, must be well beyond.
+    otherwise_s: seconds on a machine that does something else as well, where only an order of magnitude proves
+        anything: what the thing would take without the operator's work, a session's end say, must be well beyond.
     """
     return quiet_s if are_drills_long() else otherwise_s
 
@@ -50,7 +50,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     Raises
     ------
     ValueError
-        When there is none: a measurement without values must not look like a good one.
+        When there is none: a measurement without values must not pass for a good one.
     """
     if not values:
         raise ValueError("nothing was measured")

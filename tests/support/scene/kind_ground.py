@@ -1,4 +1,4 @@
-"""A cluster of pytest-kind as the ground of a stage: real kind where a container engine answers, else the development cluster."""
+"""A pytest-kind cluster for a stage: real kind if a container engine answers, else the development cluster."""
 
 from __future__ import annotations
 

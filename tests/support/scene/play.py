@@ -20,7 +20,7 @@ from support.waiting import until
 GROUP = "staticgroup.io/v1alpha1"
 CONNECTION = "kafka"
 REMOVED_WITHIN_S = 110.0
-"""A kubelet was seen to take 30 s until it told the end of a process, now and then; sessions of plays last 140 s."""
+"""A kubelet was seen to take 30 s to report the end of a process, now and then; sessions of plays last 140 s."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,9 +69,9 @@ class Play:
         """Take the namespace away; the pods' processes end with it."""
         if self._other_admin is not None:
             self._other_admin.close()
-        until(self._is_told_to_go, deadline_s=60, what=f"the API server to take the end of namespace {self.name}")
+        until(self._is_deletion_asked, deadline_s=60, what=f"the API server to take the end of namespace {self.name}")
 
-    def _is_told_to_go(self) -> bool:
+    def _is_deletion_asked(self) -> bool:
         """Return whether the namespace is being deleted; a call that fails once is made again."""
         with suppress(RuntimeError):
             self.stage.kubectl("delete", "namespace", self.name, "--wait=false", "--ignore-not-found")
@@ -150,7 +150,7 @@ class Play:
         }
 
     def outlast_restarts(self, session_s: int) -> dict[str, Any]:
-        """Return what the StaticGroup says for sessions that outlast a restart; of KIP-848 groups the brokers are told."""
+        """Return a spec with sessions that outlast a restart; for KIP-848 groups set them at the brokers."""
         if self.protocol == "consumer":
             self.admin.alter_group(self.name, {"consumer.session.timeout.ms": str(session_s * 1000)})
             return {}
@@ -177,10 +177,10 @@ class Play:
             "rollout", "status", f"statefulset/{self.name}", "-n", self.name, f"--timeout={deadline_s:.0f}s"
         )
 
-    # looks ----------------------------------------------------------------------------------------------------
+    # readings -------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any] | None:
-        """Return the StaticGroup's status; only to know when to look elsewhere, never as the truth."""
+        """Return the StaticGroup's status; only to know when to check other sources, never as the truth."""
         found = self.stage.get("ksg", self.name, self.name)
         return (found or {}).get("status")
 

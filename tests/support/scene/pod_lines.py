@@ -123,8 +123,8 @@ class PodLines:
 
 
 @contextmanager
-def heard(cluster: Cluster, namespace: str) -> Iterator[PodLines]:
-    """Follow what the pods of a namespace print meanwhile; it can be asked afterwards too."""
+def collected_lines(cluster: Cluster, namespace: str) -> Iterator[PodLines]:
+    """Collect the lines that the pods of a namespace print meanwhile; they are kept afterwards."""
     lines = PodLines(cluster, namespace).start()
     try:
         yield lines

@@ -1,7 +1,7 @@
 """What a status remembers of members, and how a pod watch loses its history: for tests of what came and went unseen.
 
-The one idea: what happened to seats is asked of the status by ordinal, of the brokers' log by member and of a pod watch that is not the
-operator's, so that each test compares what was told with what was.
+The one idea: what happened to seats is read from the status by ordinal, from the brokers' log by member and from a pod
+watch that is not the operator's, so that each test compares reports with facts.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ END_NOT_SEEN = "EndNotSeen"
 """What the condition says of all of them."""
 LINGER = "/tmp/linger"
 PRE_STOP = {"preStop": {"exec": {"command": ["sh", "-c", f"while [ -e {LINGER} ]; do sleep 0.1; done"]}}}
-"""A pod told to end goes on for as long as this file is in it, so that a test decides when it ends."""
+"""A terminating pod goes on for as long as it has this file, so that a test decides when it ends."""
 
 
-# looks ----------------------------------------------------------------------------------------------------------------
+# states ---------------------------------------------------------------------------------------------------------------
 
 
 def seats(game: Play) -> dict[int, str]:
@@ -67,7 +67,11 @@ def suspects(game: Play) -> dict[str, str]:
 def held(game: Play) -> dict[int, str]:
     """Return why members are held back, as the status lists them, by ordinal."""
     rows = (game.status() or {}).get("exceptions", [])
-    return {ordinal(row["podName"]): row["reason"] for row in rows if row["kind"] == "Held" and row["reason"] in HELD_REASONS}
+    return {
+        ordinal(row["podName"]): row["reason"]
+        for row in rows
+        if row["kind"] == "Held" and row["reason"] in HELD_REASONS
+    }
 
 
 def removed(game: Play, since_ms: int) -> dict[str, int]:
@@ -82,7 +86,12 @@ def is_plain(game: Play, replicas: int) -> bool:
 
 def await_plain(game: Play, replicas: int) -> None:
     """Wait until the status says of each member that the pod of its ordinal alone may hold it."""
-    until(lambda: is_plain(game, replicas), deadline_s=60, what=f"{replicas} members of {game.name} to be remembered", poll_s=0.3)
+    until(
+        lambda: is_plain(game, replicas),
+        deadline_s=60,
+        what=f"{replicas} members of {game.name} to be remembered",
+        poll_s=0.3,
+    )
 
 
 def await_begun_anew(stage: Stage, before: str, *games: Play) -> str:
@@ -94,17 +103,18 @@ def await_begun_anew(stage: Stage, before: str, *games: Play) -> str:
 
     name = until(begun, deadline_s=90, what="a new pod watch", poll_s=0.2)
     for game in games:
-        until(lambda game=game: described_all(game), deadline_s=90, what=f"the members of {game.name} told", poll_s=0.3)  # type: ignore[misc]
+        what = f"the members of {game.name} in the status"
+        until(lambda game=game: described_all(game), deadline_s=90, what=what, poll_s=0.3)  # type: ignore[misc]
     return name
 
 
 def described_all(game: Play) -> bool:
-    """Say whether the status has an entry for each member that is in the group now."""
+    """Return whether the status has an entry for each member that is in the group now."""
     return carriers(game).keys() == members(game).keys()
 
 
 def await_whole(game: Play, watch: str, settle_s: float) -> None:
-    """Wait until nobody who joins from now on can be older than the pod watch, as the status says it."""
+    """Wait until the status says that no member that joins from now on can be older than the pod watch."""
     until(
         lambda: str((game.status() or {}).get("watch", "")).startswith(f"{watch}."),
         deadline_s=settle_s + 90, what=f"the pod watch of {game.name} whole", poll_s=0.5,
@@ -112,10 +122,10 @@ def await_whole(game: Play, watch: str, settle_s: float) -> None:
 
 
 def await_deleting(watch: PodWatch, uids: Collection[str]) -> None:
-    """Wait until pods were told to end, as an independent watch shows it."""
+    """Wait until pods are terminating, as an independent watch shows it."""
     until(
         lambda: all(watch.pods[u].deletion_asked_at_ms for u in uids),
-        deadline_s=60, what="pods to be told to end", poll_s=0.02,
+        deadline_s=60, what="pods to be terminating", poll_s=0.02,
     )  # fmt: skip
 
 
@@ -130,10 +140,15 @@ def await_ready(game: Play, replicas: int) -> None:
 
 
 def await_held(game: Play, reasons: Mapping[int, str]) -> None:
-    """Wait until the status says of exactly these departed members that, and why, they wait."""
-    until(lambda: held(game) == reasons, deadline_s=60, what=f"{dict(reasons)} of {game.name} to be told as held", poll_s=0.3)
-    told = game.condition("RemovalSettled")
-    assert (told["status"], told["reason"]) == ("False", END_NOT_SEEN), told
+    """Wait until the status shows exactly these departed members as waiting, with these reasons."""
+    until(
+        lambda: held(game) == reasons,
+        deadline_s=60,
+        what=f"{dict(reasons)} of {game.name} to be reported as held",
+        poll_s=0.3,
+    )
+    settled = game.condition("RemovalSettled")
+    assert (settled["status"], settled["reason"]) == ("False", END_NOT_SEEN), settled
 
 
 # acts -----------------------------------------------------------------------------------------------------------------
@@ -146,12 +161,12 @@ class Loss:
     Parameters
     ----------
     watch: name of the pod watch that began then.
-    ready_s: seconds until it was ready again. told_s: until the status told of every member under the new watch.
+    ready_s: seconds until it was ready again. reported_s: until the status showed every member under the new watch.
     """
 
     watch: str
     ready_s: float
-    told_s: float
+    reported_s: float
 
 
 def lingering_pod(game: Play) -> dict[str, Any]:
@@ -161,12 +176,12 @@ def lingering_pod(game: Play) -> dict[str, Any]:
 
 
 def linger(game: Play, which: int) -> None:
-    """Let a pod that will be told to end run on until `let_go`."""
+    """Let a pod that will be deleted run on until `let_go`."""
     game.stage.kubectl("exec", f"{game.name}-{which}", "-n", game.name, "--", "touch", LINGER)
 
 
 def let_go(game: Play, which: int) -> None:
-    """Let a pod end that was told to."""
+    """Let a terminating pod end."""
     game.stage.kubectl("exec", f"{game.name}-{which}", "-n", game.name, "--", "rm", LINGER)
 
 
@@ -176,7 +191,7 @@ def every_process(stage: Stage) -> list[int]:
 
 
 @contextmanager
-def nobody(stage: Stage) -> Iterator[None]:
+def without_operators(stage: Stage) -> Iterator[None]:
     """Let no operator run meanwhile."""
     stage.kubectl("scale", DEPLOYMENT, "-n", SYSTEM, "--replicas=0")
     until(lambda: not stage.items("pods", SYSTEM), deadline_s=60, what="no operator")
@@ -185,29 +200,30 @@ def nobody(stage: Stage) -> Iterator[None]:
     stage.kubectl("rollout", "status", DEPLOYMENT, "-n", SYSTEM, "--timeout=90s")
 
 
-def lose_history(game: Play, *, unheard: Callable[[], None] | None = None) -> Loss:
+def lose_history(game: Play, *, while_stopped: Callable[[], None] | None = None) -> Loss:
     """Restart the API server without its watch history, and wait until the status says what that meant.
 
     Parameters
     ----------
-    unheard: what is to happen once the API server is back, while no process of the operator runs. None: it may be as quick
-        as it is, and mostly is quicker than kubelets, so that it misses nothing.
+    while_stopped: called once the API server is back, while no process of the operator runs. None: it may be as
+        quick as it is, and mostly is quicker than kubelets, so that it misses nothing.
     """
     stage = game.stage
     before, began_ms = stage.watch_name(), now_ms()
-    with standing_still(every_process(stage)) if unheard is not None else nullcontext():
+    with standing_still(every_process(stage)) if while_stopped is not None else nullcontext():
         ready_s = stage.cluster.restart_apiserver(lose_history=True)
-        if unheard is not None:
-            unheard()
+        if while_stopped is not None:
+            while_stopped()
     name = await_begun_anew(stage, before, game)
-    return Loss(watch=name, ready_s=round(ready_s, 1), told_s=round((now_ms() - began_ms) / 1000, 1))
+    return Loss(watch=name, ready_s=round(ready_s, 1), reported_s=round((now_ms() - began_ms) / 1000, 1))
 
 
 def await_injecting(game: Play) -> None:
     """Wait until the API server would give an id to a new pod of the StatefulSet.
 
-    A 1.36.3 server looks up once what kind the policy's parameter is, and when it does so before its own CRDs are served, it
-    does so again only after 30 s: until then the policy is not in force, and `failurePolicy: Ignore` lets pods pass without.
+    A 1.36.3 server resolves the kind of the policy's parameter once, and if it does so before its own CRDs are
+    served, it does so again only after 30 s: until then the policy is not in force, and `failurePolicy: Ignore` lets
+    pods pass without.
     """
     owner = game.stage.get("statefulset", game.name, game.name) or {}
     spec = owner["spec"]["template"]["spec"]
@@ -220,18 +236,19 @@ def await_injecting(game: Play) -> None:
     }  # fmt: skip
     pod = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     until(
-        lambda: has_id(json.loads(game.stage.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=pod))),
+        lambda: has_id(json.loads(game.stage.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-",
+        stdin=pod))),
         deadline_s=60, what="the injection policy in force", poll_s=0.3,
     )  # fmt: skip
 
 
 def has_id(pod: Mapping[str, Any]) -> bool:
-    """Say whether a pod was given an id."""
+    """Return whether a pod has an id."""
     return INSTANCE_ID_ANNOTATION in pod["metadata"].get("annotations", {})
 
 
 def leave(game: Play, watch: PodWatch, end: int, *, waiting: Mapping[int, str] | None = None) -> list[float]:
-    """Scale to `end`; everybody above must be removed, but for those `waiting`, who must be told as held for their reasons.
+    """Scale to `end`; all members above must be removed, except those `waiting`, reported as held for their reasons.
 
     Returns
     -------
@@ -254,8 +271,10 @@ def leave(game: Play, watch: PodWatch, end: int, *, waiting: Mapping[int, str] |
     return took_s
 
 
-def acknowledged_s(ends: Mapping[int, PodSighting], known: Mapping[int, str], removals: Mapping[str, int]) -> list[float]:
-    """Return the seconds from each visible end to the removal, of those members for whom both were seen."""
+def acknowledged_s(
+    ends: Mapping[int, PodSighting], known: Mapping[int, str], removals: Mapping[str, int]
+) -> list[float]:
+    """Return the seconds from each visible end to the removal, of those members with both."""
     found = []
     for each, member_id in known.items():
         ended_at_ms = ends[each].terminal_at_ms if each in ends else None

@@ -41,7 +41,8 @@ TWO_NODES = (NodeWish(role="control-plane", labels={}), NodeWish(role="worker", 
 
 
 ASKED_DIRECTLY = {
-    "pod": "Pod", "pods": "Pod", "lease": "Lease", "statefulset": "StatefulSet", "ksg": "StaticGroup", "staticgroup": "StaticGroup",
+    "pod": "Pod", "pods": "Pod", "lease": "Lease", "statefulset": "StatefulSet", "ksg": "StaticGroup",
+    "staticgroup": "StaticGroup",
 }  # fmt: skip
 """What tests ask for again and again: starting kubectl each time costs a tenth of a second of a core."""
 
@@ -56,7 +57,7 @@ def _as_kubectl_says() -> Iterator[None]:
 
 
 def build_what_is_missing() -> str:
-    """Build the cluster's programs, the broker's jars and both images, each beside the others; returns the operator's build."""
+    """Build the cluster's programs, the broker's jars and both images in parallel; returns the operator's build."""
     ensure_requirements()  # first, since apt-get does one thing at a time
     ensure_tools(say, AGENT_TOOLS)
     with ThreadPoolExecutor() as builders:
@@ -106,7 +107,9 @@ class Stage:
         brokers = Brokers.up(settings, report=say)
         for image in (OPERATOR_IMAGE, WORKLOAD_IMAGE):
             cluster.load_image(image)
-        return cls(cluster=cluster, brokers=brokers, admin=BrokerAdmin(brokers.bootstrap), operator_build=operator_build)
+        return cls(
+            cluster=cluster, brokers=brokers, admin=BrokerAdmin(brokers.bootstrap), operator_build=operator_build
+        )
 
     @classmethod
     def on_kind(cls, ground: RealKind | LocalKind) -> Stage:
@@ -230,7 +233,7 @@ class Stage:
         ]
 
     def lease_holder(self) -> str:
-        """Return the pod name of the active replica; "" when nobody holds the Lease."""
+        """Return the pod name of the active replica; "" when the Lease has no holder."""
         lease = self.get("lease", "staticgroup-operator", SYSTEM) or {}
         holder: str = lease.get("spec", {}).get("holderIdentity", "")
         return holder

@@ -1,4 +1,4 @@
-"""Hold the witnesses against a real process and a broker's log as it is written: an innocent verdict must mean something."""
+"""Check the witnesses against a real process and a broker's log: an innocent verdict must mean something."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class BrokerLog:
 
     def remove(self, reason: str) -> int:
         return self.write(
-            f"[Group g] Member {MEMBER_ID} has left group through explicit `LeaveGroup` request; client reason: {reason}"
+            f"[Group g] Member {MEMBER_ID} has left group through explicit `LeaveGroup` request; client reason: "
+            f"{reason}"
         )
 
 
@@ -88,7 +89,9 @@ def test_removal_of_a_living_process_is_an_accusation(
     assert f"pid {member.pid} " in accusation
 
 
-def test_a_connect_worker_lives_with_the_process_whose_agent_was_given_the_id(log: BrokerLog, table: ProcessTable) -> None:
+def test_a_connect_worker_lives_with_the_process_whose_agent_was_given_the_id(
+    log: BrokerLog, table: ProcessTable
+) -> None:
     process = subprocess.Popen(["sleep", "600"], env={"STATICGROUP_CONNECT_INSTANCE_ID": INSTANCE_ID})
     try:
         until(lambda: table.is_alive(INSTANCE_ID), deadline_s=10, what="the process in the table")
@@ -121,7 +124,10 @@ def test_a_stream_thread_lives_with_the_process_whose_id_it_numbers(log: BrokerL
 
 @pytest.mark.parametrize("order", [1, -1], ids=["ours first", "ours last"])
 def test_every_consumer_of_a_process_lives_with_it(log: BrokerLog, table: ProcessTable, order: int) -> None:
-    ids = [("SPRING_KAFKA_CONSUMER_PROPERTIES_GROUP_INSTANCE_ID", INSTANCE_ID), ("AUDIT_GROUP_INSTANCE_ID", f"other-{INSTANCE_ID}")]
+    ids = [
+        ("SPRING_KAFKA_CONSUMER_PROPERTIES_GROUP_INSTANCE_ID", INSTANCE_ID),
+        ("AUDIT_GROUP_INSTANCE_ID", f"other-{INSTANCE_ID}"),
+    ]
     process = subprocess.Popen(["sleep", "600"], env=dict(ids[::order]))
     try:
         until(lambda: table.is_alive(INSTANCE_ID), deadline_s=10, what="the process in the table")
@@ -178,7 +184,11 @@ def test_process_that_gets_its_environment_late_is_seen(table: ProcessTable) -> 
     with subprocess.Popen(
         ["sh", "-c", f"read go; exec env KAFKA_GROUP_INSTANCE_ID={late} sleep 60"], stdin=subprocess.PIPE
     ) as process:
-        until(lambda: any(pid == process.pid for pid, _ in table._without), deadline_s=10, what="the runtime's process to be seen")
+        until(
+            lambda: any(pid == process.pid for pid, _ in table._without),
+            deadline_s=10,
+            what="the runtime's process to be seen",
+        )
         assert process.stdin is not None
         process.stdin.write(b"\n")
         process.stdin.flush()

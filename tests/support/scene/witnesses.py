@@ -28,7 +28,7 @@ _ID_VARIABLE = re.compile(rb"[A-Z0-9_]*INSTANCE_ID=(.+)", re.DOTALL)
 """Of all presets, and those that tests name themselves; a process with several consumers carries several."""
 POLL_S = 0.05
 SETTLED_MS, AGAIN_MS = 30_000, 1_000
-"""A process that old without an id has called exec long ago, and is looked at only so often: most of the machine's are such."""
+"""Processes of that age without an id, most of the machine's, have called exec long ago and are read less often."""
 OPERATOR_REASON = "staticgroup "
 """Every removal of the operator begins its reason with this."""
 _CLASSIC_MEMBER = re.compile(r".+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -53,7 +53,7 @@ class Life:
 
 
 class ProcessTable:
-    """Sample the machine's processes and remember who carried an instance id, and when."""
+    """Sample the machine's processes and remember those with an instance id, and when."""
 
     def __init__(self) -> None:
         self._lives: dict[tuple[int, int], tuple[Life, ...]] = {}
@@ -108,13 +108,13 @@ class ProcessTable:
                         life.last_seen_ms = now_ms
 
     def _born(self, entry: Path, key: tuple[int, int], now_ms: int) -> tuple[Life, ...] | None:
-        """Read a new process' environment: a life for each id that it carries; None when it may not have called exec yet."""
+        """Read a new process' environment: a life for each id in it; None while it may not have called exec yet."""
         environment = (entry / "environ").read_bytes().split(b"\0")
         started_at_ms = self._boot_ms + key[1] * 10
         found = {match[1].decode() for e in environment if (match := _ID_VARIABLE.fullmatch(e))}
         if not found:
-            # A container's process gets its environment only with the exec that follows some milliseconds later, on a busy machine
-            # seconds; its name is another one from then on, and it is looked at again.
+            # A container's process gets its environment only with the exec that follows some milliseconds later, on a
+            # busy machine seconds; its name is another one from then on, and it is read again.
             return () if now_ms - started_at_ms > 5_000 else None
         bootstrap = next((e[len(b"BOOTSTRAP=") :] for e in environment if e.startswith(b"BOOTSTRAP=")), b"").decode()
         return tuple(
@@ -178,7 +178,8 @@ def live_removals(log: GroupLog, table: ProcessTable) -> list[str]:
             was_there = joined_at_ms is None or life.started_at_ms <= joined_at_ms <= life.last_seen_ms
             if carries and was_there and life.started_at_ms < event.at_ms < life.last_seen_ms:
                 accusations.append(
-                    f"member {event.member_id} of group {event.group_id} was removed at {event.at_ms} while pid {life.pid} lived from {life.started_at_ms} to {life.last_seen_ms}"
+                    f"member {event.member_id} of group {event.group_id} was removed at {event.at_ms} while pid "
+                    f"{life.pid} lived from {life.started_at_ms} to {life.last_seen_ms}"
                 )
     return accusations
 

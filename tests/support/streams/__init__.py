@@ -1,1 +1,1 @@
-"""A Kafka Streams application with state: what a user's pod with several stream threads does, and says, while it is rolled."""
+"""A Kafka Streams application with state: what a pod with several threads does and prints while it is rolled."""

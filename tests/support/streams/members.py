@@ -1,7 +1,8 @@
-"""Static members of the streams protocol (KIP-1071), heartbeat by heartbeat on a real broker, because no client to be had sends any.
+"""Static members of the streams protocol (KIP-1071), heartbeat by heartbeat, as no available client sends them.
 
-Kafka Streams 4.3.1 refuses an instance id with group.protocol=streams, and 4.4 is not published. The one idea: a process is
-what a pod would run, a few stream threads with one process id, and all that it does is what such a client sends.
+Kafka Streams 4.3.1 refuses an instance id with group.protocol=streams, and 4.4 is not published. The one idea: a
+process is what a pod would run, a few stream threads with one process id, and all that it does is what such a client
+sends.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class StreamsProcess:
         """Send one heartbeat of each thread; AssertionError when one is not a member any more."""
         for thread in self.threads:
             answer = await thread.beat()
-            assert answer.error_code is E.NONE, f"{thread.instance} lives and is told {answer.error_code.name}"
+            assert answer.error_code is E.NONE, f"{thread.instance} lives and gets {answer.error_code.name}"
 
     async def close(self) -> None:
         """Leave for a while, as static members do when they are closed."""

@@ -5,17 +5,18 @@ The one idea: every thing that happened to it is one JSON line on standard outpu
     started    pid, group, instance_id, protocol
     assigned   partitions, member_id          revoked, lost   partitions
     consumed   at most once per second: partitions {"3": {offsets, sequences}} as ranges, delay_ms_max; with
-               REPORT_TIMES=true also {received}: from when to when records came or were worked on, without a pause above
-               250 ms, and delays {"12": records}: by how many tenths of a second after they were sent they were done with
+               REPORT_TIMES=true also {received}: from when to when records came or were worked on, without a pause
+               above 250 ms, and delays {"12": records}: by how many tenths of a second after they were sent they were
+               done with
     restored   with STATE_DIR: partition, records read again, elapsed_ms
     error      error, text, fatal             commit_failed   error, text
     log        level, text                    closed          elapsed_ms, partitions (all offsets of its life)
 
 Variables: BOOTSTRAP, GROUP, TOPIC; KAFKA_GROUP_INSTANCE_ID (empty: a dynamic member), KAFKA_SESSION_TIMEOUT_MS,
 GROUP_PROTOCOL (classic or consumer), PARTITION_ASSIGNMENT_STRATEGY; SECURITY_PROTOCOL, SASL_MECHANISM, SASL_USERNAME,
-SASL_PASSWORD, SSL_CA_LOCATION; READY_FILE (exists while partitions are assigned, for a readiness probe); EXIT_ON_FATAL; REPORT_TIMES;
-WORK_MS (the time that a batch takes, whatever is in it, before the next poll; default 0); STATE_DIR (state.py; empty: no state),
-RESTORE_PER_S (records that its store takes in; default 5000).
+SASL_PASSWORD, SSL_CA_LOCATION; READY_FILE (exists while partitions are assigned, for a readiness probe); EXIT_ON_FATAL;
+REPORT_TIMES; WORK_MS (the time that a batch takes, whatever is in it, before the next poll; default 0); STATE_DIR
+(state.py; empty: no state), RESTORE_PER_S (records that its store takes in; default 5000).
 
 Exit code: 0 after SIGTERM, 1 after a fatal error, 2 when the client refused its settings, 3 when closing took too long.
 librdkafka never recovers from a fatal error and says so only once. EXIT_ON_FATAL=false is an application that overlooks
@@ -41,7 +42,7 @@ from state import States
 POLL_S = 0.1
 BATCH = 500
 REPORT_S = 1.0
-# The kubelet's default patience is 30 s; a broker that is away must not make a pod's end look like a hang.
+# The kubelet's default patience is 30 s; a broker that is away must not make a pod's end seem to hang.
 CLOSE_TIMEOUT_S = 10.0
 COMMITTED_TIMEOUT_S = 30.0
 # Above twice the poll, so that a steady stream of records is one range of time.
@@ -232,7 +233,7 @@ class Application:
         self._unready()
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        # They belong to somebody else already: a commit would be refused.
+        # They belong to another member already: a commit would be refused.
         if self._states is not None:
             self._states.give_up(_numbers(partitions))
         tell("lost", partitions=_numbers(partitions))

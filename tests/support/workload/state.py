@@ -1,7 +1,8 @@
 """What an application keeps about each partition on a volume of its pod, and reads again where it does not have it.
 
-The one idea: the state of a partition is made of all its records and holds up to an offset, so whoever is given the partition
-with an older state, or with none, reads the records in between again before it goes on, no faster than its store takes them in.
+The one idea: the state of a partition is made of all its records and holds up to an offset, so the next owner of the
+partition, with an older state or with none, reads the records in between again before it goes on, no faster than its
+store takes them in.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class States:
         return fold.records - before
 
     def add(self, partition: int, offset: int, value: bytes) -> None:
-        """Take in a record; one of a partition that was taken away while it was worked on is somebody else's."""
+        """Take in a record; one of a partition that was revoked meanwhile belongs to another member."""
         if partition in self._folds:
             self._folds[partition].add(offset, value)
 

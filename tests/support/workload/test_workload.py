@@ -108,7 +108,11 @@ def assignment(program: Program) -> list[int]:
 def settle(members: list[Program]) -> None:
     """Wait until the members share all partitions evenly."""
     share = PARTITIONS // len(members)
-    until(lambda: all(len(assignment(each)) == share for each in members), deadline_s=EVENTUALLY_S, what="an even assignment")
+    until(
+        lambda: all(len(assignment(each)) == share for each in members),
+        deadline_s=EVENTUALLY_S,
+        what="an even assignment",
+    )
     held = sorted(itertools.chain(*map(assignment, members)))
     assert held == list(range(PARTITIONS))
 
@@ -144,11 +148,19 @@ def test_rolling_static_members_revokes_nothing_and_loses_nothing(
         assert members[name].of_kind("closed")[0]["elapsed_ms"] < 1000
         members[name] = start(KAFKA_GROUP_INSTANCE_ID=name, GROUP_PROTOCOL=protocol)
         everyone.append(members[name])
-        until(lambda name=name: assignment(members[name]) == before[name], deadline_s=EVENTUALLY_S, what=f"{name} has its partitions again")
+        until(
+            lambda name=name: assignment(members[name]) == before[name],
+            deadline_s=EVENTUALLY_S,
+            what=f"{name} has its partitions again",
+        )
         assert sum(len(each.of_kind("revoked")) + len(each.of_kind("lost")) for each in others) == changes
 
     assert producer.terminate() == 0
-    until(lambda: unconsumed(producer, everyone) == {}, deadline_s=EVENTUALLY_S, what="everything acknowledged was consumed")
+    until(
+        lambda: unconsumed(producer, everyone) == {},
+        deadline_s=EVENTUALLY_S,
+        what="everything acknowledged was consumed",
+    )
     sent = ranges_of(producer.lines, "acked", "sequences")
     assert sorted(sent) == list(range(PARTITIONS))
     assert all(len(ranges) == 1 and ranges[0][0] == 0 for ranges in sent.values())
@@ -166,7 +178,11 @@ def test_rolling_a_dynamic_member_takes_partitions_from_the_others(brokers: Brok
     rebalances = brokers.group_log.count_rebalances(f"group-{topic}")
     revoked = [len(each.of_kind("revoked")) for each in members[1:]]
     assert members[0].terminate() == 0
-    until(lambda: all(len(assignment(each)) == 3 for each in members[1:]), deadline_s=EVENTUALLY_S, what="the others take over")
+    until(
+        lambda: all(len(assignment(each)) == 3 for each in members[1:]),
+        deadline_s=EVENTUALLY_S,
+        what="the others take over",
+    )
     assert [len(each.of_kind("revoked")) for each in members[1:]] > revoked
     assert brokers.group_log.count_rebalances(f"group-{topic}") > rebalances
 
@@ -181,7 +197,11 @@ def test_killed_consumer_repeats_but_does_not_lose(start: Start) -> None:
     second = start(KAFKA_GROUP_INSTANCE_ID="orders-0")
     second.wait_for_kind("consumed")
     assert producer.terminate() == 0
-    until(lambda: unconsumed(producer, [first, second]) == {}, deadline_s=EVENTUALLY_S, what="everything acknowledged was consumed")
+    until(
+        lambda: unconsumed(producer, [first, second]) == {},
+        deadline_s=EVENTUALLY_S,
+        what="everything acknowledged was consumed",
+    )
     assert unconsumed(producer, [first]) != {}
 
 
@@ -199,7 +219,7 @@ def test_fenced_application_ends_with_an_error(start: Start) -> None:
 
 @pytest.mark.broker
 @pytest.mark.long
-def test_refused_instance_id_that_is_overlooked_stalls_in_silence(start: Start) -> None:
+def test_ignored_refusal_of_an_instance_id_stalls_silently(start: Start) -> None:
     """KIP-848: UNRELEASED_INSTANCE_ID while the owner lives; the process of the loser runs on and does nothing."""
     producer = start("producer", RATE_PER_S="100")
     owner = start(KAFKA_GROUP_INSTANCE_ID="orders-0", GROUP_PROTOCOL="consumer")
@@ -216,7 +236,7 @@ def test_refused_instance_id_that_is_overlooked_stalls_in_silence(start: Start) 
 
 @pytest.mark.broker
 @pytest.mark.long
-def test_fencing_that_is_overlooked_reads_on_without_owning(start: Start) -> None:
+def test_ignored_fencing_reads_on_without_owning(start: Start) -> None:
     producer = start("producer", RATE_PER_S="100")
     first = start(KAFKA_GROUP_INSTANCE_ID="orders-0", EXIT_ON_FATAL="false")
     first.wait_for_kind("consumed")
@@ -261,7 +281,7 @@ def test_ready_file_exists_only_with_an_assignment(start: Start, tmp_path_factor
 
 @pytest.mark.broker
 @pytest.mark.long
-def test_times_of_receipt_are_told_when_asked_for_and_show_the_pause(start: Start) -> None:
+def test_times_of_receipt_are_printed_on_request_and_show_the_pause(start: Start) -> None:
     """Two loads with a pause between them: each partition has a pause of that length in its times, and no other."""
     member = start(REPORT_TIMES="true")
     member.wait_for_kind("assigned")
@@ -269,7 +289,11 @@ def test_times_of_receipt_are_told_when_asked_for_and_show_the_pause(start: Star
     first_end_ms = int(time.time() * 1000)
     until(lambda: int(time.time() * 1000) > first_end_ms + 1500, deadline_s=EVENTUALLY_S, what="a pause of 1.5 s")
     start("producer", RATE_PER_S="120", COUNT="240").exit_code()
-    until(lambda: sum(size(r) for r in ranges_of(member.lines, "consumed").values()) == 480, deadline_s=EVENTUALLY_S, what="all records")
+    until(
+        lambda: sum(size(r) for r in ranges_of(member.lines, "consumed").values()) == 480,
+        deadline_s=EVENTUALLY_S,
+        what="all records",
+    )
     received = ranges_of(member.lines, "consumed", "received")
     assert sorted(received) == list(range(PARTITIONS))
     for ranges in received.values():
@@ -295,7 +319,9 @@ def test_load_stops_at_its_count(start: Start) -> None:
 
 @pytest.mark.broker
 @pytest.mark.long
-def test_state_is_read_again_only_where_it_is_not_kept_and_is_the_same_whoever_made_it(start: Start, tmp_path: Path) -> None:
+def test_state_is_read_again_only_where_it_is_not_kept_and_is_always_the_same(
+    start: Start, tmp_path: Path
+) -> None:
     """Two pods take turns: the state that one reads again is byte for byte what the other made as the records came."""
     folders = {name: tmp_path / name for name in ("one", "other")}
     for folder in folders.values():

@@ -70,7 +70,7 @@ def test_item_71_only_what_a_left_worker_had_may_wait() -> None:
 
 
 def test_item_71_held_against_the_metadata_it_was_computed_from() -> None:
-    """A worker and a connector that appeared meanwhile don't make an assignment invalid; one that left doesn't either."""
+    """A worker and a connector that appeared, or one that left meanwhile, don't make an assignment invalid."""
     cluster = cluster_of("W1", "W2")
     cluster.send(join("W3"))
     cluster.heartbeat("W1")

@@ -57,7 +57,7 @@ def work_of(*names: str) -> ConnectorsAndTasks:
 
 
 class Story:
-    """Drives a cluster and writes down what happens and what the group looks like after it."""
+    """Drives a cluster and records each step with the group's state after it."""
 
     def __init__(self, title: str) -> None:
         self.cluster = DraftCluster()

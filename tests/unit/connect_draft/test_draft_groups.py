@@ -1,4 +1,4 @@
-"""The draft's groups, members, epochs and assignors rule by rule; items are those of the list of the proposals' mechanisms."""
+"""The draft's groups, members, epochs and assignors rule by rule; items refer to the list of its mechanisms."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_item_66_computed_for_an_older_epoch() -> None:
 
 @pytest.mark.parametrize("fail_over", [False, True])
 def test_item_67_a_worker_that_does_not_stop_is_kicked(fail_over: bool) -> None:
-    """Phase 1 is capped by rebalance.timeout.ms, in full again on a new coordinator: only then others get what it had."""
+    """Phase 1 is capped by rebalance.timeout.ms, in full again on a new coordinator; others get the work after it."""
     cluster = cluster_of("W1")
     cluster.start(DraftWorker("W2", DeclarativeAssignor(), CONFIG))
     cluster.heartbeat("W2")
@@ -154,7 +154,7 @@ def test_item_71_an_assignment_for_an_unknown_epoch() -> None:
     assert code(cluster, request) is ErrorCode.NONE
 
 
-# assignors and who runs them ---------------------------------------------------------------------------------------
+# assignors and their workers ---------------------------------------------------------------------------------------
 
 
 def test_item_68_assignor_is_common_and_preferred() -> None:
@@ -195,7 +195,7 @@ def test_item_69_the_worker_that_covers_all_versions() -> None:
     assert describe(cluster).chosen == "A"
 
 
-def test_item_69_nobody_covers_all_versions() -> None:
+def test_item_69_no_worker_covers_all_versions() -> None:
     """FATAL, decided: the joining worker is refused; if the only able one goes, the assignment stays as it is."""
     cluster = DraftCluster()
     cluster.send(join("A", offer(1, 3)))

@@ -7,7 +7,7 @@ old protocol are those of the Connect model, with their real bytes.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -15,26 +15,16 @@ from connect_draft import ConnectDraftCoordinator
 from connect_draft.messages import (
     ClassicConnectGroup,
     ClassicConnectMember,
-    ConnectGroupDescribeRequest,
-    ConnectGroupDescribeResponse,
 )
 from connect_draft.workers.assignors import ConnectAssignor, DeclarativeAssignor, EagerDraftAssignor
 from connect_draft.workers.cluster import DraftCluster
-from connect_draft.workers.worker import DraftWorker
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
     Protocol,
     SyncGroupRequest,
-    SyncGroupResponse,
 )
-from coordinator_model.connect.cluster import ConnectCluster
 from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
 from coordinator_model.connect.protocol import (
     Assignment,
@@ -43,172 +33,27 @@ from coordinator_model.connect.protocol import (
     decode_assignment,
     encode_assignment,
 )
-from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks
+from coordinator_model.connect.work import ConnectorsAndTasks
 from coordinator_model.connect.worker import ConnectWorker
 
-GROUP = "connect-cluster"
-CONFIG = ClusterConfig(2, {"A": 3, "B": 3})
-SESSIONED = ConnectProtocolCompatibility.SESSIONED
-EAGER = ConnectProtocolCompatibility.EAGER
-
-
-@dataclass
-class OldWorker:
-    """A worker of today's protocol that speaks to the draft's coordinator."""
-
-    cluster: DraftCluster
-    worker: ConnectWorker
-    must_join: bool = True
-    answered_at_ms: int = 0
-
-    def join(self) -> ErrorCode:
-        """JoinGroup, with the id it is given when it has none; SyncGroup is a step of its own."""
-        self.worker.on_join_prepare()
-        response = self._join()
-        if response.error_code is ErrorCode.MEMBER_ID_REQUIRED:
-            self.worker.member_id = response.member_id
-            response = self._join()
-        if response.error_code is ErrorCode.UNKNOWN_MEMBER_ID:
-            self._start_over()
-        elif response.error_code is ErrorCode.NONE:
-            self.worker.member_id = response.member_id
-            self.generation_id = response.generation_id
-            self.protocol = response.protocol_name or ""
-        assert isinstance(response.error_code, ErrorCode)
-        return response.error_code
-
-    def _join(self) -> JoinGroupResponse:
-        response = self.cluster.send(
-            JoinGroupRequest(
-                group_id=GROUP,
-                client_id=self.worker.url,
-                member_id=self.worker.member_id,
-                session_timeout_ms=10_000,
-                rebalance_timeout_ms=60_000,
-                protocol_type="connect",
-                protocols=tuple(Protocol(name, data) for name, data in self.worker.protocols()),
-            )
-        )
-        assert isinstance(response, JoinGroupResponse)
-        return response
-
-    def sync(self) -> ErrorCode:
-        response = self.cluster.send(
-            SyncGroupRequest(group_id=GROUP, generation_id=self.generation_id, member_id=self.worker.member_id)
-        )
-        assert isinstance(response, SyncGroupResponse)
-        if response.error_code is ErrorCode.NONE:
-            self.must_join = False
-            self.worker.on_join_complete(self.generation_id, self.protocol, response.assignment, self.cluster.now_ms)
-            self.must_join = bool(decode_assignment(response.assignment).revoked)
-        elif response.error_code is ErrorCode.UNKNOWN_MEMBER_ID:
-            self._start_over()
-        assert isinstance(response.error_code, ErrorCode)
-        return response.error_code
-
-    def heartbeat(self) -> ErrorCode:
-        response = self.cluster.send(
-            HeartbeatRequest(group_id=GROUP, generation_id=self.worker.generation_id, member_id=self.worker.member_id)
-        )
-        assert isinstance(response, HeartbeatResponse)
-        self.must_join = response.error_code is not ErrorCode.NONE
-        if response.error_code is ErrorCode.UNKNOWN_MEMBER_ID:
-            self._start_over()
-        return response.error_code
-
-    def step(self) -> None:
-        """Whatever is next for it."""
-        self.answered_at_ms = self.cluster.now_ms
-        if not self.must_join:
-            self.heartbeat()
-        if self.must_join and self.join() is ErrorCode.NONE:
-            self.sync()
-
-    def leave(self) -> LeaveGroupResponse:
-        self.worker.stop_everything()
-        response = self.cluster.send(
-            LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id=self.worker.member_id),))
-        )
-        assert isinstance(response, LeaveGroupResponse)
-        return response
-
-    def give_up_in_time(self) -> None:
-        """Stop everything when no answer came for a session (KAFKA-9184)."""
-        if self.cluster.now_ms - self.answered_at_ms >= 10_000:
-            self._start_over()
-
-    def _start_over(self) -> None:
-        self.worker.stop_everything()
-        self.worker.member_id = ""
-        self.must_join = True
-
-
-def classic_group(*names: str, mode: ConnectProtocolCompatibility = SESSIONED) -> ConnectCluster:
-    """A settled group of the old protocol."""
-    classic = ConnectCluster(mode=mode)
-    classic.start(*names)
-    classic.configure("A", 3)
-    classic.configure("B", 3)
-    classic.advance(1_000)
-    assert classic.config == CONFIG
-    return classic
-
-
-def snapshot(classic: ConnectCluster) -> ClassicConnectGroup:
-    members = []
-    for worker in classic.workers.values():
-        assert worker.assignment is not None
-        members.append(
-            ClassicConnectMember(
-                member_id=worker.member_id,
-                client_id=worker.url,
-                client_host="/127.0.0.1",
-                session_timeout_ms=10_000,
-                rebalance_timeout_ms=60_000,
-                protocols=worker.protocols(),
-                assignment=encode_assignment(worker.assignment),
-            )
-        )
-    return ClassicConnectGroup(GROUP, classic.generation_id, classic.rounds[-1].protocol, tuple(members))
-
-
-def upgraded(*names: str, mode: ConnectProtocolCompatibility = SESSIONED) -> tuple[DraftCluster, dict[str, OldWorker]]:
-    classic = classic_group(*names, mode=mode)
-    cluster = DraftCluster()
-    cluster.upgrade(snapshot(classic))
-    return cluster, {n: OldWorker(cluster, w, must_join=False) for n, w in classic.workers.items()}
-
-
-def describe(cluster: DraftCluster) -> ConnectGroupDescribeResponse:
-    described = cluster.send(ConnectGroupDescribeRequest(group_id=GROUP))
-    assert isinstance(described, ConnectGroupDescribeResponse)
-    return described
-
-
-def running(cluster: DraftCluster, old: dict[str, OldWorker]) -> dict[str, ConnectorsAndTasks]:
-    return {**cluster.running(), **{name: worker.worker.running for name, worker in old.items()}}
-
-
-def assert_once(work: dict[str, ConnectorsAndTasks]) -> None:
-    items = [item for w in work.values() for item in (*w.connectors, *w.tasks)]
-    assert len(items) == len(set(items)), "something runs twice"
-
-
-def settle(cluster: DraftCluster, old: dict[str, OldWorker]) -> None:
-    for _ in range(12):
-        for worker in old.values():
-            worker.step()
-            assert_once(running(cluster, old))
-        cluster.settle(rounds=1)
-        assert_once(running(cluster, old))
-
-
-def new_worker(name: str, assignor: ConnectAssignor | None = None) -> DraftWorker:
-    return DraftWorker(name, assignor or DeclarativeAssignor(max_delay_ms=0), CONFIG)
+from .migration_bench import (
+    CONFIG,
+    EAGER,
+    GROUP,
+    SESSIONED,
+    OldWorker,
+    assert_once,
+    classic_group,
+    describe,
+    new_worker,
+    running,
+    settle,
+    upgraded,
+)
 
 
 def test_item_75_upgrade_keeps_generation_and_work() -> None:
-    """The group epoch starts at the generation, everybody at it with what they run; nothing moves by it."""
+    """The group epoch starts at the generation, all workers at it with their work; nothing moves."""
     classic = classic_group("W1", "W2")
     cluster, old = upgraded("W1", "W2")
     described = describe(cluster)
@@ -225,7 +70,7 @@ def test_item_75_upgrade_keeps_generation_and_work() -> None:
     ("mode", "assignor"), [(SESSIONED, DeclarativeAssignor), (EAGER, EagerDraftAssignor)], ids=["sessioned", "eager"]
 )
 def test_item_76_mixed_group(mode: ConnectProtocolCompatibility, assignor: type[ConnectAssignor]) -> None:
-    """A new worker comes into an old group: it alone computes, old ones are told to rejoin, stop, and rejoin again."""
+    """A new worker comes into an old group: it alone computes, old ones rejoin, stop, and rejoin again."""
     cluster, old = upgraded("W1", "W2", mode=mode)
     generation = describe(cluster).group_epoch
     cluster.start(new_worker("W3", assignor()))
@@ -242,7 +87,7 @@ def test_item_76_mixed_group(mode: ConnectProtocolCompatibility, assignor: type[
 
 
 def test_item_76_states_of_a_worker_of_the_old_protocol() -> None:
-    """STABLE, told to rejoin: PREPARING_REBALANCE, joined: COMPLETING_REBALANCE, synced: STABLE."""
+    """STABLE, asked to rejoin: PREPARING_REBALANCE, joined: COMPLETING_REBALANCE, synced: STABLE."""
     cluster, old = upgraded("W1")
     cluster.start(new_worker("W2"))
     cluster.heartbeat("W2")
@@ -377,20 +222,20 @@ def test_item_75_downgrade_when_the_last_new_worker_dies() -> None:
 
 
 def test_item_75_upgrade_reads_what_the_last_round_changed() -> None:
-    """Incremental: what a worker reported when it joined, without what it was told to stop, with what it was given."""
+    """Incremental: what a worker reported when it joined, minus its revoked work, plus its assigned work."""
     a, b, c = (ConnectorsAndTasks.of([name]) for name in "ABC")
     worker = classic_group("W1").workers["W1"]
     assert worker.assignment is not None
     worker.assignment = replace(worker.assignment, assigned=a.plus(b))
-    told = replace(worker.assignment, assigned=c, revoked=b)
+    assignment = replace(worker.assignment, assigned=c, revoked=b)
     protocols = worker.protocols()
-    member = ClassicConnectMember("W1", "c", "/h", 10_000, 60_000, protocols, encode_assignment(told))
+    member = ClassicConnectMember("W1", "c", "/h", 10_000, 60_000, protocols, encode_assignment(assignment))
     cluster = DraftCluster()
     cluster.upgrade(ClassicConnectGroup(GROUP, 7, "sessioned", (member,)))
     assert describe(cluster).members[0].assigned.same_as(a.plus(c))
 
 
-def test_upgrade_of_a_failed_assignment_gives_nobody_anything() -> None:
+def test_upgrade_of_a_failed_assignment_assigns_nothing() -> None:
     """A worker whose last assignment failed runs nothing of it."""
     worker = classic_group("W1").workers["W1"]
     failed = Assignment(2, AssignmentError.CONFIG_MISMATCH, "W1", "u", 2)
@@ -406,7 +251,7 @@ def test_upgrade_of_a_failed_assignment_gives_nobody_anything() -> None:
 
 
 class Rolling:
-    """Old workers leave, die and come; new ones come and leave; everybody steps in random order."""
+    """Old workers leave, die and come; new ones come and leave; all step in random order."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -99,10 +99,10 @@ class Schedule:
         delivery = self.random.choices(list(Delivery), weights=[8, 1, 1])[0]
         response = self.cluster.heartbeat(worker.member_id, delivery)
         if response and response.assignment and not response.error_code:
-            told = response.assignment.work
-            if owned.minus(told) and told.minus(owned):
+            assigned = response.assignment.work
+            if owned.minus(assigned) and assigned.minus(owned):
                 self.both_at_once += 1
-            self.counts["told to stop"] += bool(owned.minus(told)) and not stopping
+            self.counts["revoked"] += bool(owned.minus(assigned)) and not stopping
 
     def everybody_heartbeats(self) -> None:
         for name in list(self.cluster.workers):
@@ -180,7 +180,7 @@ class Schedule:
                 assert worker.owned.within(current.assigned.plus(current.revoking))
 
     def settle(self) -> ConnectGroupDescribeResponse:
-        """No more faults: everybody heartbeats for some minutes."""
+        """No more faults: all workers heartbeat for some minutes."""
         for name in NAMES[:2]:
             if name not in self.cluster.workers:
                 self.cluster.start(DraftWorker(name, DeclarativeAssignor(max_delay_ms=MAX_DELAY_MS), self.config))
@@ -213,7 +213,7 @@ def test_random_schedules(block: int, static: bool) -> None:
         assert all(member.assigned.same_as(running[member.member_id]) for member in described.members)
         assert schedule.both_at_once == 0
         reached += schedule.counts
-    assert min(reached[what] for what in ("told to stop", "fail_over", "kill", "leave", "configure")) >= 10
+    assert min(reached[what] for what in ("revoked", "fail_over", "kill", "leave", "configure")) >= 10
 
 
 def test_log_may_be_compacted() -> None:

@@ -30,7 +30,9 @@ assignors = st.builds(records.Assignor, texts, int16, int16, int8, int16, st.bin
 owners = st.tuples(texts, works)
 VALUES: dict[DraftRecordType, st.SearchStrategy[records.Value]] = {
     DraftRecordType.GROUP_METADATA: st.builds(records.GroupMetadata, int32, texts),
-    DraftRecordType.CONNECTORS_TASKS_METADATA: st.builds(records.ConnectorsTasksMetadata, int32, works, st.integers(-1, 9)),
+    DraftRecordType.CONNECTORS_TASKS_METADATA: st.builds(
+        records.ConnectorsTasksMetadata, int32, works, st.integers(-1, 9)
+    ),
     DraftRecordType.MEMBER_METADATA: st.builds(
         records.MemberMetadata,
         int32,
@@ -40,13 +42,17 @@ VALUES: dict[DraftRecordType, st.SearchStrategy[records.Value]] = {
         int32,
         st.lists(assignors, max_size=2).map(tuple),
         st.none()
-        | st.builds(records.ClassicWorker, int32, st.lists(st.tuples(texts, st.binary(max_size=5)), max_size=2).map(tuple)),
+        | st.builds(
+            records.ClassicWorker, int32, st.lists(st.tuples(texts, st.binary(max_size=5)), max_size=2).map(tuple)
+        ),
     ),
     DraftRecordType.TARGET_ASSIGNMENT: st.builds(
         records.TargetAssignment,
         int32,
         int8,
-        st.lists(st.builds(records.TargetMember, texts, int8, works, int16, st.binary(max_size=5)), max_size=3).map(tuple),
+        st.lists(st.builds(records.TargetMember, texts, int8, works, int16, st.binary(max_size=5)), max_size=3).map(
+            tuple
+        ),
         st.lists(owners, max_size=2).map(tuple),
     ),
     DraftRecordType.CURRENT_MEMBER_ASSIGNMENT: st.builds(
@@ -69,7 +75,7 @@ def test_item_83_records_round_trip(data: st.DataObject, record_type: DraftRecor
 
 
 def test_item_83_bytes() -> None:
-    """Key version and plain strings in the key; value version, big-endian fields, compact strings and tags in the value."""
+    """Key: version and plain strings; value: version, big-endian fields, compact strings and tags."""
     assert encode_key(DraftRecordType.CURRENT_MEMBER_ASSIGNMENT, ("g", "W1")).hex(" ") == "00 07 00 01 67 00 02 57 31"
     assert encode_value(records.GroupMetadata(5, "W1")).hex(" ") == "00 00 00 00 00 05 03 57 31 00"
     assert [t.value for t in DraftRecordType] == [3, 4, 5, 6, 7, 8]
@@ -116,7 +122,7 @@ def test_item_83_group_configuration() -> None:
 
 
 def test_item_84_assignors_plug_in() -> None:
-    """Eager, today's incremental cooperative and the draft's own serve the same interface and assign everything once."""
+    """Eager, today's cooperative and the draft's assignor serve one interface and assign everything once."""
     for make in (EagerDraftAssignor, TodaysAssignor, DeclarativeAssignor):
         cluster = DraftCluster()
         for name in ("W1", "W2", "W3"):

@@ -133,7 +133,7 @@ def test_item_79_two_lost_answers_do_not_fence_a_live_worker() -> None:
 
 
 def test_item_80_a_worker_gives_up_before_it_is_kicked() -> None:
-    """Told to stop by the second answer only, it counts from the first request, which started the coordinator's timer."""
+    """If only the second answer revokes, time counts from the first request, which started the coordinator's timer."""
     cluster = cluster_of("W1")
     cluster.start(DraftWorker("W2", DeclarativeAssignor(), CONFIG))
     cluster.heartbeat("W2")
@@ -222,7 +222,7 @@ def test_item_80_refused_worker_abandons_and_joins_with_the_same_id() -> None:
 
 
 def test_item_73_listener_hears_revocation_before_assignment() -> None:
-    """A worker that both loses and gets work is told to stop first; only after the acknowledgement it gets more."""
+    """A worker that both loses and gets work has to stop first; only after the acknowledgement it gets more."""
     cluster = DraftCluster()
     for name in ("W1", "W2", "W3"):
         cluster.start(DraftWorker(name, EagerDraftAssignor(), CONFIG))
@@ -289,7 +289,7 @@ def test_item_81_what_prepare_hands_out() -> None:
     assert prepared.members[0].metadata == encode_worker_metadata("http://W1:8083/", CONFIG)
 
 
-def test_item_77_only_the_chosen_worker_is_told_to_compute() -> None:
+def test_item_77_only_the_chosen_worker_computes() -> None:
     """COMPUTE_ASSIGNMENT goes to one worker, again and again until the assignment is there."""
     cluster = cluster_of("W1", "W2")
     cluster.send(join("W3"))

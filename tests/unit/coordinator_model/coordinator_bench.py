@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
+from coordinator_model.base.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from coordinator_model.base.offset_messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
@@ -23,7 +22,9 @@ def fetch(bench: ClassicBench, *partitions: tuple[str, int]) -> tuple[tuple[str,
     return answer.offsets
 
 
-def commit(bench: ClassicBench, member_id: str, instance_id: str | None, generation_id: int, version: int = 10) -> ErrorCode:
+def commit(
+    bench: ClassicBench, member_id: str, instance_id: str | None, generation_id: int, version: int = 10
+) -> ErrorCode:
     request = OffsetCommitRequest(
         api_version=version,
         group_id=GROUP,

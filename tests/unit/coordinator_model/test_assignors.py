@@ -87,7 +87,7 @@ def test_equal_subscriptions_are_balanced_within_one(
 def test_uniform_moves_no_more_than_balance_demands(
     group: tuple[dict[str, MemberSubscription], TopicImage],
 ) -> None:
-    """Balance > Stickiness: whoever is within the floor keeps everything, and the ceilings go to those that had more."""
+    """Balance > Stickiness: a member within the floor keeps everything, and members that had more get the ceilings."""
     members, image = group
     pairs = wanted(members, image)
     assigned = uniform.assign(members, image)

@@ -1,4 +1,4 @@
-"""Dynamic members, the initial delay, pending members and the size of classic groups. GMMT is Kafka's GroupMetadataManagerTest."""
+"""Dynamic members, initial delay, pending members and size of classic groups (GMMT: GroupMetadataManagerTest)."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_known_member_of_an_empty_group(bench: ClassicBench) -> None:
     assert bench.join(None, m1).error is UNKNOWN
 
 
-def test_join_phase_goes_on_when_nobody_rejoined(bench: ClassicBench) -> None:
+def test_join_phase_goes_on_without_a_rejoin(bench: ClassicBench) -> None:
     """GMMT.testCompleteJoinPhaseNoMembersRejoinedExtendsJoinPhase."""
     options = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10_000}
     m1, m2 = bench.stable("x", "y", **options)
@@ -314,11 +314,11 @@ def test_rebalance_completes_before_a_static_member_joins(bench: ClassicBench) -
     assert len(bench.group.members) == 2
     bench.sync(m2, assign=[m2])
     assert bench.heartbeat(m1, "x", generation_id=1) is ILLEGAL
-    heard = []
+    errors = []
     for _ in range(3):
         bench.advance(2_000)
-        heard.append(bench.heartbeat(m2))
-    assert heard == [NONE, NONE, REBALANCING]
+        errors.append(bench.heartbeat(m2))
+    assert errors == [NONE, NONE, REBALANCING]
     assert list(bench.group.members) == [m2]
     assert bench.join(None, m2).joined.generation_id == 3
     bench.complete_round()
@@ -360,7 +360,7 @@ def test_size_that_was_lowered_takes_effect_at_the_next_load(bench: ClassicBench
     assert bench.group.state == "PreparingRebalance"
     answers = [bench.join(i, m) for i, m in zip("xyz", ids, strict=True)]
     assert answers[2].error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    # The refused one no longer counts, but only the join phase's end is a reason to look.
+    # The refused one no longer counts, but only the join phase's end triggers a check.
     assert [a.waits for a in answers[:2]] == [True, True]
     bench.advance(60_000)
     assert [a.joined.generation_id for a in answers[:2]] == [2, 2]

@@ -204,7 +204,7 @@ def refusal(
     return ErrorCode.NONE
 
 
-def test_who_may_commit_offsets() -> None:
+def test_members_that_may_commit_offsets() -> None:
     """ClassicGroupTest.testValidateOffsetCommit."""
     group = ClassicGroup("g")
     assert refusal(group, "", "", -1, False) is ErrorCode.NONE

@@ -148,7 +148,7 @@ def test_heartbeats_maintain_the_session(bench: ClassicBench) -> None:
     assert m1 in bench.group.members
 
 
-def test_unload_answers_whoever_waits(bench: ClassicBench) -> None:
+def test_unload_answers_waiting_requests(bench: ClassicBench) -> None:
     """GMM.onUnloaded."""
     bench.stable("x", "y")
     joining = bench.join("z")

@@ -107,10 +107,12 @@ def test_cut_bytes_are_refused(assignment: Assignment, data: st.DataObject) -> N
 def test_missing_end_has_defaults() -> None:
     """An eager assignment read by the incremental schema has no revocations and no delay (TOLERATE_MISSING_FIELDS…)."""
     work = ConnectorsAndTasks.of(["c"])
-    told = Assignment(0, AssignmentError.NO_ERROR, "L", "u", 7, work, revoked=work, delay_ms=9)
-    assert decode_assignment(encode_assignment(told)) == Assignment(0, AssignmentError.NO_ERROR, "L", "u", 7, work)
+    assignment = Assignment(0, AssignmentError.NO_ERROR, "L", "u", 7, work, revoked=work, delay_ms=9)
+    assert decode_assignment(encode_assignment(assignment)) == Assignment(
+        0, AssignmentError.NO_ERROR, "L", "u", 7, work
+    )
     with pytest.raises(SchemaError):
-        decode_assignment(b"\xff\xff" + encode_assignment(told)[2:])
+        decode_assignment(b"\xff\xff" + encode_assignment(assignment)[2:])
 
 
 def test_offered_protocols() -> None:
@@ -138,8 +140,8 @@ def test_protocol_selection(modes: list[ConnectProtocolCompatibility], expected:
 
 def test_eager_assignment_deals_connectors_then_tasks() -> None:
     """EagerAssignor: one circle over the sorted members, connectors first, tasks after where it stopped."""
-    told = assign_eagerly(ClusterConfig(1, {"b": 1, "a": 2}), ["w2", "w1"])
-    assert told == {
+    outcome = assign_eagerly(ClusterConfig(1, {"b": 1, "a": 2}), ["w2", "w1"])
+    assert outcome == {
         "w1": ConnectorsAndTasks.of(["a"], [ConnectorTaskId("a", 0), ConnectorTaskId("b", 0)]),
         "w2": ConnectorsAndTasks.of(["b"], [ConnectorTaskId("a", 1)]),
     }
@@ -159,9 +161,9 @@ def test_memory_of_an_older_generation_is_forgotten(last_completed: int, delay_m
     assignor = IncrementalCooperativeAssignor(previous_generation_id=0)
     nothing = ConnectorsAndTasks()
     first = assignor.assign(Round(config, {"w1": nothing, "w2": nothing}, 0, 1), 0)
-    told = assignor.assign(Round(config, {"w1": first.complete["w1"]}, last_completed, 3), 10)
-    assert told.delay_ms == delay_ms
-    assert bool(told.assigned["w1"]) is (delay_ms == 0)
+    outcome = assignor.assign(Round(config, {"w1": first.complete["w1"]}, last_completed, 3), 10)
+    assert outcome.delay_ms == delay_ms
+    assert bool(outcome.assigned["w1"]) is (delay_ms == 0)
 
 
 def test_lost_revocations_make_the_reports_count() -> None:
@@ -173,8 +175,8 @@ def test_lost_revocations_make_the_reports_count() -> None:
     undelivered = assignor.assign(Round(more, {"w1": first.complete["w1"], "w2": nothing}, 1, 2), 0)
     assert undelivered.revoked["w1"]
     assert undelivered.assigned["w2"]
-    told = assignor.assign(Round(more, {"w1": first.complete["w1"]}, 2, 3), 0)
-    assert told.complete["w1"].same_as(more.configured())
+    outcome = assignor.assign(Round(more, {"w1": first.complete["w1"]}, 2, 3), 0)
+    assert outcome.complete["w1"].same_as(more.configured())
 
 
 def cluster_of(*workers: str, mode: ConnectProtocolCompatibility = SESSIONED) -> ConnectCluster:
@@ -224,14 +226,14 @@ def test_leader_with_old_config_assigns_nothing() -> None:
     leader = cluster.workers["w1"]
     before = cluster.running()
     leader.config = ClusterConfig(1, {"a": 4})
-    told = {
+    assignments = {
         member_id: decode_assignment(data)
         for member_id, data in leader.on_leader_elected(
             "sessioned", {w.member_id: dict(w.protocols())["sessioned"] for w in cluster.workers.values()}, 99, 0
         ).items()
     }
-    assert {a.error for a in told.values()} == {AssignmentError.CONFIG_MISMATCH}
-    assert {a.config_offset for a in told.values()} == {cluster.config.offset}
+    assert {a.error for a in assignments.values()} == {AssignmentError.CONFIG_MISMATCH}
+    assert {a.config_offset for a in assignments.values()} == {cluster.config.offset}
     cluster.start("w3")
     assert leader.config == cluster.config
     cluster.advance(1_000)

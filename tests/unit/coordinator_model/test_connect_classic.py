@@ -94,7 +94,7 @@ class OnClassic:
 
     def round_if_wanted(self) -> bool:
         wanted = [name for name, worker in self.workers.items() if worker.wants_to_join(self.now_ms)]
-        wanted += [name for name in self.workers if name not in wanted and self.told_to_rejoin(name)]
+        wanted += [name for name in self.workers if name not in wanted and self.must_rejoin(name)]
         if not wanted:
             return False
         joined: dict[str, JoinGroupResponse] = {}
@@ -102,7 +102,7 @@ class OnClassic:
             for name, worker in self.workers.items():
                 if name in joined or name in self.waiting.values():
                     continue
-                if not (worker.wants_to_join(self.now_ms) or self.told_to_rejoin(name)):
+                if not (worker.wants_to_join(self.now_ms) or self.must_rejoin(name)):
                     continue
                 worker.on_join_prepare()
                 response = self.ask(self.join_request(name))
@@ -113,15 +113,15 @@ class OnClassic:
                 answers = [(self.waiting.pop(ticket), answer) for ticket, answer in self.answers]
                 if response is not None:
                     answers.append((name, response))
-                for who, answer in answers:
+                for worker_name, answer in answers:
                     assert isinstance(answer, JoinGroupResponse)
                     assert answer.error_code is ErrorCode.NONE
-                    joined[who] = answer
+                    joined[worker_name] = answer
         assert set(joined) == set(self.workers)
         self.sync(joined)
         return True
 
-    def told_to_rejoin(self, name: str) -> bool:
+    def must_rejoin(self, name: str) -> bool:
         worker = self.workers[name]
         response = self.ask(
             HeartbeatRequest(group_id=GROUP, generation_id=worker.generation_id, member_id=worker.member_id)
@@ -131,25 +131,25 @@ class OnClassic:
 
     def sync(self, joined: dict[str, JoinGroupResponse]) -> None:
         leader = next(name for name, answer in joined.items() if answer.leader == answer.member_id)
-        told = joined[leader]
-        protocol = told.protocol_name or ""
-        assert not told.skip_assignment, "Connect does not support static membership"
-        members = {member.member_id: member.metadata for member in told.members}
-        assignments = self.workers[leader].on_leader_elected(protocol, members, told.generation_id, self.now_ms)
+        answer = joined[leader]
+        protocol = answer.protocol_name or ""
+        assert not answer.skip_assignment, "Connect does not support static membership"
+        members = {member.member_id: member.metadata for member in answer.members}
+        assignments = self.workers[leader].on_leader_elected(protocol, members, answer.generation_id, self.now_ms)
         for name in [leader, *(name for name in joined if name != leader)]:
             worker = self.workers[name]
             response = self.ask(
                 SyncGroupRequest(
                     group_id=GROUP,
-                    generation_id=told.generation_id,
+                    generation_id=answer.generation_id,
                     member_id=worker.member_id,
                     assignments=tuple(assignments.items()) if name == leader else (),
                 )
             )
             assert isinstance(response, SyncGroupResponse)
             assert response.error_code is ErrorCode.NONE
-            worker.on_join_complete(told.generation_id, protocol, response.assignment, self.now_ms)
-        self.delay_ms = decode_assignment(assignments[told.leader]).delay_ms
+            worker.on_join_complete(answer.generation_id, protocol, response.assignment, self.now_ms)
+        self.delay_ms = decode_assignment(assignments[answer.leader]).delay_ms
 
     def advance(self, duration_ms: int) -> None:
         """Let time pass in heartbeat intervals of 3 s."""
@@ -175,7 +175,7 @@ def pair(mode: ConnectProtocolCompatibility) -> tuple[OnClassic, ConnectCluster]
 
 @pytest.mark.parametrize("mode", [EAGER, COMPATIBLE, SESSIONED])
 def test_same_rounds_as_on_the_classic_coordinator(mode: ConnectProtocolCompatibility) -> None:
-    """Joins, a follower's bounce, the leader's end: who runs what and the delays are alike, step by step."""
+    """Joins, a follower's bounce, the leader's end: each worker's work and the delays are alike, step by step."""
     real, model = pair(mode)
     steps = [
         ("start", "w1"),
@@ -204,7 +204,7 @@ def test_same_rounds_as_on_the_classic_coordinator(mode: ConnectProtocolCompatib
 
 
 def test_what_describe_shows() -> None:
-    """DescribeGroups of a stable group: protocol, URL and current work in the metadata, the leader in the assignment."""
+    """DescribeGroups of a stable group: metadata with protocol, URL and work; assignment with the leader."""
     real, _ = pair(SESSIONED)
     real.start("w1")
     real.start("w2")
@@ -218,9 +218,9 @@ def test_what_describe_shows() -> None:
         worker = real.workers[member.client_id]
         assert member.group_instance_id is None
         state = decode_metadata(member.member_metadata)
-        told = decode_assignment(member.member_assignment)
+        assignment = decode_assignment(member.member_assignment)
         assert (state.url, state.config_offset) == (worker.url, 2)
-        assert told.leader == real.workers["w1"].member_id
-        assert told.leader_url == "http://w1:8083/"
+        assert assignment.leader == real.workers["w1"].member_id
+        assert assignment.leader_url == "http://w1:8083/"
         held = state.allocation.assigned if state.allocation else ConnectorsAndTasks()
-        assert held.minus(told.revoked).plus(told.assigned).same_as(worker.running)
+        assert held.minus(assignment.revoked).plus(assignment.assigned).same_as(worker.running)

@@ -73,7 +73,7 @@ def test_stock_workers_beside_it_move_or_idle(name: str) -> None:
 
 
 def test_a_static_follower_of_a_stock_leader_asks_for_a_round_rather_than_live_on_an_increment() -> None:
-    """What a stock leader stores is the last increment: on it three of four tasks would be gone without a word."""
+    """What a stock leader stores is the last increment: with it three of four tasks would be lost silently."""
     cluster = StaticConnectCluster(max_delay_ms=MAX_DELAY_MS)
     cluster.start_stock("w-0")
     cluster.start("w-1")
@@ -100,7 +100,7 @@ def test_two_workers_away_leader_among_them() -> None:
     assert_right(cluster)
 
 
-def test_a_leader_who_came_back_counts_an_absent_follower_as_owner_after_the_rebalance_timeout() -> None:
+def test_a_returned_leader_counts_an_absent_follower_as_owner_after_the_rebalance_timeout() -> None:
     cluster = three_workers(session_timeout_ms=300_000)
     before = cluster.running()
     cluster.stop("w-0", "w-2")
@@ -132,7 +132,7 @@ def test_a_leader_elected_while_the_old_one_is_away_takes_nothing_from_it(
     assert_right(cluster)
 
 
-def test_a_leader_whom_nobody_tells_what_was_given_gives_and_takes_nothing() -> None:
+def test_a_leader_without_the_last_allocations_moves_no_work() -> None:
     """Who was alone took it along: it neither reports it nor tells of it until it is back."""
     cluster = StaticConnectCluster(max_delay_ms=0, session_timeout_ms=300_000)
     cluster.start("w-0")
@@ -149,7 +149,7 @@ def test_a_leader_whom_nobody_tells_what_was_given_gives_and_takes_nothing() -> 
     assert_right(cluster)
 
 
-def test_the_work_of_a_leader_who_never_comes_back_runs_once_its_seat_is_removed() -> None:
+def test_the_work_of_a_leader_that_never_comes_back_runs_once_its_seat_is_removed() -> None:
     cluster = StaticConnectCluster(max_delay_ms=0, session_timeout_ms=3_000_000)
     cluster.start("w-0")
     cluster.configure("a", 4)
@@ -285,8 +285,8 @@ class History:
         self.cluster.advance(self.random.choice([100, 3_000, 10_000, 70_000]))
 
     def stall(self) -> None:
-        # The eager protocol asks nobody what he runs, and a stock leader does not know what he was given: as ever there,
-        # a worker that neither follows nor goes away runs beside its successor.
+        # The eager protocol asks nobody what he runs, and a stock leader does not know what he was given: as ever
+        # there, a worker that neither follows nor goes away runs beside its successor.
         is_known = all(w.static is not None for w in self.cluster.workers.values())
         name = self.random.choice(self.live())
         if len(self.live()) > 1 and is_known and self.cluster.mode in INCREMENTAL:

@@ -17,10 +17,10 @@ from conformance.consumer_bench import (
     ConsumerBench,
     member,
 )
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import (
-    AlterGroupConfigRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
@@ -77,7 +77,8 @@ def test_validation(bench: ConsumerBench, change: dict[str, object], code: Error
 
 def test_access() -> None:
     """KafkaApis: READ on the group for heartbeats, DESCRIBE for descriptions; refused groups come first."""
-    settings = BrokerSettings(is_denied=lambda who, what, group: (who, what) in {("eve", "READ"), ("eve", "DESCRIBE")})
+    denied = {("eve", "READ"), ("eve", "DESCRIBE")}
+    settings = BrokerSettings(is_denied=lambda principal, operation, group: (principal, operation) in denied)
     bench = ConsumerBench(settings)
     refused = bench.send(replace(JOIN, principal="eve"))
     assert refused is not None
@@ -111,7 +112,7 @@ def test_unknown_member_of_a_known_group(bench: ConsumerBench) -> None:
     assert bench.beat("m2", -1).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_assignment_is_told_once_and_on_full_requests(bench: ConsumerBench) -> None:
+def test_assignment_is_sent_once_and_on_full_requests(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupHeartbeatFullResponse."""
     assert bench.join("m1").assignment == ALL
     assert bench.beat("m1", 2).assignment is None
@@ -136,7 +137,7 @@ def test_steady_heartbeat_writes_nothing_and_renews_the_session(bench: ConsumerB
 
 
 def test_third_party_heartbeat_changes_client_id(bench: ConsumerBench) -> None:
-    """What a broker of 4.4.0 was seen to do: who beats for an absent member is shown as its client."""
+    """As a 4.4.0 broker does: a client that beats for an absent member is shown as its client."""
     bench.join("m1", "x")
     bench.beat("m1", 2, "x", client_id="operator")
     assert bench.types() == [MEMBER]
@@ -144,7 +145,9 @@ def test_third_party_heartbeat_changes_client_id(bench: ConsumerBench) -> None:
 
 
 def test_changed_metadata_bumps_the_epoch_once(bench: ConsumerBench) -> None:
-    """GMMT.testSubscriptionMetadataRefreshedAfterGroupIsLoaded and …Again: partitions and racks count, other topics not."""
+    """GMMT.testSubscriptionMetadataRefreshedAfterGroupIsLoaded and …Again:
+    partitions and racks count, other topics not.
+    """
     bench.join("m1")
     bench.coordinator.image = TOPICS.with_topic("zar", 1)
     assert bench.beat("m1", 2).member_epoch == 2
@@ -192,11 +195,11 @@ def test_reconciliation_process() -> None:
         member("m2", None, (("bar", (2,)), ("foo", (3, 4, 5)))),
     )
     assert bench.join("m3", assignor="range").assignment == ()
-    told = bench.beat("m1", 10, None, (("bar", (0, 1)), ("foo", (0, 1, 2))))
-    assert (told.member_epoch, told.assignment) == (10, (("bar", (0,)), ("foo", (0, 1))))
+    answer = bench.beat("m1", 10, None, (("bar", (0, 1)), ("foo", (0, 1, 2))))
+    assert (answer.member_epoch, answer.assignment) == (10, (("bar", (0,)), ("foo", (0, 1))))
     assert bench.group.members["m1"].current.state is MemberState.UNREVOKED_PARTITIONS
-    told = bench.beat("m2", 10, None, (("bar", (2,)), ("foo", (3, 4, 5))))
-    assert (told.member_epoch, told.assignment) == (10, (("foo", (3,)),))
+    answer = bench.beat("m2", 10, None, (("bar", (2,)), ("foo", (3, 4, 5))))
+    assert (answer.member_epoch, answer.assignment) == (10, (("foo", (3,)),))
     assert bench.beat("m3", 11).assignment is None
     done = bench.beat("m1", 10, None, (("bar", (0,)), ("foo", (0, 1))))
     assert (done.member_epoch, done.assignment) == (11, None)
@@ -276,7 +279,7 @@ def test_describe(bench: ConsumerBench, api_version: int) -> None:
 
 
 def test_refused_write_leaves_the_state_alone(bench: ConsumerBench) -> None:
-    """CoordinatorRuntime: what the log refuses has not happened; the client hears a retriable error."""
+    """CoordinatorRuntime: what the log refuses has not happened; the client gets a retriable error."""
     bench.join("m1", "x")
     bench.coordinator.write_error = ErrorCode.REQUEST_TIMED_OUT
     assert bench.join("m2", "y").error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -336,14 +339,16 @@ def test_group_config_bounds(bench: ConsumerBench, configs: dict[str, str | None
 
 def test_session_must_exceed_heartbeat() -> None:
     """GroupConfig.validateSessionExceedsHeartbeat: the broker's value stands in for what is not set."""
-    bench = ConsumerBench(BrokerSettings(consumer_min_session_timeout_ms=1_000, consumer_max_heartbeat_interval_ms=100_000))
+    bench = ConsumerBench(
+        BrokerSettings(consumer_min_session_timeout_ms=1_000, consumer_max_heartbeat_interval_ms=100_000)
+    )
     assert bench.alter(consumer_session_timeout_ms="5000") is ErrorCode.INVALID_CONFIG
     assert bench.alter(consumer_session_timeout_ms="5001") is NONE
     assert bench.alter(consumer_heartbeat_interval_ms="6000") is ErrorCode.INVALID_CONFIG
     assert bench.alter(consumer_heartbeat_interval_ms="6000", consumer_session_timeout_ms="7000") is NONE
 
 
-def test_changed_heartbeat_interval_is_told_in_the_next_answer(bench: ConsumerBench) -> None:
+def test_changed_heartbeat_interval_is_in_the_next_answer(bench: ConsumerBench) -> None:
     """GMMT.testConsumerGroupDynamicConfigs: session and interval count from the next heartbeat."""
     bench.join("m1")
     assert bench.beat("m1", 2).heartbeat_interval_ms == 5_000

@@ -81,13 +81,15 @@ def test_stable_to_unrevoked() -> None:
 
 
 def test_stable_to_stable_when_the_revoked_is_not_owned() -> None:
-    """testStableToUnreleasedPartitionsWithOwnedPartitionsNotHavingRevokedPartitions: who does not own it need not give it up."""
+    """testStableToUnreleasedPartitionsWithOwnedPartitionsNotHavingRevokedPartitions:
+    a member that does not own it need not give it up.
+    """
     after = step(member(assigned=foo(1, 2, 3)), foo(3, 4, 5), owned=foo(3))
     assert shape(after) == (STABLE, 11, 10, foo(3, 4, 5), [])
 
 
 def test_stable_to_unreleased() -> None:
-    """testStableToUnreleasedPartitions: what somebody else still has, even one that is away (-2), is waited for."""
+    """testStableToUnreleasedPartitions: it waits for partitions of another member, even of one that is away (-2)."""
     after = step(member(assigned=foo(1, 2, 3)), foo(1, 2, 3, 4, 5), taken=foo(4))
     assert shape(after) == (UNRELEASED, 11, 10, foo(1, 2, 3, 5), [])
     nothing_free = step(member(assigned=foo(1, 2, 3)), foo(1, 2, 3, 4), taken=foo(4))
@@ -122,7 +124,9 @@ def test_unrevoked_to_unreleased() -> None:
 
 
 def test_pending_partition_may_come_back() -> None:
-    """testUnrevokedPartitionsToStableWithReturnedPartitionsPendingRevocation: its own revoked partition is not unreleased."""
+    """testUnrevokedPartitionsToStableWithReturnedPartitionsPendingRevocation:
+    its own revoked partition is not unreleased.
+    """
     before = member(state=UNREVOKED, assigned=foo(2, 3), pending=foo(1))
     after = step(before, foo(1, 2, 3), epoch=12, owned=foo(2, 3))
     assert shape(after) == (STABLE, 12, 10, foo(1, 2, 3), [])
@@ -158,7 +162,9 @@ def test_unknown_state_starts_over() -> None:
 
 @pytest.mark.parametrize("owned", [None, foo(1) + bar(1), foo(1)])
 def test_changed_subscription_takes_partitions_before_a_new_target(owned: list[Partition] | None) -> None:
-    """test…WithAssignmentTopicsNoLongerInSubscription, stable: what is no longer subscribed goes at once, the epoch stays."""
+    """test…WithAssignmentTopicsNoLongerInSubscription, stable:
+    what is no longer subscribed goes at once, the epoch stays.
+    """
     after = step(
         member(assigned=foo(1) + bar(1)), foo(1) + bar(1), epoch=10, owned=owned, subscribed=["foo"], changed=True
     )
@@ -176,6 +182,8 @@ def test_changed_subscription_of_a_revoking_member_adds_to_what_it_revokes() -> 
 
 
 def test_unsubscribed_topics_are_no_target() -> None:
-    """testStableToStableWithAssignmentTopicsNoLongerInSubscription: a target computed before the subscription changed is not followed for other topics."""
+    """testStableToStableWithAssignmentTopicsNoLongerInSubscription:
+    a target computed before the subscription changed is not followed for other topics.
+    """
     after = step(member(), foo(1) + bar(1), subscribed=["foo"])
     assert shape(after) == (STABLE, 11, 10, foo(1), [])

@@ -66,9 +66,9 @@ def test_known_regex_is_taken_at_once(bench: ConsumerBench) -> None:
 
 
 def test_a_member_that_holds_nothing_and_changes_its_regex_moves_its_previous_epoch(bench: ConsumerBench) -> None:
-    """CurrentAssignmentBuilder.updateCurrentAssignment: nothing subscribed any more, so the (empty) assignment is written.
+    """CurrentAssignmentBuilder.updateCurrentAssignment: without subscription the (empty) assignment is written.
 
-    The change itself is told by maybeReconcile, which writes whatever differs, here the previous member epoch.
+    maybeReconcile writes the change itself: each field that differs, here the previous member epoch.
     """
     bench.join("m1", topics=None, regex="foo.*")
     bench.advance(0)
@@ -187,7 +187,7 @@ def test_resolution_of_a_group_that_is_gone_does_nothing(bench: ConsumerBench) -
 
 
 def test_fail_over_resolves_again(bench: ConsumerBench) -> None:
-    """replay(ConsumerGroupRegularExpression…): what was resolved is in the log; new topics are looked for at once."""
+    """replay(ConsumerGroupRegularExpression…): resolved topics are in the log; new topics are resolved at once."""
     bench.given(member("m1", None, FOO, topics=(), regex="foo.*"))
     answer = bench.beat("m1", 10)
     assert answer.error_code is ErrorCode.NONE

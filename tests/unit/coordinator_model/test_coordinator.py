@@ -20,12 +20,10 @@ from coordinator_model.base.messages import (
     ListGroupsRequest,
     ListGroupsResponse,
     MemberIdentity,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
     Request,
     SyncGroupRequest,
-    TxnOffsetCommitRequest,
 )
+from coordinator_model.base.offset_messages import OffsetCommitRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from coordinator_model.base.records import RecordType
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.group import ClassicGroup
@@ -161,7 +159,9 @@ def test_access_to_one_group(request_: Request, operation: str) -> None:
 
 def test_access_to_many_groups() -> None:
     """KafkaApis: denied groups are errors of their own, and are missing from a listing."""
-    bench = ClassicBench(BrokerSettings(is_denied=lambda principal, asked, group: (principal, group) == ("User:m", GROUP)))
+    bench = ClassicBench(
+        BrokerSettings(is_denied=lambda principal, asked, group: (principal, group) == ("User:m", GROUP))
+    )
     bench.stable("x")
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
     described = bench.send(DescribeGroupsRequest(groups=(GROUP,), principal="User:m")).response

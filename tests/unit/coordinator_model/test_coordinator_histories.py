@@ -60,13 +60,13 @@ def started(size: int) -> ClassicBench:
 
 
 def play(bench: ClassicBench, moves: list[Move]) -> None:
-    """Play a history; members are found by their position, so that most moves mean somebody."""
-    for move, who, amount in moves:
+    """Play a history; members are found by their position, so that most moves find one."""
+    for move, position, amount in moves:
         group = bench.coordinator.groups.get(GROUP)
         members = list(group.members.values()) if group is not None else []
-        member = members[who % len(members)] if members else None
+        member = members[position % len(members)] if members else None
         if move == "join":
-            bench.join("xyz"[who % 3] if who else None, protocols=BOTH if amount else RANGE)
+            bench.join("xyz"[position % 3] if position else None, protocols=BOTH if amount else RANGE)
         elif move == "advance":
             bench.advance(amount)
         elif move == "round":
@@ -81,7 +81,7 @@ def play(bench: ClassicBench, moves: list[Move]) -> None:
 
 
 def finish_round(bench: ClassicBench) -> None:
-    """Wait for a join phase to end, if one runs, and let everybody sync."""
+    """Wait for a join phase to end, if one runs, and let all members sync."""
     group = bench.coordinator.groups.get(GROUP)
     if group is not None and group.state == "PreparingRebalance":
         bench.advance(7_000)
@@ -138,21 +138,21 @@ def test_group_is_consistent_and_the_log_tells_what_was_persisted(size: int, mov
 def test_nothing_but_the_known_triggers_ends_a_stable_generation(size: int, moves: list[Move]) -> None:
     """KIP-345: new member, leader's or changed member's rejoin, removal, expiry; never a heartbeat, sync or commit."""
     bench = started(size)
-    for move, who, amount in moves:
+    for move, position, amount in moves:
         before = copy.deepcopy(bench.coordinator.groups.get(GROUP))
-        play(bench, [(move, who, amount)])
+        play(bench, [(move, position, amount)])
         group = bench.coordinator.groups.get(GROUP)
         if before is None or before.state != "Stable" or move == "fail over" or group.state == "Stable":
             continue
-        assert was_triggered(before, group, move, who), (move, before, group)
+        assert was_triggered(before, group, move, position), (move, before, group)
 
 
-def was_triggered(before: ClassicGroup, after: ClassicGroup, move: str, who: int) -> bool:
+def was_triggered(before: ClassicGroup, after: ClassicGroup, move: str, position: int) -> bool:
     """Return whether a move was a reason for the group not to be stable any more."""
     if move == "join":
         return len(after.members) > len(before.members) or after.select_protocol() != before.protocol_name
     if move == "rejoin":
-        rejoined = list(before.members.values())[who % len(before.members)]
+        rejoined = list(before.members.values())[position % len(before.members)]
         return rejoined.member_id == before.leader or rejoined.protocols != RANGE
     removed = len(after.members) < len(before.members)
     return removed if move == "leave" else move == "advance" and (removed or bool(before.pending_sync_members))

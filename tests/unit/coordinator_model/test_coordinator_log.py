@@ -14,10 +14,8 @@ from coordinator_model.base.messages import (
     JoinGroupRequest,
     LeaveGroupRequest,
     MemberIdentity,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    TxnOffsetCommitRequest,
 )
+from coordinator_model.base.offset_messages import OffsetCommitRequest, OffsetFetchRequest, TxnOffsetCommitRequest
 from coordinator_model.classic.group import ClassicGroup
 from coordinator_model.classic.member import GroupMetadata
 from coordinator_model.coordinator import TIMER_RETRY_MS, GroupCoordinator
@@ -56,7 +54,7 @@ def test_streams_group_becomes_classic_only_when_it_is_empty(bench: ClassicBench
     assert isinstance(bench.coordinator.groups[GROUP], ClassicGroup)
 
 
-def test_known_member_id_finds_nobody_in_an_empty_consumer_group(bench: ClassicBench) -> None:
+def test_known_member_id_finds_no_member_in_an_empty_consumer_group(bench: ClassicBench) -> None:
     """GMM.classicGroupJoinToClassicGroup: the group is forgotten, but its tombstones are not written."""
     join_consumer_group(bench, GROUP)
     bench.send(ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m", member_epoch=-1))

@@ -1,4 +1,4 @@
-"""Offsets: who may commit, and what is fetched."""
+"""Checks of offset commits, and fetched offsets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import TxnOffsetCommitRequest
+from coordinator_model.base.offset_messages import TxnOffsetCommitRequest
 
 from .coordinator_bench import NONE, UNKNOWN, commit, fetch
 

@@ -19,10 +19,19 @@ NAMES = ("a", "b", "ab", "foo", "foo-1", "foo_bar", "a.b", "A", "Foo", "0", "a0"
         *((text, "neither look-around nor atomic") for text in ("(?=a)", "(?!a)", "(?<=a)b", "(?<!a)b", "(?>a)")),
         *((text, "neither look-around nor atomic") for text in ("(?P=n)", "(?#c)", "(?'n'a)", "(?i", "(?")),
         *((text, "flags are i, m, s and U") for text in ("(?x)a", "(?a)b", "(?ix:a)")),
-        *((f"(a){text}", "invalid escape sequence") for text in ("\\1", "\\8", "\\Z", "\\G", "\\K", "\\C", "\\e", "\\E")),
-        *((text, "invalid escape sequence") for text in ("\\R", "\\h", "\\N", "\\u0041", "\\cA", "\\x{110000}", "\\xg")),
+        *(
+            (f"(a){text}", "invalid escape sequence")
+            for text in ("\\1", "\\8", "\\Z", "\\G", "\\K", "\\C", "\\e", "\\E")
+        ),
+        *(
+            (text, "invalid escape sequence")
+            for text in ("\\R", "\\h", "\\N", "\\u0041", "\\cA", "\\x{110000}", "\\xg")
+        ),
         *((text, "invalid escape sequence") for text in ("[\\b]", "[\\A]", "[\\Qa\\E]", "[\\1]", "[a-\\d]")),
-        *((text, "character class range") for text in ("\\p{Foo}", "\\p", "\\p{", "\\p{Cn}", "\\p{Alpha}", "\\p{IsLatin}")),
+        *(
+            (text, "character class range")
+            for text in ("\\p{Foo}", "\\p", "\\p{", "\\p{Cn}", "\\p{Alpha}", "\\p{IsLatin}")
+        ),
         *((text, "character class range") for text in ("[[:foo:]]", "[b-a]")),
         ("\\p{Klingon}", "a script unknown here"),
         *((text, "missing closing ]") for text in ("[a", "[", "[[:alpha:]", "[]")),

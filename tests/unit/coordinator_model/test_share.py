@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import (
-    AlterGroupConfigRequest,
     ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -80,7 +80,7 @@ def test_first_member_gets_everything_at_epoch_2() -> None:
     )
 
 
-def test_partitions_are_shared_and_nobody_revokes_first() -> None:
+def test_partitions_are_shared_and_not_revoked_first() -> None:
     """KIP-932: more members than partitions are fine, and a member reaches a new epoch in one heartbeat."""
     broker = coordinator()
     for n in range(4):
@@ -166,7 +166,9 @@ def test_full_group() -> None:
     ],
 )
 def test_requests_that_no_member_sends(wrong: ShareGroupHeartbeatRequest) -> None:
-    """GroupCoordinatorServiceTest.testShareGroupHeartbeatRequestValidation; -2 does not exist without static members."""
+    """GroupCoordinatorServiceTest.testShareGroupHeartbeatRequestValidation;
+    -2 does not exist without static members.
+    """
     result = coordinator().handle(wrong, 0)
     assert result.response is not None
     assert (result.response.error_code, result.records) == (ErrorCode.INVALID_REQUEST, ())
@@ -184,7 +186,9 @@ def test_subscriptions_and_metadata_changes_bump_the_epoch() -> None:
 
 
 def test_assignment_interval_holds_the_next_assignment_back_but_timestamp_0_does_not() -> None:
-    """GroupMetadataManager.canComputeNextTargetAssignment (KIP-1263): 0 is no time to count from, however early it is."""
+    """GroupMetadataManager.canComputeNextTargetAssignment (KIP-1263):
+    0 is no time to count from, however early it is.
+    """
     broker = coordinator(share_assignment_interval_ms=1_000)
     assert send(broker, beat("m1"), 5).assignment == (("foo", (0, 1, 2)),)
     assert send(broker, beat("m2"), 1_004).assignment == ()
@@ -279,7 +283,7 @@ def test_describe() -> None:
     )
 )
 def test_every_partition_has_a_reader_and_the_log_gives_the_state(steps: list[tuple[str, str]]) -> None:
-    """KIP-932: nothing is left unread while somebody subscribes; a fresh coordinator reads the same from the log."""
+    """KIP-932: nothing is left unread while a member subscribes; a fresh coordinator reads the same from the log."""
     broker = coordinator()
     log: list[Record] = []
     now_ms = 0

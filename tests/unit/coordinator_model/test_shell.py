@@ -38,7 +38,7 @@ def typed(session: str) -> str:
     [("classic.txt", 0), ("consumer.txt", 0), ("streams.txt", 0), ("future.txt", 0), ("errors.txt", 1)],
 )
 def test_session_reads_as_recorded(name: str, code: int) -> None:
-    """Golden sessions: a free static bounce, a removal, a fail-over; a crash release; Streams and share; every error."""
+    """Golden sessions: static bounce, removal, fail-over; crash release; Streams and share; every error."""
     recorded = (SESSIONS / name).read_text(encoding="utf-8")
     assert run(typed(recorded)) == (code, recorded)
 
@@ -55,7 +55,7 @@ def test_static_bounce_is_free_and_dynamic_is_not() -> None:
     assert "  g: classic, Stable, generation 3, range, members: 2" in dynamic.splitlines()
 
 
-def test_a_wrong_line_changes_nothing_and_the_rest_goes_on() -> None:
+def test_a_wrong_line_changes_nothing_and_the_next_ones_run() -> None:
     """A script with an error runs to its end and its exit code says so."""
     code, output = run("join g --instance a\ntick later\ntimers\n")
     assert code == 1
@@ -142,7 +142,7 @@ def test_wrong_durations(text: str) -> None:
         parse_duration_ms(text)
 
 
-def test_partitions_are_told_as_ranges() -> None:
+def test_partitions_are_printed_as_ranges() -> None:
     """Several topics, runs and single partitions."""
     assert partitions((("a", (0, 1, 2, 5)), ("b", (7,)))) == "a 0-2,5 b 7"
     assert partitions(()) == "-"

@@ -129,7 +129,9 @@ def test_the_previous_epoch_passes_with_no_subtopology_that_is_not_assigned(
 
 
 def test_missing_source_topic_leaves_the_group_not_ready() -> None:
-    """testStreamsGroupMemberJoiningWithMissingSourceTopic; the topic's arrival assigns (testStreamsOnMetadataUpdate)."""
+    """testStreamsGroupMemberJoiningWithMissingSourceTopic;
+    the topic's arrival assigns (testStreamsOnMetadataUpdate).
+    """
     broker = coordinator()
     broker.image = TopicImage()
     first = send(broker, join("m1"), 0)
@@ -171,7 +173,7 @@ def test_topology_is_set_once() -> None:
     )
 
 
-def test_shutdown_of_the_application_reaches_everybody_until_the_group_is_empty() -> None:
+def test_shutdown_of_the_application_reaches_all_until_the_group_is_empty() -> None:
     """testStreamsGroupMemberRequestingShutdownApplication, …UponLeaving."""
     broker = coordinator()
     broker.handle(join("m1"), 0)
@@ -214,7 +216,9 @@ def test_requests_that_no_member_sends(wrong: StreamsGroupHeartbeatRequest) -> N
 
 
 def test_unknown_groups_and_groups_of_other_types() -> None:
-    """testUnknownStreamsGroupId, testUnknownMemberIdJoinsStreamsGroup, testStreamsGroupHeartbeatWithNonEmptyClassicGroup."""
+    """testUnknownStreamsGroupId, testUnknownMemberIdJoinsStreamsGroup,
+    testStreamsGroupHeartbeatWithNonEmptyClassicGroup.
+    """
     broker = coordinator()
     assert send(broker, beat("m1", 1), 0).error_code is ErrorCode.GROUP_ID_NOT_FOUND
     assert send(broker, beat("m1", -1), 0).error_code is ErrorCode.GROUP_ID_NOT_FOUND
@@ -225,7 +229,7 @@ def test_unknown_groups_and_groups_of_other_types() -> None:
     assert [g.error_code for g in described.groups] == [ErrorCode.GROUP_ID_NOT_FOUND] * 2
 
 
-def test_empty_groups_change_their_type_with_whoever_joins() -> None:
+def test_empty_groups_change_their_type_with_the_next_join() -> None:
     """testStreamsGroupHeartbeatWithEmptyClassicGroup, testClassicGroupJoinWithEmptyStreamsGroup, …WithNonEmpty…."""
     broker = coordinator()
     log = list(broker.handle(join("m1"), 0).records)

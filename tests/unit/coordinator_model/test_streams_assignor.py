@@ -45,7 +45,7 @@ def test_active_tasks_stay_where_they_are() -> None:
     assert [len(tasks) for tasks in kept.values()] == [3, 3]
 
 
-def test_a_newcomer_takes_one_task_and_the_rest_stays() -> None:
+def test_a_newcomer_takes_one_task_and_the_others_stay() -> None:
     """shouldMoveMinimalNumberOfTasksWhenPreviouslyAboveCapacityAndNewClientAdded."""
     after = active(assign(4, {"m1": ("p1", {0, 2}, set()), "m2": ("p2", {1, 3}, set()), "m3": ("p3", set(), set())}))
     assert len(after["m3"]) == 1

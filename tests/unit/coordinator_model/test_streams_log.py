@@ -45,10 +45,10 @@ def test_no_task_runs_twice_and_the_log_gives_the_state(
         if action == "join":
             result = broker.handle(join(member_id, process_id, group_instance_id=instance_id), now_ms)
         elif action in ("beat", "silent"):
-            told = None if action == "silent" or held is None else owned.get(member_id, ())
-            standby = None if told is None or held is None else to_topic_partitions(held.current.assigned.standby)
+            reported = None if action == "silent" or held is None else owned.get(member_id, ())
+            standby = None if reported is None or held is None else to_topic_partitions(held.current.assigned.standby)
             tells = {"standby_tasks": standby, "group_instance_id": instance_id}
-            result = broker.handle(beat(member_id, max(epoch, 1), told, **tells), now_ms)
+            result = broker.handle(beat(member_id, max(epoch, 1), reported, **tells), now_ms)
         elif action in ("leave", "away"):
             left = -2 if action == "away" and instance_id is not None else -1
             result = broker.handle(beat(member_id, left, group_instance_id=instance_id), now_ms)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coordinator_model.assignors.subscription import to_topic_partitions
+from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
-from coordinator_model.base.messages import AlterGroupConfigRequest
 from coordinator_model.streams import assignor as streams_assignor
 from coordinator_model.streams.member import (
     CurrentAssignment,
@@ -140,24 +140,25 @@ def test_a_standby_stays_until_the_member_has_revoked_what_it_must() -> None:
     """CurrentAssignmentBuilderTest: no grant while a revocation of the same member is open, and no lost replica."""
     start = replace(current(standby=frozenset({A})), assigned=HeldTasks({B: 1}, frozenset({A})))
     target = Tasks(active=frozenset({A}))
-    told = step(start, target, Holders(active={B: "p"}, standby={A: {"p"}}))
-    assert (told.state, dict(told.assigned.active), told.assigned.standby) == (
+    revoking = step(start, target, Holders(active={B: "p"}, standby={A: {"p"}}))
+    assert (revoking.state, dict(revoking.assigned.active), revoking.assigned.standby) == (
         MemberState.UNREVOKED_TASKS,
         {},
         frozenset({A}),
     )
-    assert (dict(told.pending_revocation.active), told.pending_revocation.standby) == ({B: 1}, frozenset())
-    done = step(told, target, Holders(active={B: "p"}, standby={A: {"p"}}), Tasks(standby=frozenset({A})))
+    assert (dict(revoking.pending_revocation.active), revoking.pending_revocation.standby) == ({B: 1}, frozenset())
+    done = step(revoking, target, Holders(active={B: "p"}, standby={A: {"p"}}), Tasks(standby=frozenset({A})))
     assert (done.state, dict(done.assigned.active), done.assigned.standby) == (MemberState.STABLE, {A: 2}, frozenset())
 
 
 def test_an_active_task_becomes_standby_in_place_and_is_still_acknowledged() -> None:
     """CurrentAssignmentBuilderTest, demotion: both halves in one answer, but the group must see the release."""
     start = current(active=frozenset({A}))
-    told = step(start, Tasks(standby=frozenset({A})), Holders(active={A: "p"}))
-    assert (told.state, told.member_epoch) == (MemberState.UNREVOKED_TASKS, 1)
-    assert (told.assigned.standby, dict(told.pending_revocation.active)) == (frozenset({A}), {A: 1})
-    acknowledged = step(told, Tasks(standby=frozenset({A})), Holders(active={A: "p"}), Tasks(standby=frozenset({A})))
+    revoking = step(start, Tasks(standby=frozenset({A})), Holders(active={A: "p"}))
+    assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 1)
+    assert (revoking.assigned.standby, dict(revoking.pending_revocation.active)) == (frozenset({A}), {A: 1})
+    standby = Tasks(standby=frozenset({A}))
+    acknowledged = step(revoking, standby, Holders(active={A: "p"}), standby)
     assert (acknowledged.state, acknowledged.member_epoch) == (MemberState.STABLE, 2)
 
 

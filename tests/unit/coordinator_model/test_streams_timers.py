@@ -34,8 +34,8 @@ def test_a_member_that_revokes_in_time_loses_its_timer() -> None:
     broker = coordinator()
     broker.handle(join("m1", rebalance_timeout_ms=12_000), 0)
     broker.handle(join("m2", "q"), 1)
-    told = send(broker, beat("m1", 2, (("s", (0, 1, 2, 3)),)), 10)
-    assert (told.member_epoch, told.active_tasks) == (2, (("s", (0, 1)),))
+    answer = send(broker, beat("m1", 2, (("s", (0, 1, 2, 3)),)), 10)
+    assert (answer.member_epoch, answer.active_tasks) == (2, (("s", (0, 1)),))
     assert broker.timers.deadline_ms(("streams-rebalance", GROUP, "m1")) == 12_010
     assert send(broker, beat("m1", 2, (("s", (0, 1)),)), 20).member_epoch == 3
     assert broker.timers.deadline_ms(("streams-rebalance", GROUP, "m1")) is None

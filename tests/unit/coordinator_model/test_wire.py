@@ -1,4 +1,4 @@
-"""What the listener answers to requests that are not of groups: the bytes of Fetch, and settings that are only tried."""
+"""Answers of the listener to requests without groups: the bytes of Fetch, and settings that are only validated."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_fetch_answers_an_empty_record_set_and_never_null(
     ],
 )
 def test_the_bytes_of_a_fetch_answer(broker: Broker, version: int, expected: str) -> None:
-    """The bytes that FetchResponseData of kafka-clients 4.4.0 writes with MemoryRecords.EMPTY: no transactions, 0 bytes.
+    """FetchResponseData of kafka-clients 4.4.0 writes these bytes for MemoryRecords.EMPTY: no transactions, 0 bytes.
 
     A reader of records, such as kafka-python 3.0, takes a length of 0 (compact: 1) and no other for an empty set.
     """
@@ -76,7 +76,9 @@ def alter(broker: Broker, *, validate_only: bool, **operation: object) -> Body:
 
 
 def test_settings_that_are_only_tried_are_judged_and_not_applied(broker: Broker) -> None:
-    """ConfigurationControlManager.incrementalAlterConfigs and ControllerApis: validateOnly returns before any record."""
+    """ConfigurationControlManager.incrementalAlterConfigs and ControllerApis:
+    validateOnly returns before any record.
+    """
     tried = alter(broker, validate_only=True, value="50000")
     assert (tried["error_code"], broker.coordinator.group_configs) == (ErrorCode.NONE, {})
     refused = alter(broker, validate_only=True, value="60001")

@@ -1,7 +1,7 @@
 // Command franz is a consumer of franz-go as a pod runs it, or several of them in one process.
 //
 // Variables: BOOTSTRAP, TOPIC, GROUP; READY_FILE (exists once every consumer has partitions, for a readiness probe); CONSUMERS: one
-// word for each consumer, <group>/<prefix>, default $GROUP/KAFKA. A consumer reads <prefix>_GROUP_INSTANCE_ID (empty: a dynamic
+// spec for each consumer, <group>/<prefix>, default $GROUP/KAFKA. A consumer reads <prefix>_GROUP_INSTANCE_ID (empty: a dynamic
 // member) and <prefix>_SESSION_TIMEOUT_MS.
 //
 // One JSON line on standard output for each thing that happened: started, assigned, revoked, lost, error, closed.
@@ -63,7 +63,7 @@ func (r *readiness) joined(consumer string) {
 
 // options hands the two injected values on, where they are there: this is all that an application has to write, and a balancer.
 //
-// A leader that restarts is told to keep the plan, yet franz-go makes one and joins again when it differs (consumer_group.go, KIP-814).
+// A restarted leader must skip the assignment, yet franz-go makes one and joins again when it differs (consumer_group.go, KIP-814).
 // Its default, cooperative-sticky, makes another one, because the leader has lost what it owned: one rebalance for each restart of
 // the leader. Range depends on the sorted ids alone.
 func options(prefix string) ([]kgo.Opt, error) {
@@ -81,15 +81,15 @@ func options(prefix string) ([]kgo.Opt, error) {
 	return found, nil
 }
 
-func consumer(word string, ready *readiness) (*kgo.Client, error) {
-	group, prefix, _ := strings.Cut(word, "/")
+func consumer(spec string, ready *readiness) (*kgo.Client, error) {
+	group, prefix, _ := strings.Cut(spec, "/")
 	said := func(kind string) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
 			numbers := slices.Concat(slices.Collect(maps.Values(topics))...)
 			slices.Sort(numbers)
-			tell(kind, line{"consumer": word, "partitions": numbers})
+			tell(kind, line{"consumer": spec, "partitions": numbers})
 			if kind == "assigned" && len(numbers) > 0 {
-				ready.joined(word)
+				ready.joined(spec)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func consumer(word string, ready *readiness) (*kgo.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	tell("started", line{"consumer": word, "instance_id": os.Getenv(prefix + "_GROUP_INSTANCE_ID")})
+	tell("started", line{"consumer": spec, "instance_id": os.Getenv(prefix + "_GROUP_INSTANCE_ID")})
 	return kgo.NewClient(append(static,
 		kgo.SeedBrokers(strings.Split(os.Getenv("BOOTSTRAP"), ",")...),
 		kgo.ConsumerGroup(group),
@@ -108,14 +108,14 @@ func consumer(word string, ready *readiness) (*kgo.Client, error) {
 	)...)
 }
 
-func consume(stopped context.Context, word string, client *kgo.Client) error {
+func consume(stopped context.Context, spec string, client *kgo.Client) error {
 	for {
 		fetches := client.PollFetches(stopped)
 		if stopped.Err() != nil || fetches.IsClientClosed() {
 			return nil
 		}
 		for _, problem := range fetches.Errors() {
-			tell("error", line{"consumer": word, "text": problem.Err.Error()})
+			tell("error", line{"consumer": spec, "text": problem.Err.Error()})
 			if errors.Is(problem.Err, kerr.FencedInstanceID) {
 				return problem.Err
 			}
@@ -127,19 +127,19 @@ func run(words []string) error {
 	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	ready := &readiness{file: os.Getenv("READY_FILE"), awaiting: map[string]bool{}}
-	for _, word := range words {
-		ready.awaiting[word] = true
+	for _, spec := range words {
+		ready.awaiting[spec] = true
 	}
 	results := make(chan error, len(words))
-	for _, word := range words {
-		client, err := consumer(word, ready)
+	for _, spec := range words {
+		client, err := consumer(spec, ready)
 		if err != nil {
 			return err
 		}
 		go func() {
-			err := consume(stopped, word, client)
+			err := consume(stopped, spec, client)
 			client.Close()
-			tell("closed", line{"consumer": word})
+			tell("closed", line{"consumer": spec})
 			results <- err
 		}()
 	}

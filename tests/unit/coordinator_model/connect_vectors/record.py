@@ -1,7 +1,7 @@
 """Write the vectors that the agent's tests and its Python twin's both read: `python -m ... record.py --write`.
 
-Messages are spelled out with their bytes; memberships are what the twin did in random histories of the model, call by
-call, for the processes that show something rare.
+Messages are listed with their bytes; memberships are the calls of the twin in random histories of the model, for the
+processes that show a rare decision.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from coordinator_model.connect.protocol import (
 from coordinator_model.connect.static import (
     HELD_BACK_ROUNDS,
     Given,
+    LastGeneration,
     Received,
     RoundMember,
     StaticMembership,
-    Told,
     Whole,
+    encode_last_generation,
     encode_stored,
-    encode_told,
 )
 from coordinator_model.connect.static_cluster import StaticConnectCluster
 from coordinator_model.connect.work import NOTHING, ConnectorsAndTasks, ConnectorTaskId
@@ -56,7 +56,7 @@ OF_CONNECT = {
         "ff000000010000ea60"
     ),
 }
-"""Assignments as ConnectProtocol and IncrementalCooperativeConnectProtocol of Connect 4.3.1 serialized them, by version."""
+"""Assignments by version, as ConnectProtocol and IncrementalCooperativeConnectProtocol 4.3.1 serialized them."""
 STATES_OF_CONNECT = (
     (1, (
         "00010010687474703a2f2f772d313a383038332f000000000000000800000069000100000005772d302d310010687474"
@@ -105,8 +105,8 @@ def spell_given(given: Given | None) -> dict[str, Any] | None:
     return None if given is None else {name: spell(each) for name, each in sorted(given.items())}
 
 
-def spell_told(told: Told | None) -> dict[str, Any] | None:
-    return None if told is None else {"generation": told.generation_id, "given": spell_given(told.given)}
+def spell_last_generation(last: LastGeneration | None) -> dict[str, Any] | None:
+    return None if last is None else {"generation": last.generation_id, "given": spell_given(last.given)}
 
 
 def spell_assignment(assignment: Assignment, whole: Whole | None) -> dict[str, Any]:
@@ -170,14 +170,19 @@ def worker_states() -> list[dict[str, Any]]:
     given = {"w-0": work({"a": [-1, 0]}), "w-1": work({"b": [2]}), "w-2": NOTHING}
     found = []
     for mode in ConnectProtocolCompatibility:
-        for held, told in ((None, None), (allocation, None), (allocation, Told(7, given)), (None, Told(2**31 - 1))):
+        for held, last in (
+            (None, None),
+            (allocation, None),
+            (allocation, LastGeneration(7, given)),
+            (None, LastGeneration(2**31 - 1)),
+        ):
             state = WorkerState("http://w-1:8083/", 8, held)
-            if told is not None and mode is ConnectProtocolCompatibility.EAGER:
+            if last is not None and mode is ConnectProtocolCompatibility.EAGER:
                 continue
             found.append(
                 {
-                    "hex": (encode_metadata(state, mode) + (encode_told(told) if told else b"")).hex(),
-                    "told": spell_told(told),
+                    "hex": (encode_metadata(state, mode) + (encode_last_generation(last) if last else b"")).hex(),
+                    "lastGeneration": spell_last_generation(last),
                     "version": mode.version,
                     "url": state.url,
                     "configOffset": state.config_offset,
@@ -188,7 +193,7 @@ def worker_states() -> list[dict[str, Any]]:
         *found,
         *({
             "hex": data,
-            "told": None,
+            "lastGeneration": None,
             "version": version,
             "url": "http://w-1:8083/",
             "configOffset": 8,
@@ -199,16 +204,16 @@ def worker_states() -> list[dict[str, Any]]:
 
 
 class Recorded(StaticMembership):
-    """A membership that writes down what it is asked and what it answers."""
+    """A membership that records its calls and their results."""
 
     def __init__(self, instance_id: str, steps: list[dict[str, Any]]) -> None:
         super().__init__(instance_id)
         self.steps = steps
 
-    def telling(self, metadata: bytes) -> bytes:
-        told = super().telling(metadata)
-        self.steps.append({"telling": metadata.hex(), "told": told.hex()})
-        return told
+    def with_last_generation(self, metadata: bytes) -> bytes:
+        sent = super().with_last_generation(metadata)
+        self.steps.append({"metadata": metadata.hex(), "sent": sent.hex()})
+        return sent
 
     def view(self, members: Sequence[RoundMember], generation_id: int, leader_member_id: str) -> dict[str, bytes]:
         seen = super().view(members, generation_id, leader_member_id)
@@ -283,7 +288,7 @@ def history(name: str, seed: int, mode: ConnectProtocolCompatibility) -> list[di
     )
     cluster.start("w-0")
     cluster.configure("a", 2)
-    if seed % 4 == 0:  # the only one that knows goes, and nobody can tell the next what it had
+    if seed % 4 == 0:  # the only member that knows the allocations ends, so no other can send them
         cluster.kill("w-0")
     cluster.start("w-1")
     cluster.advance(70_000)
@@ -311,7 +316,7 @@ def history(name: str, seed: int, mode: ConnectProtocolCompatibility) -> list[di
     return processes
 
 
-def telling(steps: Sequence[Mapping[str, Any]]) -> set[str]:
+def decisions(steps: Sequence[Mapping[str, Any]]) -> set[str]:
     """What these calls show that others do not."""
     return {name for step in steps for name in ("changed", "roundWanted", "heldBack") if step.get(name)} | {
         f"{name} {int(step['received'][:4], 16)}"
@@ -322,11 +327,13 @@ def telling(steps: Sequence[Mapping[str, Any]]) -> set[str]:
 
 
 def doubtful() -> dict[str, Any]:
-    """A leader among members one of whom never tells what it was given, longer than rounds are asked for because of it."""
+    """A leader with one member that never sends its last generation, for more rounds than the leader asks for."""
     steps: list[dict[str, Any]] = []
     leader = Recorded("w-0", steps)
     mode = ConnectProtocolCompatibility.SESSIONED
-    members = [RoundMember(f"w-{n}-x", f"w-{n}", encode_metadata(WorkerState(f"http://w-{n}/", 7), mode)) for n in (0, 1)]
+    members = [
+        RoundMember(f"w-{n}-x", f"w-{n}", encode_metadata(WorkerState(f"http://w-{n}/", 7), mode)) for n in (0, 1)
+    ]
     for generation_id in range(6, 6 + HELD_BACK_ROUNDS + 2):
         leader.view(members, generation_id, "w-0-x")
         held = leader.held_back("w-0-x")
@@ -342,7 +349,7 @@ def memberships() -> list[dict[str, Any]]:
     for seed in range(HISTORIES):
         mode = list(ConnectProtocolCompatibility)[seed % 3]
         for process in history(f"{mode.protocol} {seed}", seed, mode):
-            shows = telling(process["steps"])
+            shows = decisions(process["steps"])
             if any(seen[each] < ENOUGH for each in shows):
                 kept.append(process)
                 seen.update(shows)

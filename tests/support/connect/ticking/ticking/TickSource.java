@@ -14,7 +14,8 @@ import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
 /**
- * A source whose tasks write a line every 200 ms, to the file named by TICK_FILE: whether a task ran is told by the task.
+ * A source whose tasks write a line every 200 ms, to the file named by TICK_FILE: so the task itself shows whether it
+ * ran.
  *
  * <p>A line is {@code <ms since 1970> START|TICK|STOP <connector>/<number>}; a connector's own lines have no number.
  */
@@ -22,7 +23,7 @@ public class TickSource extends SourceConnector {
     private static PrintWriter file;
     private Map<String, String> config;
 
-    static synchronized void tell(String what, String who) {
+    static synchronized void write(String what, String work) {
         try {
             if (file == null) {
                 file = new PrintWriter(new FileWriter(System.getenv("TICK_FILE"), true));
@@ -30,19 +31,19 @@ public class TickSource extends SourceConnector {
         } catch (IOException problem) {
             throw new IllegalStateException(problem);
         }
-        file.println(System.currentTimeMillis() + " " + what + " " + who);
+        file.println(System.currentTimeMillis() + " " + what + " " + work);
         file.flush();
     }
 
     @Override
     public void start(Map<String, String> given) {
         config = given;
-        tell("START", config.get("name"));
+        write("START", config.get("name"));
     }
 
     @Override
     public void stop() {
-        tell("STOP", config.get("name"));
+        write("STOP", config.get("name"));
     }
 
     @Override
@@ -78,19 +79,19 @@ public class TickSource extends SourceConnector {
         @Override
         public void start(Map<String, String> given) {
             id = given.get("name") + "/" + given.get("number");
-            tell("START", id);
+            write("START", id);
         }
 
         @Override
         public List<SourceRecord> poll() throws InterruptedException {
-            tell("TICK", id);
+            write("TICK", id);
             Thread.sleep(200);
             return null;
         }
 
         @Override
         public void stop() {
-            tell("STOP", id);
+            write("STOP", id);
         }
 
         @Override

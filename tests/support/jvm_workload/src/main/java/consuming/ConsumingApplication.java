@@ -23,8 +23,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * <p>One JSON line on standard output per thing that happened: {@code started} (pid, instance_id, protocol),
  * {@code assigned}, {@code revoked}, {@code lost} (partitions), {@code error} (error, text, fatal), {@code closed}.
  *
- * <p>Variables: BOOTSTRAP, GROUP, TOPIC, GROUP_PROTOCOL (classic or consumer); KAFKA_GROUP_INSTANCE_ID (empty: a dynamic
- * member), KAFKA_SESSION_TIMEOUT_MS; READY_FILE (exists while partitions are assigned, for a readiness probe).
+ * <p>Variables: BOOTSTRAP, GROUP, TOPIC, GROUP_PROTOCOL (classic or consumer); KAFKA_GROUP_INSTANCE_ID (empty: a
+ * dynamic member), KAFKA_SESSION_TIMEOUT_MS; READY_FILE (exists while partitions are assigned, for a readiness probe).
  *
  * <p>Exit code: 0 after SIGTERM, 1 after an exception, for instance UnreleasedInstanceIdException (KIP-848).
  */
@@ -56,7 +56,8 @@ public final class ConsumingApplication implements ConsumerRebalanceListener {
         Thread main = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> stop(consumer, main)));
         try {
-            consumer.subscribe(List.of(environment.get("TOPIC")), new ConsumingApplication(environment.get("READY_FILE")));
+            consumer.subscribe(List.of(environment.get("TOPIC")),
+                    new ConsumingApplication(environment.get("READY_FILE")));
             while (true) {
                 consumer.poll(POLL);
             }
@@ -135,6 +136,7 @@ public final class ConsumingApplication implements ConsumerRebalanceListener {
     }
 
     private static String quoted(String text) {
-        return text == null ? "null" : '"' + text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n") + '"';
+        return text == null ? "null"
+                : '"' + text.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n") + '"';
     }
 }

@@ -18,9 +18,9 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * Counts the records of its partition in a store that outlives the process, each offset once.
  *
- * <p>The store keeps how many records were counted and which offset comes next. For a topic that is read from its beginning
- * the two are equal as long as no record is missed and no state is lost; records that are read again change neither. Both are
- * in one entry, so no crash comes between them, neither here nor in the changelog.
+ * <p>The store keeps how many records were counted and which offset comes next. For a topic that is read from its
+ * beginning the two are equal as long as no record is missed and no state is lost; records that are read again change
+ * neither. Both are in one entry, so no crash comes between them, neither here nor in the changelog.
  */
 final class Counting implements Processor<byte[], byte[], Void, Void> {
     static final String STORE = "counts";
@@ -50,15 +50,15 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
         };
     }
 
-    /** Tells count and next offset of every partition that was read since the last time, and what came if asked for. */
+    /** Prints count and next offset of each partition read since the last call, and received records if asked for. */
     static synchronized void tellChanges() {
         Received.tell();
-        Map<Integer, List<Long>> told = new TreeMap<>();
+        Map<Integer, List<Long>> changed = new TreeMap<>();
         for (Integer each : CHANGED.keySet()) {
-            told.put(each, CHANGED.remove(each));
+            changed.put(each, CHANGED.remove(each));
         }
-        if (!told.isEmpty()) {
-            Lines.tell("counted", "partitions", told);
+        if (!changed.isEmpty()) {
+            Lines.tell("counted", "partitions", changed);
         }
     }
 
@@ -89,7 +89,7 @@ final class Counting implements Processor<byte[], byte[], Void, Void> {
         CHANGED.put(partition, List.of(count, next));
     }
 
-    /** Tells what is left to tell before somebody else is given the partition and tells more of it than this process knows. */
+    /** Prints the last counts before another process gets the partition and prints newer ones. */
     @Override
     public void close() {
         tellChanges();

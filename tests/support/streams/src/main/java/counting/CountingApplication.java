@@ -25,9 +25,9 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
  * assigned, revoked, lost   instance_id, member_id, generation, partitions (of one stream thread)
  * restored, restore_suspended   partition, from, to, records (of the changelog)
  * opened    partition, count, next (what its store held when it was opened)
- * counted   once per second, and before a partition is given up: partitions {"3": [count, next]} of those that were read
- * consumed  with REPORT_TIMES=true, as often: partitions {"3": {offsets, received}} as ranges: which records came, and
- *           from when to when without a pause above 250 ms
+ * counted   once per second, and before a partition is given up: partitions {"3": [count, next]} of those that were
+ * read consumed  with REPORT_TIMES=true, as often: partitions {"3": {offsets, received}} as ranges: which records came,
+ * and           from when to when without a pause above 250 ms
  * closed    elapsed_ms, complete
  * </pre>
  *
@@ -35,7 +35,8 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
  * members), KAFKA_STREAMS_SESSION_TIMEOUT_MS; READY_FILE (exists while the client is RUNNING, for a readiness probe);
  * REPORT_TIMES.
  *
- * <p>On SIGTERM its members stay in the group (CloseOptions, KIP-812, KAFKA-18193). Exit code: 1 once all threads have failed.
+ * <p>On SIGTERM its members stay in the group (CloseOptions, KIP-812, KAFKA-18193). Exit code: 1 once all threads have
+ * failed.
  */
 public final class CountingApplication {
     private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(15);

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** The records since the last line, by partition: their offsets, and from when to when they came, both as closed ranges. */
+/** The records since the last line, by partition: offsets and times of receipt, both as closed ranges. */
 final class Received {
     private static final long PAUSE_MS = 250;
     private static Map<Integer, Received> since = new TreeMap<>();
@@ -23,18 +23,18 @@ final class Received {
         prolong(found.times, System.currentTimeMillis(), PAUSE_MS);
     }
 
-    /** Tells what was noted since the last time. */
+    /** Prints what was noted since the last call. */
     static synchronized void tell() {
-        Map<Integer, Object> told = new LinkedHashMap<>();
+        Map<Integer, Object> noted = new LinkedHashMap<>();
         since.forEach((partition, each) -> {
             Map<String, Object> content = new LinkedHashMap<>();
             content.put("offsets", pairs(each.offsets));
             content.put("received", pairs(each.times));
-            told.put(partition, content);
+            noted.put(partition, content);
         });
         since = new TreeMap<>();
-        if (!told.isEmpty()) {
-            Lines.tell("consumed", "partitions", told);
+        if (!noted.isEmpty()) {
+            Lines.tell("consumed", "partitions", noted);
         }
     }
 

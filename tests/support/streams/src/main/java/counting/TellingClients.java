@@ -15,7 +15,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.streams.KafkaClientSupplier;
 
-/** Stock clients; the consumer of each stream thread also tells what it is assigned, and in which generation. */
+/** Stock clients; the consumer of each stream thread also prints its assignments with their generations. */
 final class TellingClients implements KafkaClientSupplier {
     @Override
     public Admin getAdmin(Map<String, Object> config) {
@@ -56,24 +56,24 @@ final class TellingClients implements KafkaClientSupplier {
                 @Override
                 public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                     listener.onPartitionsAssigned(partitions);
-                    told("assigned", partitions);
+                    print("assigned", partitions);
                 }
 
                 @Override
                 public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
                     listener.onPartitionsRevoked(partitions);
-                    told("revoked", partitions);
+                    print("revoked", partitions);
                 }
 
                 @Override
                 public void onPartitionsLost(Collection<TopicPartition> partitions) {
                     listener.onPartitionsLost(partitions);
-                    told("lost", partitions);
+                    print("lost", partitions);
                 }
             });
         }
 
-        private void told(String kind, Collection<TopicPartition> partitions) {
+        private void print(String kind, Collection<TopicPartition> partitions) {
             List<Integer> numbers = partitions.stream().map(TopicPartition::partition).sorted().toList();
             Lines.tell(kind, "instance_id", instanceId, "member_id", groupMetadata().memberId(),
                     "generation", groupMetadata().generationId(), "partitions", numbers);

@@ -16,14 +16,15 @@ import org.springframework.kafka.annotation.KafkaListener;
 import org.springframework.kafka.listener.ConsumerAwareRebalanceListener;
 
 /**
- * Listeners of Spring for Apache Kafka as a pod runs them, configured by Spring Boot; only the second names its id itself.
+ * Listeners of Spring for Apache Kafka as a pod runs them, configured by Spring Boot; only the second names its id
+ * itself.
  *
- * <p>Two listeners that both took the id of {@code spring.kafka.consumer.properties} would have one id, which is well as long as
- * their groups differ. In one group they would fence each other.
+ * <p>Two listeners that both took the id of {@code spring.kafka.consumer.properties} would have one id, which is well
+ * as long as their groups differ. In one group they would fence each other.
  *
- * <p>One JSON line on standard output for each assignment. Variables: BOOTSTRAP, TOPIC, GROUP; CONCURRENCY of each listener (1);
- * SECOND_GROUP (none: only one listener), with SECOND_GROUP_INSTANCE_ID and SECOND_SESSION_TIMEOUT_MS; READY_FILE (exists once
- * every consumer has partitions, for a readiness probe).
+ * <p>One JSON line on standard output for each assignment. Variables: BOOTSTRAP, TOPIC, GROUP; CONCURRENCY of each
+ * listener (1); SECOND_GROUP (none: only one listener), with SECOND_GROUP_INSTANCE_ID and SECOND_SESSION_TIMEOUT_MS;
+ * READY_FILE (exists once every consumer has partitions, for a readiness probe).
  */
 @SpringBootApplication
 public class ListeningApplication implements ConsumerAwareRebalanceListener {

@@ -8,7 +8,7 @@ import java.util.function.Consumer;
 
 /** Begins with the worker's process: {@code -javaagent:staticgroup-connect-agent.jar[=refusal=inert|exit]}. */
 public final class Agent {
-    /** Status of a process that was told to end rather than to go on without its identity. */
+    /** Exit status under {@code refusal=exit}: the process ends, because it could not get its identity. */
     public static final int REFUSED_STATUS = 81;
 
     private static final AtomicBoolean BEGUN = new AtomicBoolean();
@@ -18,13 +18,13 @@ public final class Agent {
 
     /** Called by the JVM before main. */
     public static void premain(String options, Instrumentation instrumentation) {
-        Consumer<String> say = Log::toStandardError;
-        if (!isFirst(BEGUN, say)) {
+        Consumer<String> print = Log::toStandardError;
+        if (!isFirst(BEGUN, print)) {
             return;
         }
         try {
             ClassLoader loader = ClassLoader.getSystemClassLoader();
-            Settings settings = accept(options, System.getenv(), HookReport.of(loader), say);
+            Settings settings = accept(options, System.getenv(), HookReport.of(loader), print);
             if (settings != null) {
                 Log log = new Log(loader);
                 WorkerTransformer transformer = new WorkerTransformer(loader, log);
@@ -35,7 +35,7 @@ public final class Agent {
             }
         } catch (IOException | RuntimeException | LinkageError problem) {
             boolean isExit = Settings.isExitOnRefusal(options);
-            say.accept((isExit ? "refused: " : "inert: ") + problem);
+            print.accept((isExit ? "refused: " : "inert: ") + problem);
             if (isExit) {
                 System.exit(REFUSED_STATUS);
             }
@@ -43,38 +43,40 @@ public final class Agent {
     }
 
     /**
-     * Whether this process has no agent yet; of two, each would change the classes, and what is told twice no leader can read.
+     * Whether this process has no agent yet.
      *
-     * <p>A JVM runs an agent as often as it is named: by JAVA_TOOL_OPTIONS, KAFKA_OPTS and what a start script adds.
+     * <p>A JVM runs an agent as often as it is named: by JAVA_TOOL_OPTIONS, KAFKA_OPTS and the options of a start
+     * script. Two agents would both change the classes, and both add trailing bytes, which no leader can read.
      */
-    static boolean isFirst(AtomicBoolean begun, Consumer<String> say) {
+    static boolean isFirst(AtomicBoolean begun, Consumer<String> print) {
         boolean isFirst = begun.compareAndSet(false, true);
         if (!isFirst) {
-            say.accept("named once more for this JVM, which changes nothing");
+            print.accept("named once more for this JVM, which changes nothing");
         }
         return isFirst;
     }
 
     /**
-     * Decides whether to be active, and says so in one line.
+     * Decides whether to be active, and prints the decision as one line.
      *
-     * @return what is asked for; null to be inert because nothing is
-     * @throws Settings.Refused when it can't do what is asked for
+     * @return the settings; null: be inert, because no identity is asked for
+     * @throws Settings.Refused if the agent can't do what the settings ask for
      */
-    static Settings accept(String options, Map<String, String> environment, HookReport hooks, Consumer<String> say) {
+    static Settings accept(String options, Map<String, String> environment, HookReport hooks, Consumer<String> print) {
         if (!hooks.isConnectThere()) {
-            say.accept("inert: there is no Connect worker on the class path");
+            print.accept("inert: there is no Connect worker on the class path");
             return null;
         }
         Settings settings = Settings.of(options, environment);
         if (settings.instanceId == null) {
-            say.accept("inert: " + Settings.INSTANCE_ID + " is not set");
+            print.accept("inert: " + Settings.INSTANCE_ID + " is not set");
             return null;
         }
         if (!hooks.missing.isEmpty()) {
-            throw new Settings.Refused("this version of Connect lacks " + hooks.missing + "; the worker is a dynamic member");
+            throw new Settings.Refused(
+                "this version of Connect lacks " + hooks.missing + "; the worker is a dynamic member");
         }
-        say.accept("active, group.instance.id " + settings.instanceId);
+        print.accept("active, group.instance.id " + settings.instanceId);
         return settings;
     }
 

@@ -3,12 +3,12 @@ package io.staticgroup.connect.agent;
 import java.nio.ByteBuffer;
 
 /**
- * What the leader tells one member in SyncGroup.
+ * What the leader assigns to one member in SyncGroup.
  *
  * <p>Source: ConnectProtocol.ASSIGNMENT_V0, IncrementalCooperativeConnectProtocol.ASSIGNMENT_V1 (of versions 1 and 2).
  */
 final class Assignment {
-    /** CONFIG_MISMATCH and whatever else is not this: the leader could not assign (ConnectProtocol.Assignment). */
+    /** Any other code, such as CONFIG_MISMATCH: the leader could not assign (ConnectProtocol.Assignment). */
     static final short NO_ERROR = 0;
 
     short version;
@@ -47,7 +47,7 @@ final class Assignment {
         return to.done();
     }
 
-    /** Reads an assignment of any version; BufferUnderflowException for bytes that are none. */
+    /** Reads an assignment of any version; throws BufferUnderflowException if the bytes are cut off. */
     static Assignment read(ByteBuffer from) {
         Assignment a = new Assignment();
         a.version = from.getShort();

@@ -6,7 +6,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 
-/** What is read and set in Connect's objects by name; that all of it is there is known before, by {@link Hook}. */
+/** Reads and sets members of Connect's objects by name; {@link Hook} has checked before that all of them exist. */
 final class Connect {
     private Connect() {
     }
@@ -16,7 +16,8 @@ final class Connect {
         List<Membership.Member> members = new ArrayList<>();
         for (Object each : joined) {
             members.add(new Membership.Member(
-                (String) call(each, "memberId"), (String) call(each, "groupInstanceId"), (byte[]) call(each, "metadata")));
+                (String) call(each, "memberId"), (String) call(each, "groupInstanceId"),
+                (byte[]) call(each, "metadata")));
         }
         return members;
     }
@@ -50,7 +51,7 @@ final class Connect {
         return work;
     }
 
-    /** Lets a WorkerCoordinator join again; its method of that has other parameters in other versions. */
+    /** Lets a WorkerCoordinator join again; its own method for this has other parameters in other versions. */
     static void requestRejoin(Object coordinator) throws ReflectiveOperationException {
         field(coordinator, "rejoinRequested").setBoolean(coordinator, true);
     }

@@ -1,6 +1,6 @@
 package io.staticgroup.connect.agent;
 
-/** What the agent decides: each is told as a line of the worker's log, and counted in JMX. */
+/** What the agent decides: each decision is logged in the worker's log and counted in JMX. */
 enum Decision {
     /** An assignment reached this worker under a new member id: a new process, or one that lost its session. */
     RETURNED,
@@ -12,20 +12,20 @@ enum Decision {
     OFFSET_LIFTED,
     /** As leader: work counts as owned by a member that does not report it. */
     ABSENT_COUNTED,
-    /** As leader: nobody is given or loses anything, because nobody knows what a member was given that may be away. */
+    /** As leader: no work moves, because the last work of a member that may be away is not known. */
     HELD_BACK,
     /** As leader: whole allocations were handed to the coordinator. */
     WHOLE_STORED,
-    /** One more round is asked for. */
+    /** This worker asks for one more round. */
     ROUND_WANTED,
     /** Another process holds the identity; this one ends. */
     FENCED,
     /** The agent can't work in this process, whose worker is a dynamic member. */
     REFUSED,
-    /** Something went wrong, and Connect goes on as without the agent. */
+    /** A hook failed, and Connect goes on as without the agent. */
     FAILED;
 
-    /** Whom decisions are told. */
+    /** Receives the decisions. */
     interface Listener {
         void decided(Decision decision, String text);
     }

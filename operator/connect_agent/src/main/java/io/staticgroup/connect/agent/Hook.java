@@ -3,9 +3,9 @@ package io.staticgroup.connect.agent;
 import java.util.regex.Pattern;
 
 /**
- * Every member of Kafka and Connect that the agent leans on, from 2.4 to 4.x.
+ * Every member of Kafka and Connect that the agent depends on, from 2.4 to 4.x.
  *
- * <p>The agent is active only where all of them are there. Classes are named as text, so one jar serves all versions.
+ * <p>The agent is active only if all of them exist. Classes are named as text, so one jar serves all versions.
  */
 enum Hook {
     // changed when the class is loaded, see Patches
@@ -14,10 +14,11 @@ enum Hook {
     /** Sets scheduled.rebalance.max.delay.ms, the last parameter. */
     REBALANCE_DELAY(Names.COORDINATOR, "<init>\\(L" + Names.CONFIG + ";.*I\\)V"),
     /** The leader's round: onLeaderElected since 3.2 (KIP-814), performAssignment before. */
-    LEADER(Names.COORDINATOR, "(onLeaderElected" + Names.ROUND + "Z|performAssignment" + Names.ROUND + ")\\)Ljava/util/Map;"),
+    LEADER(Names.COORDINATOR,
+        "(onLeaderElected" + Names.ROUND + "Z|performAssignment" + Names.ROUND + ")\\)Ljava/util/Map;"),
     /** An assignment has come from SyncGroup. */
     ASSIGNMENT(Names.COORDINATOR, "onJoinComplete\\(ILjava/lang/String;Ljava/lang/String;Ljava/nio/ByteBuffer;\\)V"),
-    /** What the worker says in JoinGroup. */
+    /** The worker's metadata in JoinGroup. */
     METADATA(Names.COORDINATOR, "metadata\\(\\)L.*;"),
     /** A poll has ended, after the join that may have been part of it. */
     POLL(Names.COORDINATOR, "poll\\(J.*\\)V"),

@@ -8,7 +8,7 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import org.objectweb.asm.ClassReader;
 
-/** Which hooks the classes of a class path have; no class is loaded for it. */
+/** Which hooks the classes of a class path have; it loads no class. */
 final class HookReport {
     final Set<Hook> missing = EnumSet.allOf(Hook.class);
     private boolean isConnectThere;
@@ -16,7 +16,7 @@ final class HookReport {
     private HookReport() {
     }
 
-    /** Looks at classes where the loader finds them, by the very change that is made when they are loaded. */
+    /** Applies to the classes that the loader finds the same change that is made when they are loaded. */
     static HookReport of(ClassLoader loader) throws IOException {
         HookReport report = new HookReport();
         for (String owner : Arrays.stream(Hook.values()).map(hook -> hook.owner).collect(Collectors.toSet())) {

@@ -11,16 +11,18 @@ import java.util.WeakHashMap;
 import java.util.function.IntConsumer;
 
 /**
- * What the changed classes call. Nothing is thrown from here: a hook that fails leaves Connect to itself.
+ * The methods that the changed classes call. None throws: if a hook fails, Connect goes on as without it.
  *
- * <p>One process may have several coordinators (MirrorMaker 2 has one for each target cluster); each has its membership.
+ * <p>One process may have several coordinators (MirrorMaker 2 has one for each target
+ * cluster); each has its membership.
  */
 public final class Hooks {
     /** Status of a process that was fenced; another process holds its identity. */
     public static final int FENCED_STATUS = 82;
 
-    /** The configurations that were given the identity; a process may have others, which were refused. */
-    private static final Set<Object> ISSUED = Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
+    /** The configurations that got the identity; a process may have others, which were refused. */
+    private static final Set<Object> ISSUED =
+        Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
     private static final Map<Object, Membership> MEMBERSHIPS = Collections.synchronizedMap(new WeakHashMap<>());
     private static Settings settings;
     private static Decision.Listener decisions;
@@ -31,9 +33,9 @@ public final class Hooks {
     private Hooks() {
     }
 
-    static void activate(Settings asked, Decision.Listener toTell, WorkerTransformer changes, IntConsumer howToHalt) {
+    static void activate(Settings asked, Decision.Listener listener, WorkerTransformer changes, IntConsumer howToHalt) {
         settings = asked;
-        decisions = toTell;
+        decisions = listener;
         transformer = changes;
         halt = howToHalt;
         isIssued = false;
@@ -43,15 +45,15 @@ public final class Hooks {
 
     /**
      * GroupRebalanceConfig: the instance id of a Connect worker, which Connect drops ("Static membership is only
-     * introduced in consumer API"). It is given only once every class is seen to be changed, because a static id
-     * without the rest loses tasks.
+     * introduced in consumer API"). The worker gets it only after every class was changed, because a static id
+     * without the other changes loses tasks.
      */
     public static Optional<?> groupInstanceId(Optional<?> own, Object config, Object protocolType) {
         if (settings == null || !isConnect(protocolType)) {
             return own;
         }
         try {
-            String reason = own.isPresent() ? "Connect gives itself the instance id " + own.get() : reasonToRefuse(config);
+            String reason = own.isPresent() ? "Connect sets its own instance id, " + own.get() : reasonToRefuse(config);
             if (reason == null) {
                 ISSUED.add(config);
                 isIssued = true;
@@ -74,8 +76,8 @@ public final class Hooks {
         }
         int heartbeatMs = config.getClass().getField("heartbeatIntervalMs").getInt(config);
         return settings.sessionTimeoutMs == null || settings.sessionTimeoutMs > heartbeatMs ? null
-            : Settings.SESSION_TIMEOUT_MS + "=" + settings.sessionTimeoutMs + " is not longer than heartbeat.interval.ms="
-                + heartbeatMs + ": use three times as much at least";
+            : Settings.SESSION_TIMEOUT_MS + "=" + settings.sessionTimeoutMs
+                + " is not longer than heartbeat.interval.ms=" + heartbeatMs + ": use at least three times as much";
     }
 
     /** GroupRebalanceConfig: the session timeout of a static worker, in ms. */
@@ -89,7 +91,7 @@ public final class Hooks {
     }
 
     /**
-     * WorkerCoordinator.onLeaderElected: the assignments of a returning leader, who must not assign; null: go on.
+     * WorkerCoordinator.onLeaderElected: the assignments of a returning leader, which must not assign; null: go on.
      *
      * <p>The group is stable, so the coordinator answers its SyncGroup with what is stored, whatever is in it. In the
      * eager protocol Connect computes its LeaderState from an assignment, which comes out as the one that is stored.
@@ -98,25 +100,26 @@ public final class Hooks {
         return isSkipped && isIssued && !"default".equals(protocol) ? Collections.emptyMap() : null;
     }
 
-    /** WorkerCoordinator.onLeaderElected: Connect throws when it is to skip ("does not support static membership"). */
+    /** WorkerCoordinator.onLeaderElected: Connect throws if the flag is set ("does not support static membership"). */
     public static boolean skipAssignment(boolean isSkipped) {
         return isSkipped && !isIssued;
     }
 
-    /** WorkerCoordinator.metadata: adds what this worker knows of the last generation to what it says in JoinGroup. */
-    public static void telling(Iterable<?> protocols, Object coordinator) {
-        attempt("telling what was given", coordinator, null, membership -> {
+    /** WorkerCoordinator.metadata: adds what this worker knows of the last generation to its JoinGroup metadata. */
+    public static void addLastGeneration(Iterable<?> protocols, Object coordinator) {
+        attempt("adding the last generation", coordinator, null, membership -> {
             for (Object protocol : protocols) {
-                Connect.setMetadata(protocol, membership.telling((byte[]) Connect.call(protocol, "metadata")));
+                byte[] metadata = (byte[]) Connect.call(protocol, "metadata");
+                Connect.setMetadata(protocol, membership.withLastGeneration(metadata));
             }
             return null;
         });
     }
 
     /**
-     * WorkerCoordinator.onLeaderElected or performAssignment: the members as the leader is to see them.
+     * WorkerCoordinator.onLeaderElected or performAssignment: shows the leader what absent members own.
      *
-     * <p>Returns what is to be stored where Connect must not assign; null: go on.
+     * <p>Returns what to store if Connect must not assign; null: go on.
      */
     public static Map<String, ByteBuffer> view(Object coordinator, List<?> members, String leader) {
         return attempt("showing the leader what absent members own", coordinator, null, membership -> {
@@ -128,13 +131,14 @@ public final class Hooks {
         });
     }
 
-    /** WorkerCoordinator.onLeaderElected or performAssignment: the assignments as they are to be stored. */
-    public static Map<String, ByteBuffer> stored(Map<String, ByteBuffer> increments, Object coordinator, String leader) {
+    /** WorkerCoordinator.onLeaderElected or performAssignment: the assignments to store. */
+    public static Map<String, ByteBuffer> stored(
+            Map<String, ByteBuffer> increments, Object coordinator, String leader) {
         return attempt("storing whole allocations", coordinator, increments,
             membership -> membership.stored(increments, leader));
     }
 
-    /** WorkerCoordinator.onJoinComplete: the assignment as Connect is to see it. */
+    /** WorkerCoordinator.onJoinComplete: the assignment as Connect expects it. */
     public static ByteBuffer received(Object coordinator, int generation, String memberId, ByteBuffer assignment) {
         return attempt("reading an assignment", coordinator, assignment,
             membership -> membership.received(assignment, generation, Connect.self(coordinator, memberId)));
@@ -143,8 +147,9 @@ public final class Hooks {
     /**
      * WorkerCoordinator.poll, when it returns: asks for the round that is needed.
      *
-     * <p>Not sooner: joinGroupIfNeeded goes on while a rejoin is asked for, and the herder starts the work of an assignment
-     * after it. Not later: the herder handles requests next, for which a leader that knows nothing must seem to rejoin.
+     * <p>Earlier would be wrong, because joinGroupIfNeeded loops while a rejoin is requested, and the herder starts
+     * assigned work only after it. Later would be wrong, because the herder handles requests next, and a leader without
+     * state must then count as rejoining.
      */
     public static void polled(Object coordinator) {
         attempt("asking for a round", coordinator, null, membership -> {
@@ -156,18 +161,20 @@ public final class Hooks {
     }
 
     /**
-     * AbstractCoordinator's handlers of Heartbeat, JoinGroup and SyncGroup: a fenced worker stops at once, and a leader learns
-     * the generation of its round.
+     * AbstractCoordinator's handlers of Heartbeat, JoinGroup and SyncGroup: a fenced worker ends at once, and a leader
+     * learns the generation of its round.
      *
-     * <p>Left to itself it would join anew with an empty member id, take the identity back and so kill its successor.
+     * <p>Otherwise the fenced worker would join again with an empty member id, take the identity back and fence its
+     * successor.
      */
     public static void answered(Object handler, Object coordinator, Object answer) {
         if (!isIssued || !coordinator.getClass().getName().equals(Hook.Names.COORDINATOR.replace('/', '.'))) {
             return;
         }
         try {
-            if (((Enum<?>) Connect.call(answer, "error")).name().equals("FENCED_INSTANCE_ID") && !isOfEarlierGeneration(handler)) {
-                tell(Decision.FENCED, "FENCED (" + handler.getClass().getSimpleName() + "): another process holds "
+            if (((Enum<?>) Connect.call(answer, "error")).name().equals("FENCED_INSTANCE_ID")
+                    && !isOfEarlierGeneration(handler)) {
+                report(Decision.FENCED, "FENCED (" + handler.getClass().getSimpleName() + "): another process holds "
                     + settings.instanceId + "; this worker ends now, with status " + FENCED_STATUS);
                 halt.accept(FENCED_STATUS);
             }
@@ -183,7 +190,7 @@ public final class Hooks {
         }
     }
 
-    /** A late answer to a heartbeat sent under a member id that this very process has given up (since 2.7). */
+    /** Whether it is a late answer to a heartbeat of a member id that this process has given up (since 2.7). */
     private static boolean isOfEarlierGeneration(Object handler) throws ReflectiveOperationException {
         if (!handler.getClass().getSimpleName().startsWith("Heartbeat")) {
             return false;
@@ -201,13 +208,13 @@ public final class Hooks {
         T of(Membership membership) throws ReflectiveOperationException;
     }
 
-    /** Does something for a static worker; what Connect has by itself when it is none, or when that fails. */
+    /** Runs a step for a static worker; returns Connect's own value if the worker is dynamic or the step fails. */
     private static <T> T attempt(String doing, Object coordinator, T otherwise, Step<T> step) {
         if (!isIssued) {
             return otherwise;
         }
         Membership membership =
-            MEMBERSHIPS.computeIfAbsent(coordinator, any -> new Membership(settings.instanceId, Hooks::tell));
+            MEMBERSHIPS.computeIfAbsent(coordinator, any -> new Membership(settings.instanceId, Hooks::report));
         try {
             return step.of(membership);
         } catch (ReflectiveOperationException | RuntimeException | LinkageError problem) {
@@ -218,23 +225,23 @@ public final class Hooks {
     }
 
     private static void failed(String doing, Throwable problem) {
-        tell(Decision.FAILED, doing + " failed, Connect goes on without it: " + problem);
+        report(Decision.FAILED, doing + " failed, Connect goes on without it: " + problem);
     }
 
     private static void refuse(String reason) {
         if (settings.isExitOnRefusal) {
-            tell(Decision.REFUSED, "refused: " + reason);
+            report(Decision.REFUSED, "refused: " + reason);
             halt.accept(Agent.REFUSED_STATUS);
         } else {
-            tell(Decision.REFUSED, "inert, this worker is a dynamic member: " + reason);
+            report(Decision.REFUSED, "inert, this worker is a dynamic member: " + reason);
         }
     }
 
-    /** Tells a decision; it stands whether or not it can be told. */
-    private static void tell(Decision decision, String text) {
+    /** Reports a decision, which holds even if reporting fails. */
+    private static void report(Decision decision, String text) {
         try {
             decisions.decided(decision, text);
-        } catch (RuntimeException | LinkageError unheard) {
+        } catch (RuntimeException | LinkageError notReported) {
             Log.toStandardError(text);
         }
     }

@@ -9,34 +9,34 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What one worker knows of its static membership, and what it therefore changes in a round. It knows bytes only.
+ * What one worker knows of its static membership, and what it changes in a round because of it. It handles bytes only.
  *
- * <p>A static member that comes back while its group is stable is given what is stored for it, and no round happens.
+ * <p>A static member that comes back while its group is stable gets its stored assignment, and no round happens.
  * Connect stores increments, so what is stored must become whole allocations; and a leader must not take the work of a
- * member that is away for lost. All is done by the herder's thread.
+ * member that is away for lost. All methods run in the herder's thread.
  */
 final class Membership {
     /**
-     * Above this, over all members, what everybody was given goes to the leader only, and to nobody if it is as large alone.
+     * Limit of the allocations of all members, summed over all copies: above it only the leader gets one, or no member.
      *
-     * <p>It is stored twice, in assignments and in what members say when they join, in one record of a broker's log.
+     * <p>They are stored twice, in assignments and in JoinGroup metadata, in one record of a broker's log.
      */
     static final int GIVEN_MAX_BYTES = 128 * 1024;
-    /** How often the leader asks for a round because of the same doubt; later only who is in doubt can end it, and does. */
+    /** How often the leader asks for a round because of the same doubt; after that only the members in doubt end it. */
     static final int HELD_BACK_ROUNDS = 3;
     private static final int FIRST_GENERATION = 1;
 
     private final String instanceId;
     private final Decision.Listener decisions;
     private String memberId = "";
-    /** What it says when it joins; null: it has had no assignment yet. */
-    private Told told;
+    /** What it sends when it joins; null: it has had no assignment yet. */
+    private LastGeneration lastGeneration;
     /** The generation of the round that it joins. */
     private int generation = -1;
     private Map<String, Seat> seats = Collections.emptyMap();
     private boolean isIdleRevoked;
     private boolean isHeldBack;
-    /** Of the last round that this worker led: what the members in doubt said, by member id. */
+    /** Metadata of the members in doubt in the last round that this worker led, by member id. */
     private Map<String, ByteBuffer> doubts = Collections.emptyMap();
     private int roundsInDoubt;
     /** Why a round is needed; null: none is. */
@@ -65,7 +65,7 @@ final class Membership {
         final WorkerState state;
         final Work reported;
         final Work claimed;
-        /** It may not have joined this round, and may run, or be given back, another thing than it reports. */
+        /** It may not have joined this round, and may run, or get back, other work than it reports. */
         final boolean isDoubtful;
 
         Seat(String instanceId, WorkerState state, Work claimed, boolean isDoubtful) {
@@ -95,12 +95,13 @@ final class Membership {
     }
 
     /** Returns the metadata of one protocol with what this worker knows; the eager one has no room for it. */
-    byte[] telling(byte[] metadata) {
+    byte[] withLastGeneration(byte[] metadata) {
         boolean hasRoom = Assignment.isIncremental(ByteBuffer.wrap(metadata).getShort());
-        return told == null || !hasRoom ? metadata : new Bytes().raw(metadata).raw(told.write()).done();
+        return lastGeneration == null || !hasRoom ? metadata
+            : new Bytes().raw(metadata).raw(lastGeneration.write()).done();
     }
 
-    /** Has been told of which generation the round is that it joins. */
+    /** Notes the generation of the round that it joins. */
     void joining(int ofGeneration) {
         generation = ofGeneration;
     }
@@ -108,8 +109,8 @@ final class Membership {
     /**
      * Lets the leader see what absent members own: metadata by member id, only of those whose metadata changes.
      *
-     * <p>A member that is away, or whose process is new, owns what it was given in the last generation besides what it
-     * reports; but never what another member reports, because who reports a task runs it.
+     * <p>A member that is away, or whose process is new, owns its work of the last generation besides what it
+     * reports; but never what another member reports, because a member runs what it reports.
      */
     Map<String, byte[]> view(List<Member> members, String leaderMemberId) {
         seats = new LinkedHashMap<>();
@@ -120,7 +121,7 @@ final class Membership {
             WorkerState state = WorkerState.read(ByteBuffer.wrap(member.metadata));
             states.add(state);
             everyReport = everyReport.plus(state.reported());
-            given = given == null && isOfLastGeneration(state.told) ? state.told.given : given;
+            given = given == null && isPrevious(state.lastGeneration) ? state.lastGeneration.given : given;
         }
         Map<String, byte[]> changed = new LinkedHashMap<>();
         Map<String, ByteBuffer> inDoubt = new TreeMap<>();
@@ -133,11 +134,11 @@ final class Membership {
             boolean isStatic = member.instanceId != null;
             Work claimed = given == null || !isStatic ? Work.NOTHING
                 : given.getOrDefault(member.instanceId, Work.NOTHING).minus(everyReport);
-            boolean hasJoined = member.memberId.equals(leaderMemberId) || isOfLastGeneration(state.told);
+            boolean hasJoined = member.memberId.equals(leaderMemberId) || isPrevious(state.lastGeneration);
             if (!claimed.isEmpty()) {
                 changed.put(member.memberId, state.owning(state.reported().plus(claimed)).write());
                 decisions.decided(Decision.ABSENT_COUNTED,
-                    member.instanceId + " counts as owner of " + claimed + ", which it was given and does not report");
+                    member.instanceId + " counts as owner of " + claimed + ", which it got before and does not report");
             }
             boolean isDoubtful = given == null && isStatic && !hasJoined;
             seats.put(member.memberId, new Seat(member.instanceId, state, claimed, isDoubtful));
@@ -151,15 +152,15 @@ final class Membership {
         return changed;
     }
 
-    private boolean isOfLastGeneration(Told each) {
+    private boolean isPrevious(LastGeneration each) {
         return each != null && each.generation == generation - 1;
     }
 
     /**
-     * Returns what to store while nobody knows what a member was given that may be away; null: let Connect assign.
+     * Returns what to store while the last work of a member that may be away is not known; null: let Connect assign.
      *
-     * <p>Everybody goes on with what it runs, and nobody is given or loses anything. A member in doubt finds an increment of
-     * nothing, so that its next process asks for a round instead of starting what others may have by now.
+     * <p>Every member goes on with what it runs, and no work moves. A member in doubt gets an empty increment, so that
+     * its next process asks for a round instead of starting work that others may have by now.
      */
     Map<String, ByteBuffer> heldBack(String leaderMemberId) {
         if (!isHeldBack) {
@@ -182,18 +183,18 @@ final class Membership {
             }
             stored.put(id, ByteBuffer.wrap(nothing.write()));
         });
-        decisions.decided(Decision.HELD_BACK, "as leader: nobody is given or loses anything, because nobody here knows what "
-            + inDoubt + " had; it ends when they are back, or no longer members");
+        decisions.decided(Decision.HELD_BACK, "as leader: no work moves, because no worker here knows the last work of "
+            + inDoubt + "; this ends when they are back, or no longer members");
         return stored;
     }
 
     /**
      * Makes the increments that the leader computed for the last {@link #view} into whole allocations, marked as such.
      *
-     * <p>Dynamic members, who never come back to what is stored, and the eager protocol keep theirs. A member keeps what
-     * is revoked from it and only claimed: it may be away, or run it and not have joined this round, so it first has to
-     * come and report it. What is revoked before anybody had it is free at once; the leader asks for the round that gives
-     * it away, because nobody else will.
+     * <p>Dynamic members, which never come back to what is stored, and the eager protocol keep increments. A member
+     * keeps claimed work that is revoked from it: it may be away, or run it and not have joined this round, so it first
+     * has to report it. Work that is revoked before any member had it is free at once; the leader asks for the round
+     * that assigns it, because no other member does.
      */
     Map<String, ByteBuffer> stored(Map<String, ByteBuffer> increments, String leaderMemberId) {
         Map<String, Assignment> wholes = new LinkedHashMap<>();
@@ -201,12 +202,12 @@ final class Membership {
         isIdleRevoked = false;
         increments.forEach((id, bytes) -> {
             Seat seat = seats.get(id);
-            Assignment told = Assignment.read(bytes.duplicate());
-            if (seat != null && seat.instanceId != null && told.isIncremental()) {
-                isIdleRevoked |= !told.revoked.minus(seat.reported).minus(seat.claimed).isEmpty();
-                told.assigned = seat.reported.plus(told.assigned).minus(told.revoked).plus(seat.claimed);
-                wholes.put(id, told);
-                all.put(seat.instanceId, told.assigned);
+            Assignment whole = Assignment.read(bytes.duplicate());
+            if (seat != null && seat.instanceId != null && whole.isIncremental()) {
+                isIdleRevoked |= !whole.revoked.minus(seat.reported).minus(seat.claimed).isEmpty();
+                whole.assigned = seat.reported.plus(whole.assigned).minus(whole.revoked).plus(seat.claimed);
+                wholes.put(id, whole);
+                all.put(seat.instanceId, whole.assigned);
             }
         });
         Map<String, ByteBuffer> stored = new LinkedHashMap<>(increments);
@@ -223,64 +224,68 @@ final class Membership {
     }
 
     /**
-     * Makes what is stored into what Connect expects: an increment for a live worker, everything for a new process.
+     * Turns the stored assignment into what Connect expects: an increment for a live worker, everything for a new
+     * process.
      *
-     * <p>On return the leader's old member id becomes the new one. An older config offset becomes the worker's own: a
-     * round's is never older, so none took place; and Connect would join again and again to make them equal.
+     * <p>On return the leader's old member id becomes the new one. An older config offset becomes the worker's own: no
+     * round took place, because a round's offset is never older; and Connect would rejoin until they are equal.
      */
     ByteBuffer received(ByteBuffer bytes, int ofGeneration, Self self) {
         boolean isReturned = !self.memberId.equals(memberId);
         memberId = self.memberId;
-        roundWanted = isHeldBack && roundsInDoubt <= HELD_BACK_ROUNDS ? "somebody may know now"
-            : isIdleRevoked ? "what was revoked before anybody had it is free" : null;
+        roundWanted = isHeldBack && roundsInDoubt <= HELD_BACK_ROUNDS ? "a member may know it now"
+            : isIdleRevoked ? "work that was revoked before any member had it is free" : null;
         forgetRound();
-        Assignment told = Assignment.read(bytes.duplicate());
-        this.told = new Told(ofGeneration, told.whole == null ? null : told.whole.given);
-        if (told.version != 0 && told.whole == null) {
+        Assignment assignment = Assignment.read(bytes.duplicate());
+        lastGeneration = new LastGeneration(ofGeneration, assignment.whole == null ? null : assignment.whole.given);
+        if (assignment.version != 0 && assignment.whole == null) {
             roundWanted = isReturned ? "only the last increment is stored: the leader runs no agent" : roundWanted;
             return bytes;
         }
-        if (told.whole != null) {
-            // Connect joins again after a revocation; of nothing that would be the same JoinGroup, answered by the same
-            // assignment, without end. Only a leader or a member with news gets a round.
-            Work idle = told.revoked.minus(self.running);
-            if (!(isReturned ? idle : idle.common(told.assigned)).isEmpty()) {
-                roundWanted = "this worker does not run what it is to stop";
+        if (assignment.whole != null) {
+            // Connect joins again after a revocation. If it stops nothing, that is the same JoinGroup, answered by the
+            // same assignment, without end: only a leader, or a member with other metadata, causes a round.
+            Work idle = assignment.revoked.minus(self.running);
+            if (!(isReturned ? idle : idle.common(assignment.assigned)).isEmpty()) {
+                roundWanted = "this worker does not run what it has to stop";
             }
-            told.revoked = told.revoked.common(self.running).minus(told.assigned);
-            told.assigned = told.assigned.minus(self.running);
+            assignment.revoked = assignment.revoked.common(self.running).minus(assignment.assigned);
+            assignment.assigned = assignment.assigned.minus(self.running);
         }
-        if (told.error == Assignment.NO_ERROR && told.configOffset < self.configOffset) {
+        if (assignment.error == Assignment.NO_ERROR && assignment.configOffset < self.configOffset) {
             decisions.decided(Decision.OFFSET_LIFTED, "config offset of the stored assignment lifted from "
-                + told.configOffset + " to " + self.configOffset);
-            told.configOffset = self.configOffset;
+                + assignment.configOffset + " to " + self.configOffset);
+            assignment.configOffset = self.configOffset;
         }
         if (isReturned) {
-            comeBack(told, self);
+            comeBack(assignment, self);
         }
         decisions.decided(isReturned ? Decision.RETURNED : Decision.TOOK_PART,
-            (isReturned ? "joined as " + memberId : "took part") + ": starts " + told.assigned + ", stops " + told.revoked);
-        told.whole = null;
-        return ByteBuffer.wrap(told.write());
+            (isReturned ? "joined as " + memberId : "took part")
+                + ": starts " + assignment.assigned + ", stops " + assignment.revoked);
+        assignment.whole = null;
+        return ByteBuffer.wrap(assignment.write());
     }
 
-    private void comeBack(Assignment told, Self self) {
-        boolean led = told.whole != null ? told.whole.leaderInstanceId.equals(instanceId) : isMine(told.leader);
-        if (led && !told.leader.equals(self.memberId)) {
-            decisions.decided(Decision.LEADER_RETURNED, "leads again: " + told.leader + " is now " + self.memberId);
-            told.leader = self.memberId;
-            roundWanted = told.whole == null ? roundWanted : "the leader is back";
+    private void comeBack(Assignment assignment, Self self) {
+        boolean led = assignment.whole != null ? assignment.whole.leaderInstanceId.equals(instanceId)
+            : isMine(assignment.leader);
+        if (led && !assignment.leader.equals(self.memberId)) {
+            decisions.decided(Decision.LEADER_RETURNED,
+                "leads again: " + assignment.leader + " is now " + self.memberId);
+            assignment.leader = self.memberId;
+            roundWanted = assignment.whole == null ? roundWanted : "the leader is back";
         }
-        String known = told.whole != null ? told.whole.url : led ? told.leaderUrl : self.url;
+        String known = assignment.whole != null ? assignment.whole.url : led ? assignment.leaderUrl : self.url;
         if (!known.equals(self.url)) {
             roundWanted = "the advertised address is " + self.url + " and was " + known;
         }
-        if (roundWanted == null && told.leader.equals(self.memberId) && !self.hasLeaderState) {
-            roundWanted = "the leader does not know who runs what";
+        if (roundWanted == null && assignment.leader.equals(self.memberId) && !self.hasLeaderState) {
+            roundWanted = "the leader does not know which worker runs what";
         }
     }
 
-    /** Whether a round is to be asked for now: once for each assignment that needs one. */
+    /** Whether to ask for a round now: once for each assignment that needs one. */
     boolean isRoundToBeRequested() {
         if (roundWanted == null) {
             return false;
@@ -290,7 +295,7 @@ final class Membership {
         return true;
     }
 
-    /** Knows nothing of the round that is being assigned: what then is stored are Connect's own increments. */
+    /** Forgets the round that is being assigned, so that Connect's own increments are stored. */
     void forgetRound() {
         seats = Collections.emptyMap();
         isIdleRevoked = isHeldBack = false;

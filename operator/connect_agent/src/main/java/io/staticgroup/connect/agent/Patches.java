@@ -52,7 +52,8 @@ final class Patches {
             @Override
             public MethodVisitor visitMethod(int access, String name, String descriptor, String sig, String[] thrown) {
                 MethodVisitor next = super.visitMethod(access, name, descriptor, sig, thrown);
-                Hook hook = (access & (Opcodes.ACC_ABSTRACT | Opcodes.ACC_STATIC)) == 0 ? find(name + descriptor) : null;
+                boolean hasCode = (access & (Opcodes.ACC_ABSTRACT | Opcodes.ACC_STATIC)) == 0;
+                Hook hook = hasCode ? find(name + descriptor) : null;
                 return PATCHED.contains(hook) ? new Patch(next, hook, descriptor) : next;
             }
 
@@ -78,13 +79,13 @@ final class Patches {
     /** One method: something is called where it begins, where it returns, or both. */
     private static final class Patch extends MethodVisitor {
         private final Hook hook;
-        private final boolean isSkipTold;
+        private final boolean hasSkipFlag;
         private final int lastParameter;
 
         Patch(MethodVisitor next, Hook hook, String descriptor) {
             super(Opcodes.ASM9, next);
             this.hook = hook;
-            this.isSkipTold = descriptor.contains("Z)");
+            this.hasSkipFlag = descriptor.contains("Z)");
             Type[] parameters = Type.getArgumentTypes(descriptor);
             int slot = 1;
             for (int i = 0; i < parameters.length - 1; i++) {
@@ -104,7 +105,7 @@ final class Patches {
                     super.visitVarInsn(Opcodes.ISTORE, lastParameter);
                     break;
                 case LEADER:
-                    if (isSkipTold) {
+                    if (hasSkipFlag) {
                         load(2);
                         super.visitVarInsn(Opcodes.ILOAD, 4);
                         call("skipped", "(" + STRING + "Z)" + MAP);
@@ -158,7 +159,7 @@ final class Patches {
             } else if (hook == Hook.METADATA && opcode == Opcodes.ARETURN) {
                 super.visitInsn(Opcodes.DUP);
                 load(0);
-                call("telling", "(Ljava/lang/Iterable;" + OBJECT + ")V");
+                call("addLastGeneration", "(Ljava/lang/Iterable;" + OBJECT + ")V");
             } else if (hook == Hook.POLL && opcode == Opcodes.RETURN) {
                 load(0);
                 call("polled", "(" + OBJECT + ")V");

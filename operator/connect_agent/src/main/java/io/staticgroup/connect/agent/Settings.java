@@ -3,7 +3,7 @@ package io.staticgroup.connect.agent;
 import java.util.Map;
 import java.util.regex.Pattern;
 
-/** What the environment and the agent's options ask for. */
+/** The agent's settings, from the environment and its options. */
 final class Settings {
     static final String INSTANCE_ID = "STATICGROUP_CONNECT_INSTANCE_ID";
     static final String SESSION_TIMEOUT_MS = "STATICGROUP_CONNECT_SESSION_TIMEOUT_MS";
@@ -11,7 +11,7 @@ final class Settings {
 
     private static final String EXIT = "refusal=exit";
 
-    /** Whether the process is to end rather than to go on without its identity. */
+    /** Whether the process ends if it cannot get its identity. */
     final boolean isExitOnRefusal;
     /** Null: no static identity is asked for. */
     final String instanceId;
@@ -27,7 +27,7 @@ final class Settings {
         this.rebalanceDelayMs = rebalanceDelayMs;
     }
 
-    /** Reads the agent's options and the environment; throws Refused with what to do where a value can't be understood. */
+    /** Reads the agent's options and the environment; Refused says how to correct a value that is not valid. */
     static Settings of(String options, Map<String, String> environment) {
         if (options != null && !options.isEmpty() && !options.equals("refusal=inert") && !isExitOnRefusal(options)) {
             throw new Refused("option '" + options + "' is unknown: use refusal=inert or " + EXIT);
@@ -60,13 +60,13 @@ final class Settings {
                 return value;
             }
         } catch (NumberFormatException notANumber) {
-            // told below
+            // refused below
         }
         throw new Refused(name + "='" + text + "' is not understood: use milliseconds, a whole number from "
             + minimum + " to " + Integer.MAX_VALUE + ", or unset it");
     }
 
-    /** Why there can be no static identity; its text is for the user. */
+    /** Why there can be no static identity; the user reads its message. */
     static final class Refused extends RuntimeException {
         private static final long serialVersionUID = 1L;
 

@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Trailing bytes of an assignment which say that it holds the member's whole allocation, not an increment.
+ * Trailing bytes of an assignment, which mark that it holds the member's whole allocation, not an increment.
  *
  * <p>Connect ignores what follows the fields that it knows (Schema.read). Only versions 1 and 2 may have them: in
  * version 0 Connect reads on and would take them for revocations (ASSIGNMENT_V1 tolerates missing fields).
@@ -18,11 +18,11 @@ final class Whole {
     /** In place of a count. */
     private static final int NOT_KNOWN = -1;
 
-    /** Instance id of the leader who wrote it: tells a returning leader that it is meant by the member id of before. */
+    /** Instance id of the leader that wrote it, by which a returning leader recognizes its former member id. */
     final String leaderInstanceId;
     /** The member's own REST address as the leader knows it. */
     final String url;
-    /** What every static member was given in this generation, by instance id; null: nobody knows, or it is too large. */
+    /** The work of each static member in this generation, by instance id; null: not known, or too large. */
     final Map<String, Work> given;
 
     Whole(String leaderInstanceId, String url, Map<String, Work> given) {
@@ -51,7 +51,7 @@ final class Whole {
         return count == NOT_KNOWN ? null : given;
     }
 
-    /** Reads all that is left of an assignment; null when that is anything else than such bytes. */
+    /** Reads the remaining bytes of an assignment; null if they are not these trailing bytes. */
     static Whole read(ByteBuffer from) {
         try {
             if (!Arrays.equals(Bytes.take(from, MARK.length), MARK)) {

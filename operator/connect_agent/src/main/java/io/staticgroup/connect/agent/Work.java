@@ -95,11 +95,12 @@ final class Work {
         return tasks.hashCode();
     }
 
-    /** Spelled out while it is short: it goes into a line of the log. */
+    /** Spelled out while it is short, because it is part of a log line. */
     @Override
     public String toString() {
         int count = tasks.values().stream().mapToInt(Set::size).sum();
-        return count <= SPELLED_OUT_MAX ? tasks.toString() : count + " connectors and tasks of " + tasks.size() + " connectors";
+        return count <= SPELLED_OUT_MAX ? tasks.toString()
+            : count + " connectors and tasks of " + tasks.size() + " connectors";
     }
 
     private Map<String, TreeSet<Integer>> copy() {

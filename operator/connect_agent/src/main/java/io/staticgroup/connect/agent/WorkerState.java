@@ -3,7 +3,7 @@ package io.staticgroup.connect.agent;
 import java.nio.ByteBuffer;
 
 /**
- * What a worker tells the leader in JoinGroup.
+ * A worker's JoinGroup metadata, which the leader reads.
  *
  * <p>Source: IncrementalCooperativeConnectProtocol.serializeMetadata (CONFIG_STATE_V1, ALLOCATION_V1).
  */
@@ -13,15 +13,15 @@ final class WorkerState {
     final long configOffset;
     /** Null when the worker holds no assignment: a new process, or one that dropped everything. */
     final Assignment allocation;
-    /** Null when it tells nothing of the last generation. */
-    final Told told;
+    /** Null when the metadata has no such trailing bytes. */
+    final LastGeneration lastGeneration;
 
-    WorkerState(short version, String url, long configOffset, Assignment allocation, Told told) {
+    WorkerState(short version, String url, long configOffset, Assignment allocation, LastGeneration lastGeneration) {
         this.version = version;
         this.url = url;
         this.configOffset = configOffset;
         this.allocation = allocation;
-        this.told = told;
+        this.lastGeneration = lastGeneration;
     }
 
     Work reported() {
@@ -48,8 +48,8 @@ final class WorkerState {
             byte[] bytes = allocation == null ? null : allocation.write();
             to.int32(bytes == null ? -1 : bytes.length).raw(bytes == null ? new byte[0] : bytes);
         }
-        if (told != null) {
-            to.raw(told.write());
+        if (lastGeneration != null) {
+            to.raw(lastGeneration.write());
         }
         return to.done();
     }
@@ -60,7 +60,7 @@ final class WorkerState {
         long configOffset = from.getLong();
         int length = version > 0 && from.hasRemaining() ? from.getInt() : -1;
         Assignment allocation = length < 0 ? null : Assignment.read(ByteBuffer.wrap(Bytes.take(from, length)));
-        Told told = Assignment.isIncremental(version) && from.hasRemaining() ? Told.read(from) : null;
-        return new WorkerState(version, url, configOffset, allocation, told);
+        boolean hasTrailing = Assignment.isIncremental(version) && from.hasRemaining();
+        return new WorkerState(version, url, configOffset, allocation, hasTrailing ? LastGeneration.read(from) : null);
     }
 }

@@ -102,12 +102,12 @@ class AgentTest {
         "STATICGROUP_CONNECT_SESSION_TIMEOUT_MS, 30s, is not understood",
         "STATICGROUP_CONNECT_REBALANCE_DELAY_MS, -1, 'whole number from 0'",
         "STATICGROUP_CONNECT_REBALANCE_DELAY_MS, 99999999999, or unset it"})
-    void aValueThatIsNotUnderstoodIsRefused(String name, String value, String told) throws Exception {
+    void aValueThatIsNotUnderstoodIsRefused(String name, String value, String reason) throws Exception {
         Map<String, String> environment = environment(Settings.INSTANCE_ID, "w-0", name, value);
         Settings.Refused refused = assertThrows(Settings.Refused.class, () ->
             Agent.accept(null, environment, complete(), said::add));
         assertTrue(refused.toString().startsWith(name + "='" + value + "'"), refused.toString());
-        assertTrue(refused.toString().contains(told), refused.toString());
+        assertTrue(refused.toString().contains(reason), refused.toString());
     }
 
     @Test
@@ -122,7 +122,8 @@ class AgentTest {
         "org/apache/kafka/clients/GroupRebalanceConfig, groupInstanceId, groupInstanceNo, config-instance-id",
         "org/apache/kafka/connect/runtime/distributed/WorkerCoordinator, onJoinComplete, onJoinFinished, assignment",
         "org/apache/kafka/connect/runtime/distributed/WorkerCoordinator, onLeaderElected, onLeaderSelected, leader",
-        "org/apache/kafka/connect/runtime/distributed/WorkerCoordinator, (Ljava/lang/String;Ljava/lang/String;Ljava/util/List;Z),"
+        "org/apache/kafka/connect/runtime/distributed/WorkerCoordinator,"
+            + " (Ljava/lang/String;Ljava/lang/String;Ljava/util/List;Z),"
             + " (Ljava/lang/Object;Ljava/lang/String;Ljava/util/List;Z), leader",
         "org/apache/kafka/clients/consumer/internals/AbstractCoordinator$HeartbeatResponseHandler,"
             + " Lorg/apache/kafka/clients/consumer/internals/AbstractCoordinator;,"
@@ -154,12 +155,15 @@ class AgentTest {
         ByteArrayOutputStream err = new ByteArrayOutputStream();
         PrintStream printOut = new PrintStream(out);
         PrintStream printErr = new PrintStream(err);
-        assertEquals(0, SelfTest.run(new String[] {"--self-test", classes.getPath()}, printOut, printErr), out::toString);
+        String[] arguments = {"--self-test", classes.getPath()};
+        assertEquals(0, SelfTest.run(arguments, printOut, printErr), out::toString);
         assertFalse(out.toString().contains("MISSING"));
         assertEquals(1, SelfTest.run(new String[] {"--self-test", empty.toString()}, printOut, printErr));
-        assertTrue(out.toString().contains("MISSING  leader (org.apache.kafka.connect.runtime.distributed.WorkerCoordinator)"));
+        assertTrue(out.toString().contains(
+            "MISSING  leader (org.apache.kafka.connect.runtime.distributed.WorkerCoordinator)"));
         assertTrue(out.toString().contains("there is no Connect worker in " + empty));
-        assertEquals(2, SelfTest.run(new String[] {"--self-test", empty.resolve("nowhere").toString()}, printOut, printErr));
+        String[] nowhere = {"--self-test", empty.resolve("nowhere").toString()};
+        assertEquals(2, SelfTest.run(nowhere, printOut, printErr));
         assertEquals(2, SelfTest.run(new String[0], printOut, printErr));
         assertEquals(0, SelfTest.run(new String[] {"--version"}, printOut, printErr));
         assertEquals(0, SelfTest.run(new String[] {"--help"}, printOut, printErr));

@@ -35,21 +35,26 @@ class HooksTest {
     }
 
     /** Joins a round of this generation. */
-    private static void join(PatchedWorker process, Object coordinator, int generation) throws ReflectiveOperationException {
+    private static void join(PatchedWorker process, Object coordinator, int generation)
+            throws ReflectiveOperationException {
         Object answer = process.answer("JoinGroup", "NONE");
         answer.getClass().getField("generation").setInt(answer, generation);
         PatchedWorker.call(PatchedWorker.call(coordinator, "join"), "handle", answer, null);
     }
 
-    private static Assignment told(Work assigned, Whole whole) {
-        Assignment told = new Assignment();
-        told.version = 2;
-        told.leader = "w-0-old";
-        told.leaderUrl = "http://w-0/";
-        told.configOffset = 5;
-        told.assigned = assigned;
-        told.whole = whole;
-        return told;
+    private static ByteBuffer bytes(Assignment assignment) {
+        return ByteBuffer.wrap(assignment.write());
+    }
+
+    private static Assignment assignment(Work assigned, Whole whole) {
+        Assignment made = new Assignment();
+        made.version = 2;
+        made.leader = "w-0-old";
+        made.leaderUrl = "http://w-0/";
+        made.configOffset = 5;
+        made.assigned = assigned;
+        made.whole = whole;
+        return made;
     }
 
     @Test
@@ -83,7 +88,7 @@ class HooksTest {
         assertEquals(Collections.singletonList(Decision.REFUSED), process.decisions);
         Object coordinator = process.coordinator(config, "http://w-0/", 300_000);
         assertEquals(300_000, PatchedWorker.get(coordinator, "maxDelay"));
-        ByteBuffer bytes = ByteBuffer.wrap(told(TASKS, null).write());
+        ByteBuffer bytes = ByteBuffer.wrap(assignment(TASKS, null).write());
         assertFalse((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-1", bytes));
         assertSame(bytes, PatchedWorker.get(coordinator, "joinedWith"));
         assertThrows(IllegalStateException.class, () ->
@@ -97,7 +102,7 @@ class HooksTest {
         Map<String, Work> given = new HashMap<>();
         given.put("w-1", TASKS);
         Whole whole = new Whole("w-0", "http://w-0/", given);
-        assertTrue((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-new", ByteBuffer.wrap(told(TASKS, whole).write())));
+        assertTrue((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-new", bytes(assignment(TASKS, whole))));
         assertEquals(false, PatchedWorker.get(coordinator, "isRejoinRequestedBeforeWorkStarts"));
         Assignment shown = Assignment.read((ByteBuffer) PatchedWorker.get(coordinator, "joinedWith"));
         assertEquals("w-0-new", shown.leader);
@@ -107,7 +112,7 @@ class HooksTest {
         join(process, coordinator, 2);
         List<?> offered = (List<?>) PatchedWorker.call(coordinator, "metadata");
         byte[] own = (byte[]) PatchedWorker.call(offered.get(0), "metadata");
-        assertEquals(given, WorkerState.read(ByteBuffer.wrap(own)).told.given);
+        assertEquals(given, WorkerState.read(ByteBuffer.wrap(own)).lastGeneration.given);
         assertEquals(13, ((byte[]) PatchedWorker.call(offered.get(1), "metadata")).length);
         byte[] metadata = new WorkerState((short) 2, "http://w-1/", 7, null, null).write();
         Object self = process.member("w-0-new", "w-0", own);
@@ -115,12 +120,14 @@ class HooksTest {
         Object dynamic = process.member("stock-x", null, metadata);
         Map<String, ByteBuffer> increments = new HashMap<>();
         Work added = Work.NOTHING.with("b", 0);
-        increments.put("w-1-x", ByteBuffer.wrap(told(added, null).write()));
-        increments.put("stock-x", ByteBuffer.wrap(told(added, null).write()));
+        increments.put("w-1-x", bytes(assignment(added, null)));
+        increments.put("stock-x", bytes(assignment(added, null)));
         coordinator.getClass().getField("increments").set(coordinator, increments);
         List<Object> members = Arrays.asList(self, absent, dynamic);
-        Map<?, ?> stored = (Map<?, ?>) PatchedWorker.call(coordinator, "elected", "w-0-new", "sessioned", members, false);
-        assertEquals(TASKS, WorkerState.read(ByteBuffer.wrap((byte[]) PatchedWorker.call(absent, "metadata"))).reported());
+        Map<?, ?> stored =
+            (Map<?, ?>) PatchedWorker.call(coordinator, "elected", "w-0-new", "sessioned", members, false);
+        byte[] ofAbsent = (byte[]) PatchedWorker.call(absent, "metadata");
+        assertEquals(TASKS, WorkerState.read(ByteBuffer.wrap(ofAbsent)).reported());
         assertSame(metadata, PatchedWorker.call(dynamic, "metadata"));
         Assignment kept = Assignment.read(((ByteBuffer) stored.get("w-1-x")).duplicate());
         assertEquals(TASKS.plus(added), kept.assigned);
@@ -129,15 +136,16 @@ class HooksTest {
     }
 
     @Test
-    void aLeaderWhomNobodyTellsWhatWasGivenStoresThatNothingChanges() throws ReflectiveOperationException {
+    void aLeaderWithoutTheLastAllocationsStoresThatNothingChanges() throws ReflectiveOperationException {
         PatchedWorker process = new PatchedWorker(settings(), null);
         Object coordinator = staticWorker(process);
         join(process, coordinator, 5);
-        byte[] metadata = new WorkerState((short) 2, "http://w-1/", 7, told(TASKS, null), null).write();
+        byte[] metadata = new WorkerState((short) 2, "http://w-1/", 7, assignment(TASKS, null), null).write();
         Map<String, ByteBuffer> increments = new HashMap<>();
-        increments.put("w-1-x", ByteBuffer.wrap(told(TASKS, null).write()));
+        increments.put("w-1-x", ByteBuffer.wrap(assignment(TASKS, null).write()));
         coordinator.getClass().getField("increments").set(coordinator, increments);
-        List<Object> members = Arrays.asList(process.member("w-0-x", "w-0", metadata), process.member("w-1-x", "w-1", metadata));
+        List<Object> members =
+            Arrays.asList(process.member("w-0-x", "w-0", metadata), process.member("w-1-x", "w-1", metadata));
         Map<?, ?> stored = (Map<?, ?>) PatchedWorker.call(coordinator, "elected", "w-0-x", "sessioned", members, false);
         assertNull(PatchedWorker.call(coordinator, "leaderState"));
         Assignment inDoubt = Assignment.read(((ByteBuffer) stored.get("w-1-x")).duplicate());
@@ -166,7 +174,7 @@ class HooksTest {
         List<String> connectors = (List<String>) PatchedWorker.get(runs, "connectors");
         connectors.add("a");
         Whole whole = new Whole("w-1", "http://w-0/", Collections.emptyMap());
-        assertFalse((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-1", ByteBuffer.wrap(told(TASKS, whole).write())));
+        assertFalse((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-1", bytes(assignment(TASKS, whole))));
         Assignment shown = Assignment.read((ByteBuffer) PatchedWorker.get(coordinator, "joinedWith"));
         assertEquals(TASKS.minus(Work.NOTHING.with("a", -1)), shown.assigned);
     }
@@ -221,9 +229,9 @@ class HooksTest {
         PatchedWorker process = new PatchedWorker(settings(), null);
         Object coordinator = staticWorker(process);
         join(process, coordinator, 1);
-        byte[] reports = new WorkerState((short) 2, "http://w-1/", 7, told(TASKS, null), null).write();
+        byte[] reports = new WorkerState((short) 2, "http://w-1/", 7, assignment(TASKS, null), null).write();
         Map<String, ByteBuffer> increments = new HashMap<>();
-        increments.put("w-1-x", ByteBuffer.wrap(told(Work.NOTHING, null).write()));
+        increments.put("w-1-x", ByteBuffer.wrap(assignment(Work.NOTHING, null).write()));
         coordinator.getClass().getField("increments").set(coordinator, increments);
         Object member = process.member("w-1-x", "w-1", reports);
         PatchedWorker.call(coordinator, "elected", "w-0-1", "sessioned", Collections.singletonList(member), false);
@@ -244,13 +252,13 @@ class HooksTest {
         Object coordinator = staticWorker(process);
         process.failingLog = new NoClassDefFoundError("an appender");
         Whole whole = new Whole("w-0", "http://w-0/", Collections.emptyMap());
-        assertTrue((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-1", ByteBuffer.wrap(told(TASKS, whole).write())));
+        assertTrue((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-1", bytes(assignment(TASKS, whole))));
         assertEquals("w-0-1", Assignment.read((ByteBuffer) PatchedWorker.get(coordinator, "joinedWith")).leader);
         process.failingLog = null;
-        assertFalse((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-1", ByteBuffer.wrap(told(TASKS, whole).write())));
+        assertFalse((Boolean) PatchedWorker.call(coordinator, "joined", "w-0-1", bytes(assignment(TASKS, whole))));
     }
 
-    /** AbstractCoordinator's Heartbeat throws then, and a worker that began without the agent would not begin with it. */
+    /** AbstractCoordinator's Heartbeat throws then, so a worker would not start because of the agent. */
     @Test
     void aSessionTimeoutThatIsNotLongerThanAHeartbeatIntervalIsRefused() throws ReflectiveOperationException {
         Map<String, String> environment = new HashMap<>();
@@ -290,7 +298,8 @@ class HooksTest {
     void anIdThatConnectGivesByItselfIsLeft() throws ReflectiveOperationException {
         PatchedWorker process = new PatchedWorker(settings(), null);
         Object config = process.config("CONSUMER");
-        Object type = process.loadClass(PatchedWorker.CONFIG + "$ProtocolType").getMethod("valueOf", String.class).invoke(null, "CONNECT");
+        Class<?> types = process.loadClass(PatchedWorker.CONFIG + "$ProtocolType");
+        Object type = types.getMethod("valueOf", String.class).invoke(null, "CONNECT");
         assertEquals(Optional.of("theirs"), Hooks.groupInstanceId(Optional.of("theirs"), config, type));
         assertEquals(10_000, Hooks.sessionTimeoutMs(10_000, config, type));
         assertEquals(Collections.singletonList(Decision.REFUSED), process.decisions);

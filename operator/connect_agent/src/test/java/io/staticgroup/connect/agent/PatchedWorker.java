@@ -13,7 +13,7 @@ final class PatchedWorker extends ClassLoader {
     final WorkerTransformer transformer = new WorkerTransformer(this, new Log(PatchedWorker.class.getClassLoader()));
     final List<Decision> decisions = new ArrayList<>();
     final List<Integer> halts = new ArrayList<>();
-    /** Thrown at whoever tells a decision: a log may fail. */
+    /** Thrown by the listener of decisions: a log may fail. */
     Error failingLog;
     private final String unpatched;
 
@@ -73,7 +73,8 @@ final class PatchedWorker extends ClassLoader {
     }
 
     Object answer(String request, String error) throws ReflectiveOperationException {
-        return loadClass("org.apache.kafka.common.requests." + request + "Response").getConstructor(String.class).newInstance(error);
+        Class<?> type = loadClass("org.apache.kafka.common.requests." + request + "Response");
+        return type.getConstructor(String.class).newInstance(error);
     }
 
     static Object get(Object of, String field) throws ReflectiveOperationException {
@@ -84,7 +85,8 @@ final class PatchedWorker extends ClassLoader {
     static Object call(Object of, String name, Object... arguments) throws ReflectiveOperationException {
         for (Class<?> type = of.getClass(); type != null; type = type.getSuperclass()) {
             for (Method method : type.getDeclaredMethods()) {
-                if (method.getName().equals(name) && method.getParameterCount() == arguments.length && !method.isBridge()) {
+                boolean hasCount = method.getParameterCount() == arguments.length;
+                if (method.getName().equals(name) && hasCount && !method.isBridge()) {
                     method.setAccessible(true);
                     try {
                         return method.invoke(of, arguments);

@@ -20,7 +20,7 @@ import java.util.Map;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
-/** The agent says and does what its twin in coordinator_model does: both read static.json. */
+/** The agent encodes and decides as its twin in coordinator_model does: both read static.json. */
 class VectorsTest {
     private static JsonObject vectors;
 
@@ -72,11 +72,11 @@ class VectorsTest {
             if (read.allocation != null) {
                 assertEquals(spelled.get("allocation").getAsString(), hex(read.allocation.write()));
             }
-            assertEquals(spelled.get("told").isJsonNull(), read.told == null);
-            if (read.told != null) {
-                JsonObject told = spelled.getAsJsonObject("told");
-                assertEquals(told.get("generation").getAsInt(), read.told.generation);
-                assertEquals(told.get("given").isJsonNull(), read.told.given == null);
+            assertEquals(spelled.get("lastGeneration").isJsonNull(), read.lastGeneration == null);
+            if (read.lastGeneration != null) {
+                JsonObject last = spelled.getAsJsonObject("lastGeneration");
+                assertEquals(last.get("generation").getAsInt(), read.lastGeneration.generation);
+                assertEquals(last.get("given").isJsonNull(), read.lastGeneration.given == null);
             }
             assertEquals(spelled.get("hex").getAsString(), hex(read.write()));
         }
@@ -99,8 +99,9 @@ class VectorsTest {
     }
 
     private static void answer(Membership membership, JsonObject step, String history) {
-        if (step.has("telling")) {
-            assertEquals(step.get("told").getAsString(), hex(membership.telling(bytes(step.get("telling")).array())), history);
+        if (step.has("metadata")) {
+            byte[] metadata = bytes(step.get("metadata")).array();
+            assertEquals(step.get("sent").getAsString(), hex(membership.withLastGeneration(metadata)), history);
         } else if (step.has("view")) {
             List<Membership.Member> members = new ArrayList<>();
             for (JsonElement each : step.getAsJsonArray("view")) {
@@ -125,9 +126,11 @@ class VectorsTest {
             assertEquals(texts(step.getAsJsonObject("stored")),
                 texts(membership.stored(increments, step.get("leader").getAsString())), history);
         } else {
-            ByteBuffer told = bytes(step.get("received"));
-            ByteBuffer shown = membership.received(told, step.get("generation").getAsInt(), new Membership.Self(step.get("memberId").getAsString(),
-                step.get("url").getAsString(), step.get("configOffset").getAsLong(), work(step.get("running")), true));
+            Membership.Self self = new Membership.Self(
+                step.get("memberId").getAsString(), step.get("url").getAsString(),
+                step.get("configOffset").getAsLong(), work(step.get("running")), true);
+            ByteBuffer shown =
+                membership.received(bytes(step.get("received")), step.get("generation").getAsInt(), self);
             assertEquals(step.get("shown").getAsString(), hex(shown.array()), history);
             assertEquals(step.get("roundWanted").getAsBoolean(), membership.isRoundToBeRequested(), history);
             assertFalse(membership.isRoundToBeRequested());
@@ -142,7 +145,7 @@ class VectorsTest {
 
     private static Map<String, String> texts(Map<String, ByteBuffer> from) {
         Map<String, String> texts = new LinkedHashMap<>();
-        from.forEach((id, told) -> texts.put(id, hex(Bytes.take(told.duplicate(), told.remaining()))));
+        from.forEach((id, bytes) -> texts.put(id, hex(Bytes.take(bytes.duplicate(), bytes.remaining()))));
         return texts;
     }
 

@@ -46,7 +46,8 @@ public class WorkerCoordinator extends AbstractCoordinator {
     protected Map<String, ByteBuffer> onLeaderElected(
             String leaderId, String protocol, List<JoinGroupResponseMember> members, boolean skipAssignment) {
         if (skipAssignment) {
-            throw new IllegalStateException("Can't skip assignment because Connect does not support static membership.");
+            throw new IllegalStateException(
+                "Can't skip assignment because Connect does not support static membership.");
         }
         leaderState = leaderId;
         return members.isEmpty() ? new HashMap<>() : increments;
@@ -60,7 +61,8 @@ public class WorkerCoordinator extends AbstractCoordinator {
         joinedWith = memberAssignment;
     }
 
-    public Map<String, ByteBuffer> elected(String leaderId, String protocol, List<JoinGroupResponseMember> members, boolean skip) {
+    public Map<String, ByteBuffer> elected(
+            String leaderId, String protocol, List<JoinGroupResponseMember> members, boolean skip) {
         return onLeaderElected(leaderId, protocol, members, skip);
     }
 

@@ -7,19 +7,20 @@ import java.util.Arrays;
 import java.util.Map;
 
 /**
- * Trailing bytes of what a worker says in JoinGroup: of which generation its last assignment was, and what it knows of it.
+ * Trailing bytes of a worker's JoinGroup metadata: the generation of its last assignment, and the work of each member
+ * in it.
  *
- * <p>The leader of the next round may be a new process, so everybody tells it. Connect ignores what follows the fields that
- * it knows. A process that has had no assignment yet tells nothing.
+ * <p>The leader of the next round may be a new process, so every worker sends them. Connect ignores bytes after the
+ * fields that it knows. A process that has had no assignment yet sends none.
  */
-final class Told {
+final class LastGeneration {
     private static final byte[] MARK = "SGgiven1".getBytes(StandardCharsets.US_ASCII);
 
     final int generation;
     /** See {@link Whole#given}. */
     final Map<String, Work> given;
 
-    Told(int generation, Map<String, Work> given) {
+    LastGeneration(int generation, Map<String, Work> given) {
         this.generation = generation;
         this.given = given;
     }
@@ -30,14 +31,14 @@ final class Told {
         return to.done();
     }
 
-    /** Reads all that is left of a worker's state; null when that is anything else than such bytes. */
-    static Told read(ByteBuffer from) {
+    /** Reads the remaining bytes of a worker's state; null if they are not these trailing bytes. */
+    static LastGeneration read(ByteBuffer from) {
         try {
             if (!Arrays.equals(Bytes.take(from, MARK.length), MARK)) {
                 return null;
             }
-            Told told = new Told(from.getInt(), Whole.readGiven(from));
-            return from.hasRemaining() ? null : told;
+            LastGeneration last = new LastGeneration(from.getInt(), Whole.readGiven(from));
+            return from.hasRemaining() ? null : last;
         } catch (BufferUnderflowException cutOff) {
             return null;
         }
