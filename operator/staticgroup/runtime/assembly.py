@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ..api.resources.status import Writer
 from ..kafka.gateway import KafkaGateway, KioGateway
-from ..kafka.login.lent import Lent
+from ..kafka.login.shared_credentials import SharedCredentials
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.nodes.store import NodeStore
@@ -108,7 +108,7 @@ class Assembly(ABC):
             monotonic_s=self.sources.monotonic_s,
             max_age_s=self.settings.secret_max_age_s,
             allow_loopback=self.settings.allow_loopback,
-            lent=Lent(tokens_path=self.settings.tokens_path, aws_msk_iam=self.settings.aws_msk_iam),
+            lent=SharedCredentials(tokens_path=self.settings.tokens_path, aws_msk_iam=self.settings.aws_msk_iam),
             own_namespace=self.settings.namespace,
         )
 

@@ -47,7 +47,7 @@ def held() -> int:
 
 async def call(gateway: KioGateway, settings: ConnectionSettings, api: Api) -> object:
     """Make the gateway call a broker; what it learned before is forgotten."""
-    pool = gateway._pool(settings)
+    pool = gateway._reader(settings).pool
     pool.forget_coordinators(("g",))
     pool.types.clear()
     if api is Api.METADATA:

@@ -11,7 +11,7 @@ import pytest
 
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.kafka import listings
-from staticgroup.kafka.answers import BrokerNode, ListGroupsAnswer
+from staticgroup.kafka.calls.reading import BrokerNode
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import ClusterPool
@@ -212,10 +212,10 @@ class Telling:
     async def connection_to(self, _node: BrokerNode, _deadline_s: float) -> Telling:
         return self
 
-    async def call(self, _call: Any, _deadline_s: float) -> ListGroupsAnswer:
+    async def call(self, _call: Any, _deadline_s: float) -> listings.ListAnswer:
         types = Types(a="classic")
         self.told.append(weakref.ref(types))
-        return ListGroupsAnswer(error_code=0, version=5, types=types)
+        return 0, types
 
     @property
     def kept(self) -> int:

@@ -11,12 +11,11 @@ import pytest
 import pytest_asyncio
 
 from staticgroup.core.group import LeaveOutcome, LeaveResult
-from staticgroup.kafka.answers import BrokerNode, ListGroupsAnswer
-from staticgroup.kafka.calls.reading import list_groups
+from staticgroup.kafka.calls.reading import BrokerNode, list_groups
 from staticgroup.kafka.connection import BrokerConnection
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.listings import Listings
+from staticgroup.kafka.listings import ListAnswer, Listings
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group, respond
@@ -32,13 +31,13 @@ class Shared:
     """Listings over one open connection to one broker, which answers when it is told to."""
 
     def __init__(self, gateway: KioGateway, settings: ConnectionSettings, broker: FakeBroker) -> None:
-        self.pool = gateway._pool(settings)
+        self.pool = gateway._reader(settings).pool
         self.listings = Listings(self.pool)
         self.node = BrokerNode(node_id=1, host="127.0.0.1", port=broker.port)
         broker.held = self.held = asyncio.Event()
         self.held.set()
 
-    def ask(self, for_s: float) -> asyncio.Task[ListGroupsAnswer]:
+    def ask(self, for_s: float) -> asyncio.Task[ListAnswer]:
         return asyncio.ensure_future(self.listings.ask(self.node, now_s() + for_s))
 
     async def connection(self) -> BrokerConnection:
@@ -63,7 +62,7 @@ async def test_whoever_waits_for_the_next_listing_waits_no_longer_than_it_may_an
     await asyncio.sleep(0.2)
     assert isinstance(hasty.exception(), Refusal)
     shared.held.set()
-    assert all(isinstance(answer, ListGroupsAnswer) for answer in await asyncio.gather(on_its_way, patient))
+    assert all(isinstance(answer, tuple) for answer in await asyncio.gather(on_its_way, patient))
     assert (shared.pool.socket_count(), broker.count(Api.LIST_GROUPS)) == (1, 2)
 
 
@@ -72,7 +71,7 @@ async def test_listing_is_waited_for_as_long_as_the_last_who_shares_it_may(share
     await asyncio.sleep(0.2)
     assert isinstance(hasty.exception(), Refusal)
     shared.held.set()
-    assert isinstance(await patient, ListGroupsAnswer)
+    assert isinstance(await patient, tuple)
     assert (shared.pool.socket_count(), broker.count(Api.LIST_GROUPS)) == (1, 1)
 
 
@@ -84,7 +83,7 @@ async def test_listing_that_nobody_waits_for_any_more_is_not_asked_for(shared: S
     shared.held.set()
     await on_its_way
     assert isinstance(hasty.exception(), Refusal)
-    assert isinstance(await shared.ask(5), ListGroupsAnswer)
+    assert isinstance(await shared.ask(5), tuple)
     assert broker.count(Api.LIST_GROUPS) == 2
 
 

@@ -24,8 +24,8 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, resolve
-from staticgroup.kafka.login.lent import Lent
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings, MskIamToken, vendor_signer
+from staticgroup.kafka.login.shared_credentials import SharedCredentials
 from staticgroup.kafka.login.tokens import BearerToken
 from unit.kafka.fake_broker import FakeBroker
 
@@ -237,7 +237,7 @@ def spec(role_arn: str | None = None, **changes: Any) -> KafkaConnectionSpec:
 def test_aws_identity_is_used_only_where_it_is_lent(
     lent: Sequence[str], namespace: str, role_arn: str | None, is_lent: bool
 ) -> None:
-    said = resolve(spec(role_arn), {}, namespace=namespace, lent=Lent(aws_msk_iam=tuple(lent)))
+    said = resolve(spec(role_arn), {}, namespace=namespace, shared=SharedCredentials(aws_msk_iam=tuple(lent)))
     assert isinstance(said, ConnectionSettings) == is_lent
     if isinstance(said, ConnectionSettings):
         assert said.sasl == SaslSettings(
@@ -251,7 +251,7 @@ def test_aws_identity_is_used_only_where_it_is_lent(
 def test_authority_of_the_users_own_is_refused() -> None:
     """With it, and a name server of his own, he would be a broker of MSK."""
     said = resolve(
-        spec(tls={"enabled": True, "caSecretRef": {"name": "ca"}}), {}, namespace="shop", lent=Lent(aws_msk_iam=("shop",))
+        spec(tls={"enabled": True, "caSecretRef": {"name": "ca"}}), {}, namespace="shop", shared=SharedCredentials(aws_msk_iam=("shop",))
     )
     assert isinstance(said, KafkaProblem)
     assert "caSecretRef" in said.message

@@ -17,7 +17,7 @@ import pytest_asyncio
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveResult
 from staticgroup.kafka.addresses import SystemResolver
-from staticgroup.kafka.answers import BrokerNode
+from staticgroup.kafka.calls.reading import BrokerNode
 from staticgroup.kafka.connection import FRAME_MAX_BYTES
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway

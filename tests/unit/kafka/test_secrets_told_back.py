@@ -15,8 +15,8 @@ from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText
-from staticgroup.kafka.login.lent import TokenFile
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
+from staticgroup.kafka.login.shared_credentials import TokenFile
 from staticgroup.kafka.login.tokens import BearerToken
 from unit.kafka.fake_broker import FakeBroker
 

@@ -17,7 +17,7 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, resolve
-from staticgroup.kafka.login.lent import Lent, TokenFile
+from staticgroup.kafka.login.shared_credentials import SharedCredentials, TokenFile
 from staticgroup.kafka.login.tokens import TOKEN_MAX_BYTES, BearerToken, MountedToken
 from unit.kafka.fake_broker import FakeBroker
 
@@ -142,7 +142,7 @@ def spec(**oauth: Any) -> KafkaConnectionSpec:
 
 def test_connection_gets_only_a_token_of_its_own_namespace() -> None:
     for namespace in ("shop", "bill"):
-        settings = resolve(spec(tokenFile="entra"), {}, namespace=namespace, lent=Lent(tokens_path="/run/tokens/"))
+        settings = resolve(spec(tokenFile="entra"), {}, namespace=namespace, shared=SharedCredentials(tokens_path="/run/tokens/"))
         assert isinstance(settings, ConnectionSettings)
         assert settings.sasl
         assert settings.sasl.oauth
@@ -158,7 +158,7 @@ def test_name_of_a_token_is_no_path(name: str) -> None:
     assert asked.sasl.oauth
     oauth = asked.sasl.oauth.model_copy(update={"token_file": name})
     asked = asked.model_copy(update={"sasl": asked.sasl.model_copy(update={"oauth": oauth})})
-    said = resolve(asked, {}, namespace="shop", lent=Lent(tokens_path="/run/tokens"))
+    said = resolve(asked, {}, namespace="shop", shared=SharedCredentials(tokens_path="/run/tokens"))
     assert isinstance(said, KafkaProblem)
     assert said.kind is KafkaProblemKind.CONNECTION_INVALID
 
@@ -168,7 +168,7 @@ def test_nothing_is_lent_unless_the_installer_says_so() -> None:
     assert isinstance(said, KafkaProblem)
     assert "operator.tokens" in said.message
     for namespace in ("", "..", "*"):
-        assert isinstance(resolve(spec(tokenFile="entra"), {}, namespace=namespace, lent=Lent(tokens_path="/t")), KafkaProblem)
+        assert isinstance(resolve(spec(tokenFile="entra"), {}, namespace=namespace, shared=SharedCredentials(tokens_path="/t")), KafkaProblem)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_nothing_is_lent_unless_the_installer_says_so() -> None:
     ],
 )
 def test_what_the_api_server_refuses_is_refused_here_too(oauth: Any, words: str) -> None:
-    said = resolve(spec(**oauth), {"s": {"clientId": b"c", "clientSecret": b"s"}}, namespace="shop", lent=Lent(tokens_path="/t"))
+    said = resolve(spec(**oauth), {"s": {"clientId": b"c", "clientSecret": b"s"}}, namespace="shop", shared=SharedCredentials(tokens_path="/t"))
     assert isinstance(said, KafkaProblem)
     assert (said.kind, words in said.message) == (KafkaProblemKind.CONNECTION_INVALID, True)
 

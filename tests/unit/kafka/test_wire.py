@@ -213,8 +213,7 @@ def described(protocol_type: str, metadata: bytes, assignment: bytes) -> MemberV
         error_code=0, group_id="orders", group_state="Stable", protocol_type=protocol_type, protocol_data="", members=(members,),
     )
     answer = encode(respond(Api.DESCRIBE_GROUPS, 5, groups=(group,)))
-    (found,) = CALLS[Api.DESCRIBE_GROUPS].decode(5, answer)
-    (member,) = found.members
+    (member,) = CALLS[Api.DESCRIBE_GROUPS].decode(5, answer)["orders"].members
     assert isinstance(member, MemberView)
     return member
 

@@ -11,25 +11,26 @@ import hashlib
 import hmac
 import json
 import secrets
+import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from ...api.resources.kafkaconnection import KafkaConnectionSpec, Tls
-from ...api.resources.sasl import AwsMskIam, CredentialsSecretRef, OAuth, Sasl, SaslMechanism
+from ...api.resources.sasl import OAuth, Sasl, SaslMechanism
 from ...core.group import KafkaProblem, KafkaProblemKind
 from ..addresses import parse_host_port
 from ..errors import Refusal, refusal
-from .lent import Lent, TokenFile
 from .msk_iam import AwsMskIamSettings
-from .tls import InvalidTlsMaterial, TlsMaterial, client_context
+from .shared_credentials import SharedCredentials, TokenFile
+from .tls import InvalidTlsMaterial, client_context
 
 SecretContents = Mapping[str, Mapping[str, bytes]]
 """Secret name → key → content; a Secret that does not exist has no entry."""
 
 _FINGERPRINT_KEY = secrets.token_bytes(32)
 """Of this process: a logged fingerprint must not let anybody try passwords offline."""
-NOTHING_LENT = Lent()
+NOTHING_SHARED = SharedCredentials()
 _KAFKA_USERS = frozenset({SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512})
 """Mechanisms whose users the brokers themselves hold, so that the user is the principal."""
 
@@ -72,10 +73,9 @@ class TlsSettings:
     certificate_pem: str | None = None
     key_pem: SecretText | None = None
 
-    def material(self) -> TlsMaterial:
-        """Return the PEM texts that make an SSL context."""
-        key_pem = self.key_pem.reveal() if self.key_pem else None
-        return TlsMaterial(ca_pem=self.ca_pem, certificate_pem=self.certificate_pem, key_pem=key_pem)
+    def context(self) -> ssl.SSLContext:
+        """Return a verifying client context; raises InvalidTlsMaterial."""
+        return client_context(self.ca_pem, self.certificate_pem, self.key_pem.reveal() if self.key_pem else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,13 +190,13 @@ def resolve(
     namespace: str = "",
     name: str = "",
     allow_loopback: bool = False,
-    lent: Lent = NOTHING_LENT,
+    shared: SharedCredentials = NOTHING_SHARED,
 ) -> ConnectionSettings | KafkaProblem:
     """Fill a KafkaConnection with its Secrets.
 
     Parameters
     ----------
-    namespace: whose the KafkaConnection is, and so what is lent to it.
+    namespace: of the KafkaConnection, which decides what it may use of `shared`.
     name: "<namespace>/<name>" of the KafkaConnection.
     allow_loopback: the operator's setting, without which spec.allowLoopback has no effect.
 
@@ -219,7 +219,7 @@ def resolve(
             bootstrap_servers=tuple(spec.bootstrap_servers),
             cluster_id=spec.cluster_id,
             tls=_tls(spec.tls, contents) if spec.tls.enabled else None,
-            sasl=_sasl(spec.sasl, contents, namespace, lent) if spec.sasl else None,
+            sasl=_sasl(spec.sasl, contents, namespace, shared) if spec.sasl else None,
             request_timeout_s=float(spec.request_timeout_seconds),
             allow_loopback=spec.allow_loopback and allow_loopback,
         )
@@ -235,7 +235,7 @@ def _tls(tls: Tls, contents: SecretContents) -> TlsSettings:
         key_pem=SecretText(_read(contents, client.name, client.key_key)) if client else None,
     )
     try:
-        client_context(settings.material())
+        settings.context()
     except InvalidTlsMaterial as error:
         if error.part == "ca" and ca:
             raise _secret_invalid(f"key {ca.key!r} of Secret {ca.name!r} holds no PEM certificates") from None
@@ -244,17 +244,26 @@ def _tls(tls: Tls, contents: SecretContents) -> TlsSettings:
     return settings
 
 
-def _sasl(sasl: Sasl, contents: SecretContents, namespace: str, lent: Lent) -> SaslSettings:
+def _sasl(sasl: Sasl, contents: SecretContents, namespace: str, shared: SharedCredentials) -> SaslSettings:
     if sasl.mechanism is SaslMechanism.OAUTHBEARER:
         if sasl.aws_msk_iam:
-            return SaslSettings(mechanism=sasl.mechanism, aws_msk_iam=_aws_msk_iam(sasl.aws_msk_iam, namespace, lent))
+            region, role_arn = sasl.aws_msk_iam.region, sasl.aws_msk_iam.role_arn
+            shared.check_aws(namespace, role_arn)
+            iam = AwsMskIamSettings(region=region, role_arn=role_arn)
+            return SaslSettings(mechanism=sasl.mechanism, aws_msk_iam=iam)
         if not sasl.oauth:
             raise _invalid("spec.sasl.oauth is required with mechanism OAUTHBEARER")
-        return SaslSettings(mechanism=sasl.mechanism, oauth=_oauth(sasl.oauth, contents, namespace, lent))
+        return SaslSettings(mechanism=sasl.mechanism, oauth=_oauth(sasl.oauth, contents, namespace, shared))
     reference = sasl.credentials_secret_ref
     if not reference:
         raise _invalid(f"spec.sasl.credentialsSecretRef is required with mechanism {sasl.mechanism}")
-    username = _username(sasl, reference, contents)
+    username = sasl.username
+    if username is None or reference.username_key in contents.get(reference.name, {}):
+        in_secret = _read(contents, reference.name, reference.username_key)
+        if username not in (None, in_secret):  # a doubt, so nobody logs in
+            where = f"key {reference.username_key!r} of Secret {reference.name!r}"
+            raise _secret_invalid(f"{where} names another user than spec.sasl.username; remove one of them")
+        username = in_secret
     password = _read(contents, reference.name, reference.password_key)
     for key, text in ((reference.username_key, username), (reference.password_key, password)):
         if "\0" in text or text != text.strip("\r\n"):
@@ -263,23 +272,7 @@ def _sasl(sasl: Sasl, contents: SecretContents, namespace: str, lent: Lent) -> S
     return SaslSettings(mechanism=sasl.mechanism, username=username, password=SecretText(password))
 
 
-def _username(sasl: Sasl, reference: CredentialsSecretRef, contents: SecretContents) -> str:
-    """Return the user that spec or Secret names; two that differ are a doubt, and nobody logs in."""
-    if sasl.username is None:
-        return _read(contents, reference.name, reference.username_key)
-    is_named_there = reference.username_key in contents.get(reference.name, {})
-    if is_named_there and _read(contents, reference.name, reference.username_key) != sasl.username:
-        where = f"key {reference.username_key!r} of Secret {reference.name!r}"
-        raise _secret_invalid(f"{where} names another user than spec.sasl.username; remove one of them")
-    return sasl.username
-
-
-def _aws_msk_iam(asked: AwsMskIam, namespace: str, lent: Lent) -> AwsMskIamSettings:
-    lent.check_aws(namespace, asked.role_arn)
-    return AwsMskIamSettings(region=asked.region, role_arn=asked.role_arn)
-
-
-def _oauth(oauth: OAuth, contents: SecretContents, namespace: str, lent: Lent) -> OAuthSettings:
+def _oauth(oauth: OAuth, contents: SecretContents, namespace: str, shared: SharedCredentials) -> OAuthSettings:
     if oauth.token_endpoint is not None and not oauth.token_endpoint.startswith("https://"):
         raise _invalid("spec.sasl.oauth.tokenEndpoint must be an https URL")
     reference = oauth.client_secret_ref
@@ -288,23 +281,17 @@ def _oauth(oauth: OAuth, contents: SecretContents, namespace: str, lent: Lent) -
     extensions = tuple((each.name, each.value) for each in oauth.extensions)
     if len(dict(extensions)) < len(extensions) or "auth" in dict(extensions):
         raise _invalid("spec.sasl.oauth.extensions must have distinct names, none of them auth")
+    settings = OAuthSettings(token_endpoint=oauth.token_endpoint, scope=oauth.scope, extensions=extensions)
     if oauth.token_file is not None:
-        return OAuthSettings(
-            token_endpoint=oauth.token_endpoint,
-            client_id=oauth.client_id or "",
-            token_file=lent.token_file(namespace, oauth.token_file),
-            scope=oauth.scope,
-            extensions=extensions,
-        )
+        token_file = shared.token_file(namespace, oauth.token_file)
+        return replace(settings, client_id=oauth.client_id or "", token_file=token_file)
     assert reference is not None
     if oauth.token_endpoint is None:
         raise _invalid("spec.sasl.oauth.tokenEndpoint is required with clientSecretRef")
-    return OAuthSettings(
-        token_endpoint=oauth.token_endpoint,
+    return replace(
+        settings,
         client_id=_read(contents, reference.name, reference.client_id_key),
         client_secret=SecretText(_read(contents, reference.name, reference.client_secret_key)),
-        scope=oauth.scope,
-        extensions=extensions,
     )
 
 

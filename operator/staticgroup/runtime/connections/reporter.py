@@ -12,7 +12,8 @@ from ...api.resources.conditions import with_conditions
 from ...api.resources.kafkaconnection import Connection, KafkaConnectionStatus, is_cluster_id
 from ...core.findings.kafka import CONNECTION_REASONS
 from ...core.group import KafkaProblem
-from ...kafka.gateway import ClusterFacts, KafkaGateway
+from ...kafka.calls.reading import ClusterFacts
+from ...kafka.gateway import KafkaGateway
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
 from ..stores import Stores
