@@ -14,7 +14,7 @@ from kubernetes.aio.client import Configuration
 from staticgroup.api import crd
 from staticgroup.cli import doctor
 from staticgroup.cli.api_server import GROUP_PATH, through_kubectl
-from staticgroup.cli.findings import Finding
+from staticgroup.cli.doctor import CheckResult
 from staticgroup.cli.operator import brokers
 from staticgroup.kube.transport import Transport, connect
 from staticgroup.runtime.operator import Operator
@@ -189,8 +189,8 @@ def test_the_doctor_says_what_only_the_operator_can_tell(
 # in the operator's pod
 
 
-async def connections(_: Operator, namespace: str) -> AsyncIterator[Finding]:
-    yield Finding(check=f"connections of namespace {namespace}", is_good=True)
+async def connections(_: Operator, namespace: str) -> AsyncIterator[CheckResult]:
+    yield CheckResult(f"connections of namespace {namespace}", True)
 
 
 async def connected() -> Transport:
