@@ -1,6 +1,6 @@
 """What each error code of a broker means to us, in one table, and when a refused call is made again.
 
-Why: an error must never be read as an empty answer, and the user must be told which right to grant or what to wait
+Why: an error must never be read as an empty answer, and the user must read which right to grant or what to wait
 for. One idea: (call, code) → verdict; the verdict says which problem it is and whether asking again can help.
 Source: org.apache.kafka.common.protocol.Errors; KafkaApis and GroupCoordinatorService of Kafka 4.4.
 """

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ..core.group import (
     BrokerBounds,
@@ -46,46 +46,8 @@ REPORTED_APIS = (
 T = TypeVar("T")
 
 
-class KafkaGateway(Protocol):
-    """Everything the operator asks of Kafka; expected trouble is a value."""
-
-    async def describe(self, settings: ConnectionSettings, group_id: str) -> GroupView | KafkaProblem:
-        """Read one group completely; type ABSENT when it does not exist."""
-
-    async def bounds(self, settings: ConnectionSettings, group_id: str) -> BrokerBounds | KafkaProblem:
-        """Read the session timeout bounds of the group's coordinator and the group's own setting."""
-
-    async def leave(
-        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry],
-        by: LeaveCall = LeaveCall.LEAVE_GROUP,
-    ) -> LeaveResult | KafkaProblem:  # fmt: skip
-        """Remove static members at once, each by compare-and-set."""
-
-    async def release(
-        self, settings: ConnectionSettings, group_id: str, entry: ReleaseEntry,
-        by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
-    ) -> ReleaseResult | KafkaProblem:  # fmt: skip
-        """Let a static member leave for a while, by compare-and-set."""
-
-    async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:
-        """Connect, log in, and read what the cluster is."""
-
-    async def set_group_config(
-        self, settings: ConnectionSettings, group_id: str, values: Mapping[str, int]
-    ) -> KafkaProblem | None:
-        """Set settings of the group, all in one request; None when the brokers have taken them."""
-
-    async def describe_rights(
-        self, settings: ConnectionSettings, group_id: str, *, alters: bool = False
-    ) -> GroupRights | KafkaProblem:
-        """Find out, by calls that change nothing, which rights are missing; `alters`: also the one to set settings."""
-
-    async def close(self) -> None:
-        """Close every connection."""
-
-
 class KioGateway:
-    """The real gateway: one pool of connections per fingerprint of settings.
+    """Everything the operator asks of Kafka, over one pool of connections per fingerprint of settings; trouble is a value.
 
     Parameters
     ----------
@@ -118,11 +80,11 @@ class KioGateway:
         self._fingerprints: dict[str, str] = {}
 
     async def describe(self, settings: ConnectionSettings, group_id: str) -> GroupView | KafkaProblem:
-        """Read one group completely; a problem whenever members could be hidden (no DESCRIBE, a moving coordinator)."""
+        """Read one group completely, ABSENT if there is none; a problem whenever members could be hidden."""
         return await self._reader(settings).describe(group_id)
 
     async def bounds(self, settings: ConnectionSettings, group_id: str) -> BrokerBounds | KafkaProblem:
-        """Read the bounds; None in them is what the broker does not serve or show, `problems` says which right is missing."""
+        """Read the session timeout bounds of the group's coordinator, and what is set on the group itself."""
         return await self._retried(settings, group_id, bounds_of(group_id))
 
     async def leave(
@@ -170,13 +132,13 @@ class KioGateway:
     async def set_group_config(
         self, settings: ConnectionSettings, group_id: str, values: Mapping[str, int]
     ) -> KafkaProblem | None:
-        """Set settings of the group, all in one request; ValueError when there are none."""
+        """Set settings of the group, all in one request; None when the brokers have taken them."""
         return await self._retried(settings, group_id, set_config(group_id, values))
 
     async def describe_rights(
         self, settings: ConnectionSettings, group_id: str, *, alters: bool = False
     ) -> GroupRights | KafkaProblem:
-        """Find out, by calls that change nothing, which rights are missing."""
+        """Find out, by calls that change nothing, which rights are missing; `alters`: also the one to set settings."""
         rights = await self._retried(settings, group_id, rights_of(group_id, alters=alters))
         if isinstance(rights, KafkaProblem) or not rights.describe_group:
             return rights

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..api.resources.status import Writer
-from ..kafka.gateway import KafkaGateway, KioGateway
+from ..kafka.gateway import KioGateway
 from ..kafka.login.shared_credentials import SharedCredentials
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
@@ -63,7 +63,7 @@ class Assembly(ABC):
 
     def __init__(
         self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
-        kafka: KafkaGateway | None = None, journal_sinks: Sinks | None = None,
+        kafka: KioGateway | None = None, journal_sinks: Sinks | None = None,
     ) -> None:
         self.is_active = False
         self.settings = settings

@@ -13,8 +13,8 @@ import json
 import secrets
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NoReturn
 
 from ...api.resources.kafkaconnection import KafkaConnectionSpec, Tls
 from ...api.resources.sasl import OAuth, Sasl, SaslMechanism
@@ -134,7 +134,14 @@ class ConnectionSettings:
     fingerprint: str = field(init=False, default="", compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", _fingerprint(self))
+        def plain(value: Any) -> Any:
+            if isinstance(value, SecretText):
+                return value.reveal()
+            return {f.name: getattr(value, f.name) for f in fields(value)}
+
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("name", "fingerprint")}
+        mac = hmac.new(_FINGERPRINT_KEY, json.dumps(content, default=plain).encode(), hashlib.sha256)
+        object.__setattr__(self, "fingerprint", mac.hexdigest()[:16])
 
     @property
     def security_protocol(self) -> str:
@@ -155,32 +162,12 @@ class ConnectionSettings:
         return "User:ANONYMOUS" if not self.sasl and not self.tls else "the operator's principal"
 
 
-def _fingerprint(settings: ConnectionSettings) -> str:
-    tls, sasl = settings.tls, settings.sasl
-    oauth = sasl.oauth if sasl else None
-    content = [
-        settings.bootstrap_servers,
-        settings.cluster_id,
-        settings.request_timeout_s,
-        settings.allow_loopback,
-        tls and [tls.ca_pem, tls.certificate_pem, tls.key_pem and tls.key_pem.reveal()],
-        sasl and [sasl.mechanism, sasl.username, sasl.password.reveal()],
-        oauth and [oauth.token_endpoint, oauth.client_id, oauth.client_secret.reveal(), oauth.scope, oauth.extensions],
-        oauth and oauth.token_file and oauth.token_file.path,
-        sasl and sasl.aws_msk_iam and [sasl.aws_msk_iam.region, sasl.aws_msk_iam.role_arn],
-    ]
-    return hmac.new(_FINGERPRINT_KEY, json.dumps(content).encode(), hashlib.sha256).hexdigest()[:16]
-
-
 def secret_names(spec: KafkaConnectionSpec) -> tuple[str, ...]:
     """List the Secrets that `resolve` needs, each once."""
     references = [spec.tls.ca_secret_ref, spec.tls.client_certificate_secret_ref] if spec.tls.enabled else []
-    names = [reference.name for reference in references if reference]
-    if spec.sasl and spec.sasl.credentials_secret_ref:
-        names.append(spec.sasl.credentials_secret_ref.name)
-    if spec.sasl and spec.sasl.oauth and spec.sasl.oauth.client_secret_ref:
-        names.append(spec.sasl.oauth.client_secret_ref.name)
-    return tuple(dict.fromkeys(names))
+    oauth = spec.sasl.oauth if spec.sasl else None
+    logins = [spec.sasl.credentials_secret_ref if spec.sasl else None, oauth.client_secret_ref if oauth else None]
+    return tuple(dict.fromkeys(each.name for each in (*references, *logins) if each))
 
 
 def resolve(
