@@ -87,7 +87,7 @@ class ApiServer:
     def read(
         self, path: str, *, verb: str = "get", resource: str = "", namespace: str = "", body: str = ""
     ) -> Json | KubeProblem:
-        """Get one path, or post a text to it; a refusal is worded to a person, whose own right it is that may be missing.
+        """Get one path, or post a text to it; a refusal says to a person which right of theirs may be missing.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class ApiServer:
         name: str = "",
         user: str = "",
     ) -> bool | KubeProblem:
-        """Ask whether the caller has a right, or, with `user`, whether somebody else has it, which needs a right itself."""
+        """Ask whether the caller has a right, or whether `user` has it; the latter question needs a right itself."""
         kind = "SubjectAccessReview" if user else "SelfSubjectAccessReview"
         plural = f"{kind.lower()}s"
         optional = {"subresource": subresource, "namespace": namespace, "name": name}

@@ -1,7 +1,6 @@
 """The command line: what people type, and what is printed and returned for it.
 
-One table of commands serves `staticgroup` and `kubectl staticgroup`. argparse stays, because the plugin is one file that
-needs Python alone.
+One table of commands serves `staticgroup` and `kubectl staticgroup`; by argparse, because the plugin needs Python alone.
 """
 
 from __future__ import annotations
@@ -84,7 +83,8 @@ def _parser() -> _Parser:
 
     parser = _Parser(
         prog="kubectl staticgroup" if Path(sys.argv[0]).name.startswith("kubectl-") else "staticgroup",
-        description="Makes Kafka static membership on Kubernetes safe and automatic.", epilog=_EPILOG, parents=[where, reach],
+        description="Makes Kafka static membership on Kubernetes safe and automatic.",
+        epilog=_EPILOG, parents=[where, reach],
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"staticgroup {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")

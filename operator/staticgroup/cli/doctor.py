@@ -1,6 +1,6 @@
 """`doctor`: whether everything is there that the operator needs, each check with its remedy.
 
-A person sees the cluster's side with his own rights; what he may not read is said and counts as not checked, never as good.
+A person sees the cluster's side with their own rights; what they may not read counts as not checked, never as good.
 The operator's pod checks the same with the rights of its account, and its Secrets and brokers besides.
 """
 
@@ -263,7 +263,8 @@ def only_the_operator_knows(api: ApiServer) -> str:
     """Say what a person cannot check, and the command that checks it."""
     operators = operators_seen(api)
     known = operators[0] if isinstance(operators, list) and operators else Installed()
-    return f"not checked here, because only the operator's pod can: Secrets, brokers and ACLs. Ask it: {known.command} doctor"
+    what = "not checked here, because only the operator's pod can: Secrets, brokers and ACLs"
+    return f"{what}. Ask it: {known.command} doctor"
 
 
 def _deployment(api: ApiServer, operator: Installed, now: datetime) -> Iterator[CheckResult]:

@@ -29,8 +29,8 @@ def explanation_of(body: Json, now: datetime) -> Iterator[str]:
         yield "The spec was edited since; what follows is about the spec before."
     yield from _world(spec, status)
     for each in status.get("conditions") or ():
-        since = age(str(each.get("lastTransitionTime")), now)
-        yield f"{each.get('type')}: {each.get('status')} ({each.get('reason')}) for {since}. {each.get('message', '')}".rstrip()
+        state = f"{each.get('status')} ({each.get('reason')}) for {age(str(each.get('lastTransitionTime')), now)}"
+        yield f"{each.get('type')}: {state}. {each.get('message', '')}".rstrip()
     exceptions = status.get("exceptions") or []
     yield "Exceptions:" if exceptions else "Exceptions: none."
     yield from (f"  {line}" for line in exception_lines(exceptions, len(exceptions)))
@@ -50,7 +50,8 @@ def _world(spec: Json, status: Json) -> Iterator[str]:
     yield f"Workload: {workload.get('kind', 'StatefulSet')} {workload.get('name')}."
     members = status.get("members") or {}
     counted = ", ".join(f"{count} {name}" for name, count in members.items() if count or name in ("expected", "joined"))
-    yield f"Group {spec.get('groupId')}: {status.get('protocol', 'unknown')}, {status.get('groupState', 'unknown')}; {counted or 'not counted'}."
+    state = f"{status.get('protocol', 'unknown')}, {status.get('groupState', 'unknown')}"
+    yield f"Group {spec.get('groupId')}: {state}; {counted or 'not counted'}."
     injected = status.get("injected")
     if injected is None:
         yield "Identity: no id has been issued yet."

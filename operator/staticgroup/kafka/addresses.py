@@ -1,10 +1,10 @@
 """Decide which addresses may be dialled.
 
-Why: anybody who may create a KafkaConnection, or answers as a broker, chooses where the operator connects; it must not be
-sent to the machine it runs on or to a cloud's metadata service. One idea: resolve once, judge the addresses, dial the
-judged address itself (a second resolution could answer differently), and keep the name for TLS.
-Source: RFC 6890 (special-purpose addresses), RFC 6052 and 8215 (NAT64), RFC 4291 and 2765 (IPv4 in IPv6), RFC 3056 (6to4),
-RFC 4380 (Teredo), cloud vendors' metadata addresses.
+Why: the author of a KafkaConnection, and anybody who answers as a broker, chooses where the operator connects; it must
+not be sent to the machine it runs on or to a cloud's metadata service. One idea: resolve once, judge the addresses, dial
+the judged address itself (a second resolution could answer differently), and keep the name for TLS.
+Source: RFC 6890 (special-purpose addresses), RFC 6052 and 8215 (NAT64), RFC 4291 and 2765 (IPv4 in IPv6), RFC 3056
+(6to4), RFC 4380 (Teredo), cloud vendors' metadata addresses.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _LOOPBACK_HINT = (
 )
 _LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
 _NAT64_LAYOUTS = ((12, 13, 14, 15), (6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12))
-"""Bytes of the IPv4 address behind a prefix of 96, 48, 56 and 64 bits; which of them a network uses is its own choice."""
+"""Bytes of the IPv4 address behind a prefix of 96, 48, 56 and 64 bits; each network chooses its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

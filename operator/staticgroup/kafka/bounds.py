@@ -1,10 +1,10 @@
 """Read the bounds of session timeouts and a group's own settings, and set these.
 
 Why: a timeout outside the broker's bounds is refused or silently clamped. One idea: ask the coordinator itself, whose
-clamping is the one that counts, and keep what could be read when a right is missing. Setting a value again changes nothing,
-so a lost answer is asked again like a read, and only reading the setting back shows what holds.
-Source: GroupCoordinatorConfig, GroupConfigManager (clamping since Kafka 4.4), ConfigHelper (rights); IncrementalAlterConfigs
-(KIP-339) on resources of type GROUP (KIP-848), which needs ALTER_CONFIGS on the group.
+clamping is the one that counts, and keep what could be read when a right is missing. Setting a value again changes
+nothing, so a lost answer is asked again like a read, and only reading the setting back shows what holds.
+Source: GroupCoordinatorConfig, GroupConfigManager (clamping since Kafka 4.4), ConfigHelper (rights);
+IncrementalAlterConfigs (KIP-339) on resources of type GROUP (KIP-848), which needs ALTER_CONFIGS on the group.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BROKER_KEYS = tuple(dict.fromkeys(k for ends in (*_ENDS_OF_SESSIONS.values(), *_
 
 
 def bounds_of(group_id: str) -> Attempt[BrokerBounds]:
-    """Return the attempt to read the bounds; None where the broker shows none, with the missing rights in `problems`."""
+    """Return the attempt to read the bounds; None where none is shown, with the missing rights in `problems`."""
 
     async def attempt(pool: ClusterPool, deadline_s: float) -> BrokerBounds:
         node, connection = await pool.coordinator(group_id, deadline_s)

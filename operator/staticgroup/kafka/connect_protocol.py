@@ -1,8 +1,8 @@
 """Read what a Connect worker reports in JoinGroup and is assigned in SyncGroup, as DescribeGroups shows both.
 
-Workers and their leader write these bytes, so anything may be in them: what cannot be read costs knowledge of one worker,
-never the reading of its group. A worker holds what it reported, and what it was given since, without what it was to give up.
-The agent for static workers stores a whole allocation (`Whole` of `connect_agent`), and then nothing is added up.
+Workers and their leader write these bytes, so anything may be in them: what cannot be read costs knowledge of one
+worker, never the reading of its group. A worker holds what it reported and what it was given since, without what it was
+to give up; where the agent for static workers stores a whole allocation (`Whole` of `connect_agent`), it holds that.
 Source: ConnectProtocol (version 0), IncrementalCooperativeConnectProtocol (versions 1 and 2).
 """
 
@@ -127,7 +127,7 @@ def _assignment(content: bytes) -> _Assignment:
 
 
 def _is_marked_whole(reader: _Reader) -> bool:
-    """Tell whether all that is left is what the agent writes; it takes anything else for nothing (Whole.read)."""
+    """Return whether all that is left is what the agent writes; it takes anything else for nothing (Whole.read)."""
     try:
         if reader.take(len(WHOLE_MARK)) != WHOLE_MARK:
             return False

@@ -127,7 +127,8 @@ class LimitedConnection(AIOKafkaConnection):
         error = read_task.exception()
         connection = self_ref()
         if connection is not None and error is not None:
-            traceback.clear_frames(error.__traceback__)  # they hold what could not be read, and the connection, which holds the task
+            # The frames hold what could not be read, and the connection, which holds the task.
+            traceback.clear_frames(error.__traceback__)
             connection.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
 
 
@@ -166,8 +167,8 @@ class BrokerConnection:
     opened_at_s, used_at_s: monotonic seconds, kept by the pool.
     login_until_s: monotonic seconds at which the token of the login ends; brokers that ask for a new login then
         (KIP-368) close the connection.
-    on_silence: is called with the seconds that a request waited in vain for its answer; None once a request was answered,
-        because then the connection may only have been cut, which dialling again finds out.
+    on_silence: is called with the seconds that a request waited in vain for its answer; None once a request was
+        answered, because then the connection may only have been cut, which dialling again finds out.
     """
 
     target: HostPort
@@ -194,8 +195,8 @@ class BrokerConnection:
 
         Parameters
         ----------
-        deadline_s: loop time; when it passes the connection is closed, because answers match requests by order. A request
-            whose time has passed is not sent.
+        deadline_s: loop time; when it passes the connection is closed, because answers match requests by order. A
+            request whose time has passed is not sent.
 
         Raises
         ------
@@ -234,8 +235,8 @@ class BrokerConnection:
                 self.on_silence = None
                 return body
         except FrameTooLarge:
-            text = f"broker {self.target} answered {call.api.name} with more than {FRAME_MAX_MIB} MiB, which is not read"
-            problem = KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text)
+            text = f"broker {self.target} answered {call.api.name} with more than {FRAME_MAX_MIB} MiB"
+            problem = KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=f"{text}, which is not read")
         except (aiokafka_errors.KafkaError, OSError, BadFrame) as error:
             self.close()
             if isinstance(error, TimeoutError) and self.on_silence is not None:
@@ -323,8 +324,8 @@ def problem_of_failure(target: HostPort, error: BaseException) -> KafkaProblem:
         kind = KafkaProblemKind.AUTHENTICATION_FAILED
         text = f"broker {target} refused the log-in; check mechanism, user and password in the Secret"
     elif any(not isinstance(cause, _LOSSES) for cause in causes):
-        kind = KafkaProblemKind.UNEXPECTED_ANSWER
-        text = f"broker {target} answered something that is not Kafka's protocol or is too large; check what listens there"
+        kind, check = KafkaProblemKind.UNEXPECTED_ANSWER, "check what listens there"
+        text = f"broker {target} answered something that is not Kafka's protocol or is too large; {check}"
     else:
         kind, check = KafkaProblemKind.UNREACHABLE, "check address, network policy"
         text = f"broker {target} does not answer; {check} and whether the listener expects TLS or SASL"

@@ -2,8 +2,8 @@
 
 Why: DescribeGroups answers "Dead, no error" for a KIP-848 group, ConsumerGroupDescribe hides members without DESCRIBE
 on topics, ListGroups silently omits groups. One idea: a type is believed only when the describe of that type confirms
-it; absence only when ListGroups omits the group *and* DescribeGroups, which checks rights, knows none either. A list that is too
-large to be read costs the types and the absences, no more.
+it; absence only when ListGroups omits the group *and* DescribeGroups, which checks rights, knows none either. A list
+that is too large to be read costs the types and the absences, no more.
 Source: KIP-848, KIP-1071, KIP-1043 (DescribeGroups v6), KafkaApis.handleDescribeGroupsRequest,
 GroupCoordinatorService.listGroups.
 """
@@ -62,7 +62,7 @@ Described = GroupView | KafkaProblem
 Reading = GroupView | Refusal
 Batch = Mapping[str, asyncio.Future[Described]]
 Listed = GroupType | None
-"""ABSENT: ListGroups does not show the group. None: it does, and the broker is too old to say the type (before Kafka 3.8)."""
+"""ABSENT: ListGroups does not show the group. None: it does, by a broker that does not say types (before Kafka 3.8)."""
 
 
 class GroupReader:
@@ -193,7 +193,8 @@ class GroupReader:
 
         # Step 3: where the list was too large to be read, each describe in turn. A group that none of them knows keeps
         # its Refusal and is not called absent: it may be of a type that none of them describes.
-        unlisted = {g for g, r in listed.items() if isinstance(r, Refusal) and r.kind is KafkaProblemKind.ANSWER_TOO_LARGE}
+        too_large = KafkaProblemKind.ANSWER_TOO_LARGE
+        unlisted = {g for g, found in listed.items() if isinstance(found, Refusal) and found.kind is too_large}
         for group_type in _HOW:
             left: dict[str, Listed] = {g: group_type for g in unlisted if readings[g] is listed[g]}
             for group_id, reading in (await self._read_as(group_type, node, left, deadline_s)).items():
@@ -281,8 +282,8 @@ class GroupReader:
         if found == Code.GROUP_ID_NOT_FOUND or (isinstance(found, GroupView) and found.state == "Dead"):
             # No such group of this type: absent only if ListGroups did not show it either.
             if listed is None:
-                text = "is listed but not a classic group, and brokers before Kafka 3.8 do not tell the type; upgrade them"
-                return refusal(KafkaProblemKind.BROKER_TOO_OLD, f"group {group_id!r} {text}")
+                text = f"group {group_id!r} is listed but not a classic group, and brokers before Kafka 3.8 "
+                return refusal(KafkaProblemKind.BROKER_TOO_OLD, f"{text}do not tell the type; upgrade them")
             if listed is not GroupType.ABSENT:
                 return refusal_by(how.api, Code.GROUP_ID_NOT_FOUND, group_id, principal)
             if not self.pool.believes_absence(group_id):
@@ -306,23 +307,24 @@ def _unexpected(group_id: str, text: str) -> Refusal:
 
 def _too_large(group_id: str) -> Refusal:
     text = (
-        f"the description of group {group_id!r} takes more than {FRAME_MAX_MIB} MiB or {ELEMENTS_MAX} entries, which is not read, "
-        "so nothing is decided about it; divide its members among several groups, or let consumers subscribe to fewer topics"
+        f"the description of group {group_id!r} takes more than {FRAME_MAX_MIB} MiB or {ELEMENTS_MAX} entries, which "
+        "is not read, so nothing is decided about it; divide its members among several groups, or let consumers subscribe "
+        "to fewer topics"
     )
     return refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text)
 
 
 def _unlisted(group_id: str, listing: KafkaProblem) -> Refusal:
-    """Word that a listing could not be read (KafkaApis.handleListGroupsRequest of Kafka 4.4: what may be described is listed)."""
+    """Word that a listing could not be read; it holds what may be described (KafkaApis.handleListGroupsRequest)."""
     text = (
-        f"{listing.message}, and group {group_id!r} is none that it describes, so nobody can tell whether it exists; delete groups that "
-        "are not used any more, or grant DESCRIBE on the groups of StaticGroups in place of DESCRIBE on the Cluster: brokers list only "
-        "what the operator may describe"
+        f"{listing.message}, and group {group_id!r} is none that it describes, so nobody can tell whether it exists; "
+        "delete groups that are not used any more, or grant DESCRIBE on the groups of StaticGroups in place of "
+        "DESCRIBE on the Cluster: brokers list only what the operator may describe"
     )
     return refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text)
 
 
 def _unsupported(group_id: str, group_type: GroupType | None) -> Refusal:
     kind = f"a {group_type} group" if group_type else "of a type that this operator does not know"
-    text = f"group {group_id!r} is {kind}; only classic groups, KIP-848 consumer groups and streams groups are supported"
-    return refusal(KafkaProblemKind.UNSUPPORTED_GROUP, text)
+    text = "only classic groups, KIP-848 consumer groups and streams groups are supported"
+    return refusal(KafkaProblemKind.UNSUPPORTED_GROUP, f"group {group_id!r} is {kind}; {text}")

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class KioGateway:
-    """Everything the operator asks of Kafka, over one pool of connections per fingerprint of settings; trouble is a value.
+    """Everything the operator asks of Kafka, by one pool per fingerprint of settings; expected trouble is a value.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class KioGateway:
         self, settings: ConnectionSettings, group_id: str, entry: ReleaseEntry,
         by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
     ) -> ReleaseResult | KafkaProblem:  # fmt: skip
-        """Let a static member leave for a while, by compare-and-set; RETRY, KafkaProblem and repetition as for `leave`."""
+        """Let a static member leave for a while, by compare-and-set; results and repetition as for `leave`."""
         return await self._retried(settings, group_id, for_a_while(group_id, entry, by))
 
     async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:

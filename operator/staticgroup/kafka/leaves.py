@@ -1,8 +1,8 @@
 """Remove static members, or let one leave for a while: sent once, and only what the answer shows is believed.
 
-Why: a coordinator that may have acted must not be asked again. LeaveGroup removes many members by one request; a streams
-group, which it does not serve, takes a request for each member, all at once over the coordinator's connection.
-Source: KIP-345 (LeaveGroup v3), KIP-1071 (member epoch -1); GroupMetadataManager of Kafka 4.4, a compare-and-set of both ids.
+Why: a coordinator that may have acted must not be asked again. LeaveGroup removes many members by one request; a
+streams group, which it does not serve, takes a request for each member, all at once over the coordinator's connection.
+Source: KIP-345 (LeaveGroup v3), KIP-1071 (member epoch -1); GroupMetadataManager of Kafka 4.4 compares both ids.
 """
 
 from __future__ import annotations

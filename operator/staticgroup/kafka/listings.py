@@ -1,10 +1,10 @@
 """Ask brokers which groups they coordinate, once for many readings.
 
-Why: ListGroups cannot be asked about one group. An answer about 10,000 takes 40 ms of processor to check and decode, and
-each group that does not exist, and after a start each that does, calls for one. Two ideas. Readings share an
-answer that was asked for after they began: one is on its way at a time, and those that come meanwhile wait for the next, each
-as long as it may, and the request as long as the last of them. And the types of other groups in an answer are
-hints for a while, which a describe proves or belies; absence is believed only of a new answer.
+Why: ListGroups cannot be asked about one group. An answer about 10,000 takes 40 ms of processor to check and decode,
+and each group that does not exist, and after a start each that does, calls for one. Two ideas. Readings share an answer
+that was asked for after they began: one is on its way at a time, and those that come meanwhile wait for the next, each
+as long as it may, and the request as long as the last of them. And the types of other groups in an answer are hints for a
+while, which a describe proves or belies; absence is believed only of a new answer.
 Source: KIP-518, KIP-848 (ListGroups v4, v5).
 """
 
@@ -20,7 +20,7 @@ from .errors import Code, Recovery, Refusal
 from .pool import ClusterPool
 
 HINT_S = 15.0
-"""How long the types of all groups are kept: through a start, and no longer, because they take 1.3 MiB for 10,000 groups."""
+"""How long the types of all groups are kept: through a start, and no longer; those of 10,000 groups take 1.3 MiB."""
 
 ListAnswer = tuple[int, Mapping[str, str]]
 """An error code, and the type of each group."""

@@ -78,7 +78,7 @@ class ClusterPool:
     Parameters
     ----------
     clock: monotonic seconds, for ages; deadlines are in loop time.
-    now_s: wall clock, in which tokens tell their end.
+    now_s: wall clock, in which tokens say their end.
     make_tokens: makes the token provider instead of the one that the settings ask for.
     """
 
@@ -233,9 +233,9 @@ class ClusterPool:
             self.types.clear()
             self._missed_since_s.clear()
             if not adopts_cluster:
-                text = "a broker that this cluster advertises belongs to another cluster; the cluster is looked up again"
-                kind = KafkaProblemKind.COORDINATOR_UNAVAILABLE
-                raise refusal(kind, text, recovery=Recovery.FIND_COORDINATOR)
+                text = "a broker that this cluster advertises belongs to another cluster"
+                kind, recovery = KafkaProblemKind.COORDINATOR_UNAVAILABLE, Recovery.FIND_COORDINATOR
+                raise refusal(kind, f"{text}; the cluster is looked up again", recovery=recovery)
             self._close_connections()
         self.cluster_id, self.brokers = reported, cluster.brokers
 

@@ -21,8 +21,8 @@ from kio.serial import entity_reader, entity_writer
 from kafka_frames import BadFrame, check_frame
 
 ELEMENTS_MAX = 200_000
-"""Of all arrays of one answer, numbers not counted: a hundred groups of a thousand members. Each takes some microseconds
-of the event loop, so that an answer of millions would keep everybody else waiting for many seconds."""
+"""Of all arrays of one answer, numbers not counted: a hundred groups of a thousand members. Each takes microseconds of
+the event loop, so that an answer of millions would keep everybody else waiting for many seconds."""
 
 T = TypeVar("T")
 VersionRanges = Mapping[int, tuple[int, int]]

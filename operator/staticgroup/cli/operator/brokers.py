@@ -1,7 +1,7 @@
-"""`doctor` in the operator's pod: with its settings and rights, and besides its Secrets, brokers, their calls, and ACLs.
+"""`doctor` in the operator's pod, with its settings and rights: besides, its Secrets, brokers, their calls, and ACLs.
 
-Other makers' brokers serve parts of Kafka's protocol, and a call that is missing shows only when it is needed, so a table
-says from which version each call does what is wanted. Source: KIP-345, KIP-800, KIP-848, KIP-1071.
+Other makers' brokers serve parts of Kafka's protocol, and a call that is missing shows only when it is needed, so a
+table says from which version each call does what is wanted. Source: KIP-345, KIP-800, KIP-848, KIP-1071.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ..api_server import ApiServer
 from ..doctor import CheckResult
 
 NO_NAMESPACE = (
-    "it is not served; take it out of watchNamespaces, or create it and run `helm upgrade`, which makes the Role and its "
-    "binding in it"
+    "it is not served; take it out of watchNamespaces, or create it and run `helm upgrade`, which makes the Role and "
+    "its binding in it"
 )
 
 
@@ -122,7 +122,7 @@ async def examine(
 
 
 async def connections(operator: Operator, namespace: str) -> AsyncIterator[CheckResult]:
-    """Yield what is wrong with the KafkaConnections of a namespace, or for "" of all, and with the groups that use them."""
+    """Check the KafkaConnections of a namespace, or for "" of all, and the groups that use them."""
     listed: dict[str, list[dict[str, object]]] = {}
     for plural in (names.STATIC_GROUP_PLURAL, names.KAFKA_CONNECTION_PLURAL):
         found = await operator.kube.list_objects(plural, namespace)

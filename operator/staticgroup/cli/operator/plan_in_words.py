@@ -51,7 +51,8 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
         elif decided.history.members.watch == snapshot.watch:
             watch = "the pod watch has seen every pod that can join"
         else:
-            watch = "members that joined before the pod watch was whole stay until their session expires or their pod restarts"
+            watch = "members that joined before the pod watch was whole stay until their session expires "
+            watch += "or their pod restarts"
         yield f"Identity: {injected.id_template}, injected by {injected.method}; {watch}."
     if decided.timeout is not None:
         t = decided.timeout

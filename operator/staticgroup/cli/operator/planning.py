@@ -1,7 +1,7 @@
 """`plan`: one round of gather and plan, on the cluster or from a file, that writes nothing to either.
 
-On the cluster it resumes the pod watch from where the operator stored it and reads what the status remembers, so it sees
-the same carriers as the operator does.
+On the cluster it resumes the pod watch where the operator stored it and reads what the status remembers, so it sees the
+same carriers as the operator does.
 """
 
 from __future__ import annotations

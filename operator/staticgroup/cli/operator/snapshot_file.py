@@ -1,7 +1,7 @@
 """One round's input as a file: what `plan --snapshot` writes and `plan -f` reads.
 
-A snapshot file holds the spec, the snapshot and the history, never a credential: anything that was decided on a cluster can
-be decided again on a desk.
+It holds the spec, the snapshot and the history, never a credential: what was decided on a cluster can be decided again
+on a desk.
 """
 
 from __future__ import annotations

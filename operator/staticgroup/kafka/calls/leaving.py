@@ -1,4 +1,4 @@
-"""Say that a member leaves, for good or for a while: never without both ids, by which the coordinator compares before it acts.
+"""Say that a member leaves, for good or for a while: always with both ids, which the coordinator compares first.
 
 Source: KIP-345 (LeaveGroup v3), KIP-800 (reason), KIP-848 (ConsumerGroupHeartbeat), KIP-1071 (StreamsGroupHeartbeat).
 """
@@ -24,7 +24,7 @@ _UNCHANGED = (
 """Fields of a heartbeat about its sender that have no default; null: as it was."""
 
 LeaveAnswer = tuple[int, tuple[tuple[str | None, int], ...]]
-"""The error code of the request, and (instance id, error code) of each entry; without entries where the former is not 0."""
+"""The error code of the request, and (instance id, error code) of each entry; no entries unless the former is 0."""
 
 
 def leave_group(group_id: str, entries: Sequence[LeaveEntry]) -> Call[LeaveAnswer]:
@@ -52,7 +52,7 @@ def leave_group(group_id: str, entries: Sequence[LeaveEntry]) -> Call[LeaveAnswe
 
 
 def streams_leave(group_id: str, entry: LeaveEntry) -> Call[int]:
-    """Remove a static member of a streams group, by compare-and-set (GroupMetadataManager.streamsGroupLeave, Kafka 4.4).
+    """Remove a static member of a streams group, by compare-and-set (GroupMetadataManager.streamsGroupLeave of 4.4).
 
     Raises
     ------
@@ -62,7 +62,7 @@ def streams_leave(group_id: str, entry: LeaveEntry) -> Call[int]:
 
 
 def temporary_leave(group_id: str, entry: ReleaseEntry, by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT) -> Call[int]:
-    """Let a static member leave for a while, by compare-and-set (GroupMetadataManager.consumerGroupLeave, streamsGroupLeave).
+    """Let a static member leave for a while, by compare-and-set (consumerGroupLeave and streamsGroupLeave of 4.4).
 
     Its seat, its partitions and its session's timer stay as they are.
 

@@ -1,7 +1,7 @@
 """Ask where groups are and what they are.
 
-Source: KIP-699 (FindCoordinator v4), KIP-848 (ConsumerGroupDescribe), KIP-1043 (DescribeGroups v6, ListGroups v5), KIP-1071
-(StreamsGroupDescribe).
+Source: KIP-699 (FindCoordinator v4), KIP-848 (ConsumerGroupDescribe), KIP-1043 (DescribeGroups v6, ListGroups v5),
+KIP-1071 (StreamsGroupDescribe).
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def metadata() -> Call[ClusterFacts]:
         return ClusterFacts(cluster_id=response.cluster_id, brokers=nodes)
 
     def build(cls: Any, _version: int) -> Any:
-        flags = ("allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
-        return fill(cls, topics=(), **dict.fromkeys(flags, False))
+        flags = [f"include_{what}_authorized_operations" for what in ("cluster", "topic")]
+        return fill(cls, topics=(), **dict.fromkeys(["allow_auto_topic_creation", *flags], False))
 
     return Call(api=Api.METADATA, build=build, read=read)
 

@@ -120,8 +120,8 @@ class ConnectionSettings:
     bootstrap_servers: "host:port", at least one.
     cluster_id: the id that the brokers must report; None: not checked.
     request_timeout_s: deadline of one operation, from DNS to the last retry; > 0.
-    allow_loopback: loopback and link-local addresses may be dialled: asked for by the KafkaConnection and allowed by the
-        operator's settings.
+    allow_loopback: loopback and link-local addresses may be dialled: the KafkaConnection asks for it and the operator's
+        settings allow it.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -154,8 +154,8 @@ class ConnectionSettings:
     def principal(self) -> str:
         """Who we are to the broker as far as known here: SCRAM's user is Kafka's own (DefaultKafkaPrincipalBuilder).
 
-        PLAIN's user may be an API key of a service account or `$ConnectionString`; mutual TLS and tokens are named by the
-        broker's own rules.
+        PLAIN's user may be an API key of a service account or `$ConnectionString`; mutual TLS and tokens are named by
+        the broker's own rules.
         """
         if self.sasl and self.sasl.mechanism in _KAFKA_USERS:
             return f"User:{self.sasl.username}"

@@ -1,8 +1,8 @@
 """Log in at Amazon MSK with an AWS identity, by the vendor's signer.
 
-Why: the login is a URL signed for the operator's AWS identity; for a quarter of an hour anybody who has it can show it to
-any MSK cluster of the region. One idea: it is shown only to brokers under MSK's own names, whose certificates a public
-authority has signed, and the namespace must be allowed to use the identity (`shared_credentials.py`).
+Why: the login is a URL signed for the operator's AWS identity; for a quarter of an hour anybody who has it can show it
+to any MSK cluster of the region. One idea: it is shown only to brokers under MSK's own names, whose certificates a
+public authority has signed, and the namespace must be allowed to use the identity (`shared_credentials.py`).
 Source: aws-msk-iam-sasl-signer-python (MSKAuthTokenProvider); SASL mechanism OAUTHBEARER.
 """
 
@@ -23,10 +23,8 @@ LIBRARY = "aws-msk-iam-sasl-signer-python"
 STS_SESSION_NAME = "staticgroup-operator"
 Signer = Callable[[str, str | None], tuple[str, int]]
 """(region, role ARN) → the token and its end, in wall-clock milliseconds; it may wait for AWS, and raise anything."""
-_LOGGERS = (
-    *("boto3", "urllib3", "s3transfer"),
-    *(f"botocore{part}" for part in ("", ".auth", ".credentials", ".endpoint", ".parsers", ".httpsession", ".utils", ".hooks")),
-)
+_PARTS = ("auth", "credentials", "endpoint", "parsers", "httpsession", "utils", "hooks")
+_LOGGERS = ("boto3", "urllib3", "s3transfer", "botocore", *(f"botocore.{part}" for part in _PARTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +44,9 @@ class AwsMskIamSettings:
         name = host.lower().rstrip(".")
         domains = [f".{service}.{self.region}.amazonaws.com" for service in ("kafka", "kafka-serverless")]
         if not name.endswith((*domains, *(f"{domain}.cn" for domain in domains))):
-            text = f"broker {host} is not under *.kafka.{self.region}.amazonaws.com, so it does not get what is signed with"
-            raise refusal(KafkaProblemKind.ADDRESS_REFUSED, f"{text} an AWS identity; check spec.sasl.awsMskIam.region")
+            what = "it does not get what is signed with an AWS identity; check spec.sasl.awsMskIam.region"
+            text = f"broker {host} is not under *.kafka.{self.region}.amazonaws.com, so {what}"
+            raise refusal(KafkaProblemKind.ADDRESS_REFUSED, text)
 
 
 def vendor_signer() -> Signer:
@@ -128,12 +127,13 @@ class MskIamToken(RenewedToken):
         response: Any = getattr(found, "response", None)
         code = response.get("Error", {}).get("Code", "") if isinstance(response, dict) else ""
         what = code if isinstance(code, str) and code.isalnum() else type(found).__name__
-        text = f"no AWS credentials ({what}); check the role of the operator's service account (IRSA or EKS Pod Identity)"
-        raise _refuse(KafkaProblemKind.AUTHENTICATION_FAILED, f"{text} and whether it may assume roleArn")
+        check = "check the role of the operator's service account (IRSA or EKS Pod Identity)"
+        text = f"no AWS credentials ({what}); {check} and whether it may assume roleArn"
+        raise _refuse(KafkaProblemKind.AUTHENTICATION_FAILED, text)
 
 
 def _tried(sign: Signer, settings: AwsMskIamSettings) -> tuple[str, int] | Exception:
-    """Return what the signer raises: an error in a future that nobody waits for any more would be logged with its text."""
+    """Return what the signer raises: an error in a future for which nobody waits would be logged with its text."""
     try:
         return sign(settings.region, settings.role_arn)
     except Exception as error:  # AttributeError where there are no credentials, and all that botocore raises

@@ -64,7 +64,7 @@ class ClientCredentials(RenewedToken):
         self._timeout_s = timeout_s
 
     async def _fetch(self) -> tuple[str, float]:
-        """Ask for a token; Refusal: AUTHENTICATION_FAILED, UNREACHABLE, TLS_FAILED, ADDRESS_REFUSED or as of the assertion."""
+        """Ask for a token; raises Refusal when address, TLS, answer or log-in is not good, or that of the assertion."""
         # Step 1: where to ask, and how the operator shows who it is.
         settings, url = self._settings, self._settings.token_endpoint or ""
         parts = urlsplit(url)

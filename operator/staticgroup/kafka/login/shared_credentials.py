@@ -1,8 +1,8 @@
-"""Which namespaces may log in with what is the operator's own: tokens that are mounted into its pod, and its AWS identity.
+"""Which namespaces may log in with credentials of the operator: tokens mounted into its pod, and its AWS identity.
 
-Why: anybody who may name such a login in a KafkaConnection has it sent to brokers of his choice, so nobody may name it by
-himself. One idea: a KafkaConnection never names a path. It names a token, and only a token in the folder of its own
-namespace is found; an AWS identity is used only where the installer has listed the namespace.
+Why: a KafkaConnection that names such a login has it sent to brokers of its author's choice. One idea: it never names a
+path. It names a token, and only a token in the folder of its own namespace is found; an AWS identity is used only where
+the installer has listed the namespace.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SharedCredentials:
     aws_msk_iam: tuple[str, ...] = ()
 
     def token_file(self, namespace: str, name: str) -> TokenFile:
-        """Find the token that a KafkaConnection names, mounted or not; Refusal (CONNECTION_INVALID) when it can have none."""
+        """Find the token that a KafkaConnection names, mounted or not; Refusal (CONNECTION_INVALID) if it may not."""
         text = ""
         if not self.tokens_path:
             text = "spec.sasl.oauth.tokenFile: no tokens are lent by this operator; set the chart's operator.tokens"
@@ -61,5 +61,5 @@ class SharedCredentials:
         identity = f"={role_arn}" if role_arn else ""
         if not {f"{namespace}{identity}", f"{ANY_NAMESPACE}{identity}"} & set(self.aws_msk_iam):
             what = f"the role {role_arn}" if role_arn else "the operator's own AWS identity"
-            text = f"spec.sasl.awsMskIam: {what} is not lent to namespace {namespace}; whoever installed the operator lists"
-            raise refusal(KafkaProblemKind.CONNECTION_INVALID, f"{text} it in the chart's operator.awsMskIam")
+            text = f"spec.sasl.awsMskIam: {what} is not lent to namespace {namespace}; whoever installed the operator "
+            raise refusal(KafkaProblemKind.CONNECTION_INVALID, f"{text}lists it in the chart's operator.awsMskIam")

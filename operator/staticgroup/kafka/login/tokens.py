@@ -3,7 +3,7 @@
 Why: a projected service account token is renewed in place by the kubelet, so it is read again at each use, and never
 kept. One idea: the file is the operator's own; anything that makes it useful beyond the brokers (an audience of the API
 server, a link out of the folder) has it refused unread or unsent.
-Source: RFC 6750 §2.1 (form of a token), RFC 7519 (claims), RFC 7628 and KIP-342 (extensions), KEP-1205 (projected tokens).
+Source: RFC 6750 §2.1 (form of a token), RFC 7519 (claims), RFC 7628 and KIP-342 (extensions), KEP-1205 (projection).
 """
 
 from __future__ import annotations
@@ -107,8 +107,9 @@ class MountedToken:
     """
 
     def __init__(
-        self, file: TokenFile, *, now_s: Callable[[], float], clock: Callable[[], float], api_token_path: str = API_TOKEN_PATH
-    ) -> None:
+        self, file: TokenFile, *, now_s: Callable[[], float], clock: Callable[[], float],
+        api_token_path: str = API_TOKEN_PATH,
+    ) -> None:  # fmt: skip
         self._file = file
         self._now_s = now_s
         self._clock = clock
@@ -142,7 +143,7 @@ class MountedToken:
     def _read(self) -> bytes:
         try:
             root, path = Path(self._file.root).resolve(strict=True), Path(self._file.path).resolve(strict=True)
-            # The folder of a namespace may be a link itself, as the kubelet makes it; what is in it is not another one's.
+            # The folder of a namespace may be a link, as the kubelet makes it; what is in it is not another one's.
             folder = Path(self._file.path).parent.resolve(strict=True)
             if not (folder.is_relative_to(root) and folder != root and path.is_relative_to(folder)):
                 raise self._refuse(KafkaProblemKind.SECRET_INVALID, "is a link out of the folder of its tokens")
