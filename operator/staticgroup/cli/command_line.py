@@ -1,6 +1,6 @@
 """The command line: what people type, and what is printed and returned for it.
 
-One table of commands serves `staticgroup` and `kubectl staticgroup`; by argparse, because the plugin needs Python alone.
+One table of commands serves `staticgroup` and `kubectl staticgroup`, by argparse: the plugin needs Python alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Decide which addresses may be dialled.
 
 Why: the author of a KafkaConnection, and anybody who answers as a broker, chooses where the operator connects; it must
-not be sent to the machine it runs on or to a cloud's metadata service. One idea: resolve once, judge the addresses, dial
-the judged address itself (a second resolution could answer differently), and keep the name for TLS.
+not be sent to its own machine or to a cloud's metadata service. One idea: resolve once, judge the addresses, dial the
+judged address itself (a second resolution could answer differently), and keep the name for TLS.
 Source: RFC 6890 (special-purpose addresses), RFC 6052 and 8215 (NAT64), RFC 4291 and 2765 (IPv4 in IPv6), RFC 3056
 (6to4), RFC 4380 (Teredo), cloud vendors' metadata addresses.
 """

@@ -308,8 +308,8 @@ def _unexpected(group_id: str, text: str) -> Refusal:
 def _too_large(group_id: str) -> Refusal:
     text = (
         f"the description of group {group_id!r} takes more than {FRAME_MAX_MIB} MiB or {ELEMENTS_MAX} entries, which "
-        "is not read, so nothing is decided about it; divide its members among several groups, or let consumers subscribe "
-        "to fewer topics"
+        "is not read, so nothing is decided about it; divide its members among several groups, or let consumers "
+        "subscribe to fewer topics"
     )
     return refusal(KafkaProblemKind.ANSWER_TOO_LARGE, text)
 

@@ -3,8 +3,8 @@
 Why: ListGroups cannot be asked about one group. An answer about 10,000 takes 40 ms of processor to check and decode,
 and each group that does not exist, and after a start each that does, calls for one. Two ideas. Readings share an answer
 that was asked for after they began: one is on its way at a time, and those that come meanwhile wait for the next, each
-as long as it may, and the request as long as the last of them. And the types of other groups in an answer are hints for a
-while, which a describe proves or belies; absence is believed only of a new answer.
+as long as it may, and the request as long as the last of them. And the types of other groups in an answer are hints for
+a while, which a describe proves or belies; absence is believed only of a new answer.
 Source: KIP-518, KIP-848 (ListGroups v4, v5).
 """
 

@@ -1,4 +1,4 @@
-"""No answer that could not be read is held once that was told: circles of garbage are looked for seldom, and an answer may have 8 MiB.
+"""No answer that could not be read is held any longer: garbage collection is rare, and an answer may have 8 MiB.
 
 What is held is found among what all objects refer to, while nothing looks for circles.
 """

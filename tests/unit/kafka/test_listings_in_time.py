@@ -28,7 +28,7 @@ def now_s() -> float:
 
 
 class Shared:
-    """Listings over one open connection to one broker, which answers when it is told to."""
+    """Listings over one open connection to one broker, which answers while it is not held."""
 
     def __init__(self, gateway: KioGateway, settings: ConnectionSettings, broker: FakeBroker) -> None:
         self.pool = gateway._reader(settings).pool
@@ -53,7 +53,7 @@ async def shared(gateway: KioGateway, settings: ConnectionSettings, broker: Fake
     shared.held.set()
 
 
-async def test_whoever_waits_for_the_next_listing_waits_no_longer_than_it_may_and_costs_nobody_the_connection(
+async def test_reading_that_waits_for_the_next_listing_waits_no_longer_than_it_may_and_costs_nobody_the_connection(
     shared: Shared, broker: FakeBroker
 ) -> None:
     on_its_way = shared.ask(5)
@@ -94,7 +94,7 @@ async def test_request_whose_time_has_passed_is_not_sent_and_leaves_the_connecti
     assert (refused.value.sent, connection.is_open, broker.count(Api.LIST_GROUPS)) == (False, True, 0)
 
 
-async def test_removal_from_another_group_is_told_though_a_reading_runs_out_of_time(cluster: Cluster, broker: FakeBroker) -> None:
+async def test_removal_from_another_group_is_answered_though_a_reading_runs_out_of_time(cluster: Cluster, broker: FakeBroker) -> None:
     """A coordinator that loads, is asked again, and then thinks for a second: reading and removal have one connection."""
     gateway = KioGateway(rng=random.Random(7))
     settings = ConnectionSettings(bootstrap_servers=(broker.address,), allow_loopback=True, request_timeout_s=1.0)

@@ -1,4 +1,4 @@
-"""Tokens out of mounted files: read at each use, only those that are lent to the namespace, and never one that opens the cluster."""
+"""Tokens out of mounted files: read at each use, only those of the namespace, and never one that opens the cluster."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ async def test_projected_volume_is_followed_and_a_link_out_of_it_is_not(root: Pa
 
 
 async def test_a_link_to_the_token_of_another_namespace_is_not_followed(root: Path, clock: Any) -> None:
-    """On a volume that a tenant can write to, the link would have lent him whatever is lent to another one."""
+    """On a volume that a tenant can write to, the link would have given him the token of another one."""
     (root / "bill").mkdir()
     (root / "bill" / "entra").write_text(jwt(aud="kafka"))
     (root / "shop" / "entra").symlink_to("../bill/entra")
     assert (await refused(mounted(root, clock))).kind is KafkaProblemKind.SECRET_INVALID
     (root / "shop" / "entra").unlink()
     (root / "shop" / "now").write_text(jwt(aud="kafka"))
-    (root / "shop" / "entra").symlink_to("now")  # as whoever renews a token in place may do
+    (root / "shop" / "entra").symlink_to("now")  # as a program that renews a token in place may do
     assert (await mounted(root, clock).token()).text == jwt(aud="kafka")
 
 
@@ -163,7 +163,7 @@ def test_name_of_a_token_is_no_path(name: str) -> None:
     assert said.kind is KafkaProblemKind.CONNECTION_INVALID
 
 
-def test_nothing_is_lent_unless_the_installer_says_so() -> None:
+def test_nothing_is_shared_unless_the_installer_says_so() -> None:
     said = resolve(spec(tokenFile="entra"), {}, namespace="shop")
     assert isinstance(said, KafkaProblem)
     assert "operator.tokens" in said.message

@@ -1,4 +1,4 @@
-"""A broker that tells a login back in its refusal does not get it into a message, an exception or a log, whatever the login was."""
+"""A broker that sends a login back in its refusal gets it into no message, exception or log, for each kind of login."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def gateways() -> AsyncIterator[list[KioGateway]]:
 
 
 @pytest.mark.parametrize("kind", ["password", "mounted token", "fetched token", "signed login"])
-async def test_a_login_that_is_told_back_is_shown_nowhere(
+async def test_a_login_that_is_sent_back_is_shown_nowhere(
     broker: FakeBroker, settings: ConnectionSettings, gateways: list[KioGateway], tmp_path: Path,
     caplog: pytest.LogCaptureFixture, kind: str,
 ) -> None:  # fmt: skip
