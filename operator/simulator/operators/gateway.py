@@ -19,11 +19,9 @@ from kio.index import load_request_schema
 from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.messages import LeaveGroupRequest, MemberIdentity, Request
 from staticgroup.kafka.addresses import HostPort
-from staticgroup.kafka.answers import ClusterAnswer
 from staticgroup.kafka.calls.reading import metadata
 from staticgroup.kafka.calls.settings import SET_OPERATION
 from staticgroup.kafka.connection import BrokerConnection, problem_of_failure, too_old
-from staticgroup.kafka.describe import GroupReader
 from staticgroup.kafka.errors import Recovery, Refusal
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
@@ -118,12 +116,8 @@ class ModelKafkaGateway(KioGateway):
         """Refuse everything from now on: the operator's process is dead."""
         self.link.is_dead = True
 
-    def _pool(self, settings: ConnectionSettings) -> ClusterPool:
-        if settings.fingerprint not in self._pools:
-            pool = _ModelPool(settings, gateway=self, cluster=self._cluster, rng=self._rng)
-            self._pools[settings.fingerprint] = pool
-            self._readers[settings.fingerprint] = GroupReader(pool, pause=self._pause, rng=self._rng)
-        return super()._pool(settings)
+    def _new_pool(self, settings: ConnectionSettings) -> ClusterPool:
+        return _ModelPool(settings, gateway=self, cluster=self._cluster, rng=self._rng)
 
 
 class _ModelPool(ClusterPool):
@@ -144,10 +138,10 @@ class _ModelPool(ClusterPool):
     async def _open(self, target: HostPort, deadline_s: float, adopts_cluster: bool) -> BrokerConnection:
         model = _ModelConnection(self._gateway, self._cluster, target, self.settings.principal)
         try:
-            model.cluster = await model.call(metadata(), deadline_s)
+            cluster = await model.call(metadata(), deadline_s)
         except Refusal as refusal:  # nothing was asked yet: the real one reports a failed connect in this way
             raise Refusal(refusal.problem, recovery=Recovery.BACK_OFF) from None
-        self._admit(model.cluster, adopts_cluster)
+        self._admit(cluster, adopts_cluster)
         return cast(BrokerConnection, model)  # the same surface without a socket
 
 
@@ -158,7 +152,6 @@ class _ModelConnection:
         self, gateway: ModelKafkaGateway, cluster: ModelKafkaCluster, target: HostPort, principal: str
     ) -> None:
         self.target = target
-        self.cluster = ClusterAnswer(cluster_id=None, brokers=())
         self.in_flight = 0
         self.opened_at_s = self.used_at_s = cluster.loop.time()
         self.login_until_s = float("inf")

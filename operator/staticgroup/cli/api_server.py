@@ -84,14 +84,28 @@ class ApiServer:
         self._ask = ask
         self.default_namespace = default_namespace
 
-    def read(self, path: str, *, verb: str = "get", resource: str = "", namespace: str = "") -> Json | KubeProblem:
-        """Get one path.
+    def read(
+        self, path: str, *, verb: str = "get", resource: str = "", namespace: str = "", body: str = ""
+    ) -> Json | KubeProblem:
+        """Get one path, or post a text to it; a refusal says to a person which right of theirs may be missing.
 
         Parameters
         ----------
         verb, resource, namespace: what it is to a person, for the problem.
         """
-        return self._answer(path, "", verb=verb, resource=resource or path, namespace=namespace)
+        reason, text = self._ask(path, body)
+        if not reason:
+            try:
+                parsed = json.loads(text)
+            except json.JSONDecodeError:
+                parsed = None
+            if isinstance(parsed, dict):
+                return parsed
+            text = "the answer is no JSON object"
+        kind, resource = _KINDS.get(reason, KubeProblemKind.UNAVAILABLE), resource or path
+        if kind is KubeProblemKind.FORBIDDEN:
+            text = f"you may not {verb} {resource} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
+        return KubeProblem(kind=kind, verb=verb, resource=resource, namespace=namespace, message=text)
 
     def items(self, base: str, resource: str, *, namespace: str = "", query: str = "") -> list[Json] | KubeProblem:
         """List objects, all of them, in pages.
@@ -125,7 +139,7 @@ class ApiServer:
         name: str = "",
         user: str = "",
     ) -> bool | KubeProblem:
-        """Ask whether the caller has a right, or, with `user`, whether somebody else has it, which needs a right itself."""
+        """Ask whether the caller has a right, or whether `user` has it; the latter question needs a right itself."""
         kind = "SubjectAccessReview" if user else "SelfSubjectAccessReview"
         plural = f"{kind.lower()}s"
         optional = {"subresource": subresource, "namespace": namespace, "name": name}
@@ -137,24 +151,8 @@ class ApiServer:
             spec |= {"user": user, "groups": groups}
         body = json.dumps({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec})
         path, reviews = f"/apis/authorization.k8s.io/v1/{plural}", f"{plural}.authorization.k8s.io"
-        answer = self._answer(path, body, verb="create", resource=reviews, namespace="")
+        answer = self.read(path, verb="create", resource=reviews, body=body)
         return answer if isinstance(answer, KubeProblem) else (answer.get("status") or {}).get("allowed") is True
-
-    def _answer(self, path: str, body: str, *, verb: str, resource: str, namespace: str) -> Json | KubeProblem:
-        """Ask, and say a refusal to a person, whose own right it is that may be missing."""
-        reason, text = self._ask(path, body)
-        if not reason:
-            try:
-                parsed = json.loads(text)
-            except json.JSONDecodeError:
-                parsed = None
-            if isinstance(parsed, dict):
-                return parsed
-            text = "the answer is no JSON object"
-        kind = _KINDS.get(reason, KubeProblemKind.UNAVAILABLE)
-        if kind is KubeProblemKind.FORBIDDEN:
-            text = f"you may not {verb} {resource} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
-        return KubeProblem(kind=kind, verb=verb, resource=resource, namespace=namespace, message=text)
 
 
 def api_server(flags: Sequence[str] = ()) -> ApiServer:
@@ -170,7 +168,7 @@ def api_server(flags: Sequence[str] = ()) -> ApiServer:
 
 
 def through_kubectl(flags: Sequence[str] = (), run: Run = run) -> ApiServer:
-    """Return the API server as kubectl reaches it; whatever kubectl does not call a refusal counts as no answer."""
+    """Return the API server as kubectl reaches it; what kubectl does not call a refusal counts as no answer."""
 
     def ask(path: str, body: str) -> tuple[str, str]:
         verb, *more = ("create", "-f", "-") if body else ("get",)

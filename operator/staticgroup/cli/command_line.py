@@ -1,7 +1,6 @@
 """The command line: what people type, and what is printed and returned for it.
 
-One table of commands serves `staticgroup` and `kubectl staticgroup`. argparse stays, because the plugin is one file that
-needs Python alone.
+One table of commands serves `staticgroup` and `kubectl staticgroup`, by argparse: the plugin needs Python alone.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from ..kube.problem import KubeProblem, KubeProblemKind
 from . import doctor
 from .api_server import GROUP_PATH, ApiServer, Json, Refused, api_server
 from .explanation import explanation_of
-from .findings import Finding
 from .status_table import ASK_DOCTOR, lines_of, summary_of
 
 EXIT_FINDING, EXIT_USAGE = 1, 2
@@ -85,7 +83,8 @@ def _parser() -> _Parser:
 
     parser = _Parser(
         prog="kubectl staticgroup" if Path(sys.argv[0]).name.startswith("kubectl-") else "staticgroup",
-        description="Makes Kafka static membership on Kubernetes safe and automatic.", epilog=_EPILOG, parents=[where, reach],
+        description="Makes Kafka static membership on Kubernetes safe and automatic.",
+        epilog=_EPILOG, parents=[where, reach],
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"staticgroup {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
@@ -134,8 +133,7 @@ def _carried(name: str) -> str:
 
 
 def _crds(options: argparse.Namespace) -> int:
-    text = _carried(CRDS) or _operator_commands(["crds"]).definitions()
-    print(text, end="")
+    print(_carried(CRDS) or _operator_commands(["crds"]).definitions(), end="")
     return 0
 
 
@@ -156,7 +154,12 @@ def _status(options: argparse.Namespace) -> int:
     namespace = _namespace(options, api)
     if options.name and not namespace:
         raise Refused("a NAME is of one namespace; leave out -A, or the name", EXIT_USAGE)
-    bodies = [_one(api, namespace, name) for name in options.name] or _all(api, namespace)
+    bodies = [_one(api, namespace, name) for name in options.name]
+    if not bodies:
+        listed = api.items(GROUP_PATH, f"{names.STATIC_GROUP_PLURAL}.{names.GROUP}", namespace=namespace)
+        if isinstance(listed, KubeProblem):
+            raise Refused(_why(listed))
+        bodies = listed
     if options.output == "json":
         _print_json({"items": [summary_of(body) for body in bodies]})
     elif bodies:
@@ -171,13 +174,6 @@ def _explain(options: argparse.Namespace) -> int:
     body = _one(api, _namespace(options, api), options.name)
     print("\n".join(explanation_of(body, datetime.now(UTC))))
     return 0
-
-
-def _all(api: ApiServer, namespace: str) -> list[Json]:
-    listed = api.items(GROUP_PATH, f"{names.STATIC_GROUP_PLURAL}.{names.GROUP}", namespace=namespace)
-    if isinstance(listed, KubeProblem):
-        raise Refused(_why(listed))
-    return listed
 
 
 def _one(api: ApiServer, namespace: str, name: str) -> Json:
@@ -196,23 +192,23 @@ def _why(problem: KubeProblem) -> str:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    api, findings, not_checked = _api(options), list[Finding](), ""
+    api, results, not_checked = _api(options), list[doctor.CheckResult](), ""
 
-    def show(finding: Finding) -> None:
-        findings.append(finding)
+    def show(result: doctor.CheckResult) -> None:
+        results.append(result)
         if options.output == "text":
-            print(finding, flush=True)
+            print(result, flush=True)
 
     if doctor.LEASE_MARK in os.environ:
         _operator_commands([]).doctor(api, options.namespace, show)
     else:
         schemas = json.loads(_carried(SCHEMAS) or "null") or _operator_commands([]).status_schemas()
-        for finding in doctor.examine(api, _namespace(options, api), schemas, datetime.now(UTC)):
-            show(finding)
+        for result in doctor.examine(api, _namespace(options, api), schemas, datetime.now(UTC)):
+            show(result)
         not_checked = doctor.only_the_operator_knows(api)
-    problems = sum(f.is_fatal and not f.is_good for f in findings)
+    problems = sum(each.is_fatal and not each.is_good for each in results)
     if options.output == "json":
-        rows = [asdict(f) | {"mark": f.mark, "remedy": "" if f.is_good else f.remedy} for f in findings]
+        rows = [asdict(r) | {"mark": r.mark, "remedy": "" if r.is_good else r.remedy} for r in results]
         _print_json({"findings": rows, "problems": problems, "notChecked": not_checked})
     else:
         print(*filter(None, [not_checked, f"{problems} problems" if problems else "no problem found"]), sep="\n")

@@ -1,6 +1,6 @@
 """`doctor`: whether everything is there that the operator needs, each check with its remedy.
 
-A person sees the cluster's side with his own rights; what he may not read is said and counts as not checked, never as good.
+A person sees the cluster's side with their own rights; what they may not read counts as not checked, never as good.
 The operator's pod checks the same with the rights of its account, and its Secrets and brokers besides.
 """
 
@@ -18,7 +18,6 @@ from ..api.remedies import APPLY_CRDS
 from ..api.served import lacking
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .api_server import GROUP_PATH, ApiServer, Json
-from .findings import POLICY_MINOR, Finding, right, rights_in
 
 Schemas = Mapping[str, Any]
 """By kind: the schema of the status that an operator of this version writes."""
@@ -29,6 +28,47 @@ INJECTION: Final = "staticgroup-inject"
 """Policy and webhook of an installation by the guide."""
 LEASE_MARK: Final = "STATICGROUP_LEASE_NAME"
 """By this variable a Deployment is known to be the operator's, and its pod knows itself."""
+POLICY_MINOR: Final = 36
+"""From this minor of Kubernetes on MutatingAdmissionPolicy is v1 (KEP-3962)."""
+_READ: Final = ("get", "list", "watch")
+_NAMESPACED: Final = ("staticgroups", "kafkaconnections")
+RIGHTS: Final[tuple[tuple[str, str, str, str, bool], ...]] = (
+    *((verb, names.GROUP, resource, "", True) for resource in _NAMESPACED for verb in _READ),
+    *(("patch", names.GROUP, resource, "status", True) for resource in _NAMESPACED),
+    *((verb, "apps", "statefulsets", "", True) for verb in _READ),
+    *((verb, "", "pods", "", True) for verb in _READ),
+    ("create", "events.k8s.io", "events", "", False),
+)
+"""(verb, group, resource, subresource, is_fatal) that the operator needs in each namespace that it serves."""
+CLUSTER_RIGHTS: Final[tuple[tuple[str, str, str, str, bool], ...]] = (
+    *((verb, names.GROUP, names.CLUSTER_KAFKA_CONNECTION_PLURAL, "", False) for verb in _READ),
+    ("patch", names.GROUP, names.CLUSTER_KAFKA_CONNECTION_PLURAL, "status", False),
+    *((verb, "", "namespaces", "", False) for verb in ("list", "watch")),
+)
+"""What an operator needs besides that serves all namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check: what was checked, whether it is good, and what to do when it is not.
+
+    Parameters
+    ----------
+    is_fatal: False for something the operator can do without; it costs a feature, which `remedy` names.
+    """
+
+    check: str
+    is_good: bool
+    remedy: str = ""
+    is_fatal: bool = True
+
+    @property
+    def mark(self) -> str:
+        """Return `ok`, `warn` or `FAIL`."""
+        return "ok" if self.is_good else ("FAIL" if self.is_fatal else "warn")
+
+    def __str__(self) -> str:
+        return f"{self.mark:4}  {self.check}" + ("" if self.is_good else f"\n      {self.remedy}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +94,6 @@ class Installed:
     does_inject: bool = True
 
     @property
-    def label(self) -> str:
-        """Return `<namespace>/<name>`."""
-        return f"{self.namespace}/{self.name}"
-
-    @property
     def command(self) -> str:
         """Return the beginning of a command that runs in its pod."""
         return f"kubectl -n {self.namespace} exec deploy/{self.name} -- staticgroup"
@@ -66,8 +101,8 @@ class Installed:
 
 def examine(
     api: ApiServer, namespace: str, schemas: Schemas, now: datetime, own: Installed | None = None
-) -> Iterator[Finding]:
-    """Yield one finding after the other.
+) -> Iterator[CheckResult]:
+    """Yield one result after the other.
 
     Parameters
     ----------
@@ -76,11 +111,11 @@ def examine(
     """
     answer = api.read("/version", resource="the version")
     if isinstance(answer, KubeProblem):
-        yield Finding(check="API server answers", is_good=False, remedy=answer.message)
+        yield CheckResult("API server answers", False, answer.message)
         return
     digits = str(answer.get("minor", "")).rstrip("+")
     minor = int(digits) if digits.isdigit() else 0
-    yield Finding(check=f"API server answers (1.{minor})", is_good=True)
+    yield CheckResult(f"API server answers (1.{minor})", True)
     definitions = list(_definitions(api, schemas, is_fatal=own is not None))
     yield from definitions
     if own is not None:
@@ -91,21 +126,29 @@ def examine(
     if isinstance(operators, KubeProblem):
         yield _unchecked("an operator is installed", operators)
         yield _injection(api, minor, Installed())
-        operators = ()
+        operators = []
     elif not operators:
-        yield Finding(
-            check="an operator is installed", is_good=False, remedy="no Deployment is one; docs/guide/install.md"
-        )
+        yield CheckResult("an operator is installed", False, "no Deployment is one; docs/guide/install.md")
     for operator in operators:
         yield from _deployment(api, operator, now)
         yield _injection(api, minor, operator)
         yield from _rights(api, operator)
-    yield from _own_rights(api, namespace)
-    if any(f.is_good for f in definitions):
+    where = f"namespace {namespace}" if namespace else "all namespaces"
+    for what, wanted in _OWN:  # to lack a right of one's own is no fault of the installation
+        is_allowed = api.may(*wanted, namespace=namespace) is True
+        yield CheckResult(f"you may {what} in {where}", is_allowed, f"you may not {_right(*wanted)}", is_fatal=False)
+    if any(result.is_good for result in definitions):
         yield from _statuses(api, namespace)
 
 
-def _definitions(api: ApiServer, schemas: Schemas, *, is_fatal: bool) -> Iterator[Finding]:
+_OWN: Final = (
+    ("see StaticGroups", ("list", names.GROUP, names.STATIC_GROUP_PLURAL)),
+    ("see KafkaConnections", ("list", names.GROUP, names.KAFKA_CONNECTION_PLURAL)),
+    ("change StaticGroups", ("patch", names.GROUP, names.STATIC_GROUP_PLURAL)),
+)
+
+
+def _definitions(api: ApiServer, schemas: Schemas, *, is_fatal: bool) -> Iterator[CheckResult]:
     """Yield whether each kind is served and takes every status; everybody may read the published OpenAPI document.
 
     Parameters
@@ -123,22 +166,22 @@ def _definitions(api: ApiServer, schemas: Schemas, *, is_fatal: bool) -> Iterato
         schema = next((s for s in published.values() if wanted in (s.get(marks) or ())), None)
         missing = lacking(schemas[kind], schema) if schema is not None else ()
         why = f"it is older than this program, {__version__}: no {', '.join(missing)}; " if missing else ""
-        yield Finding(
-            check=f"{kind} is served", is_good=schema is not None and not missing, is_fatal=is_fatal or schema is None,
-            remedy=f"{why}{APPLY_CRDS}",
-        )  # fmt: skip
+        is_good = schema is not None and not missing
+        yield CheckResult(f"{kind} is served", is_good, f"{why}{APPLY_CRDS}", is_fatal=is_fatal or schema is None)
 
 
-def _injection(api: ApiServer, minor: int, operator: Installed) -> Finding:
+def _injection(api: ApiServer, minor: int, operator: Installed) -> CheckResult:
     """Return whether the policy or the webhook gives new pods their ids."""
+
+    def read(kind: str, name: str) -> Json | KubeProblem:
+        plural = f"mutating{kind}"
+        return api.read(f"{ADMISSION}/{plural}/{quote(name)}", resource=f"{plural}.admissionregistration.k8s.io")
+
     check = f"new pods get their ids by policy {operator.policy} or webhook {operator.webhook}"
-    policy = _read_admission(api, "mutatingadmissionpolicies", operator.policy) if minor >= POLICY_MINOR else None
-    binding = (
-        _read_admission(api, "mutatingadmissionpolicybindings", operator.policy) if isinstance(policy, dict) else None
-    )
-    if isinstance(policy, dict) and not _is_absent(binding):
-        return Finding(check=check, is_good=True)
-    webhook = _read_admission(api, "mutatingwebhookconfigurations", operator.webhook)
+    policy = read("admissionpolicies", operator.policy) if minor >= POLICY_MINOR else None
+    if isinstance(policy, dict) and not _is_absent(read("admissionpolicybindings", operator.policy)):
+        return CheckResult(check, True)
+    webhook = read("webhookconfigurations", operator.webhook)
     for answer in (policy, webhook):
         if isinstance(answer, KubeProblem) and not _is_absent(answer):
             return _unchecked(check, answer)
@@ -146,72 +189,64 @@ def _injection(api: ApiServer, minor: int, operator: Installed) -> Finding:
         entries = webhook.get("webhooks") or ()
         has_certificate = bool(entries) and all((e.get("clientConfig") or {}).get("caBundle") for e in entries)
         why = "the webhook has no certificate yet; see the log of its pods (app.kubernetes.io/component=webhook)"
-        return Finding(check=check, is_good=has_certificate, is_fatal=False, remedy=why)
+        return CheckResult(check, has_certificate, why, is_fatal=False)
     why = f"the policy has no {'binding' if isinstance(policy, dict) else 'object'}; set injection.policy.enabled"
     too_old = "an API server before 1.36 serves no such policy; set injection.webhook.enabled"
-    return Finding(check=check, is_good=False, is_fatal=False, remedy=why if minor >= POLICY_MINOR else too_old)
-
-
-def _read_admission(api: ApiServer, plural: str, name: str) -> Json | KubeProblem:
-    return api.read(f"{ADMISSION}/{plural}/{quote(name)}", resource=f"{plural}.admissionregistration.k8s.io")
+    return CheckResult(check, False, why if minor >= POLICY_MINOR else too_old, is_fatal=False)
 
 
 def _is_absent(answer: Json | KubeProblem | None) -> bool:
     return isinstance(answer, KubeProblem) and answer.kind is KubeProblemKind.NOT_FOUND
 
 
-def _rights(api: ApiServer, operator: Installed) -> Iterator[Finding]:
+def _right(verb: str, group: str, resource: str, subresource: str = "") -> str:
+    """Name a right as RBAC messages do, such as `patch staticgroups/status.staticgroup.io`."""
+    part = f"{resource}/{subresource}" if subresource else resource
+    return f"{verb} {part}{'.' + group if group else ''}"
+
+
+def _rights(api: ApiServer, operator: Installed) -> Iterator[CheckResult]:
     """Yield whether the operator's account has its rights; to ask this for another account is a right itself."""
     user = f"system:serviceaccount:{operator.namespace}:{operator.account}" if operator.account else ""
     whose = f"rights of {user or 'the operator'}"
     for namespace in operator.served or ("",):
         check = f"{whose} in {f'namespace {namespace}' if namespace else 'all namespaces'}"
         missing, is_fatal = [], False
-        for each in rights_in(namespace):
+        for each in RIGHTS if namespace else (*RIGHTS, *CLUSTER_RIGHTS):
             asked, is_needed = each[:4], each[4]
             allowed = api.may(*asked, namespace=namespace, user=user)
             if isinstance(allowed, KubeProblem):
                 yield _unchecked(check, allowed)
                 return
             if not allowed:
-                missing.append(right(*asked))
+                missing.append(_right(*asked))
                 is_fatal = is_fatal or is_needed
         remedy = f"it may not {', '.join(missing)}; install the chart's roles (rbac.create)"
-        yield Finding(check=check, is_good=not missing, is_fatal=is_fatal, remedy=remedy)
-    yield Finding(
-        check=f"{whose} to list nodes", is_good=api.may("list", "", "nodes", user=user) is True, is_fatal=False,
-        remedy="without it no end of a pod is believed, so departed members leave with their sessions; set rbac.nodes to true",
-    )  # fmt: skip
+        yield CheckResult(check, not missing, remedy, is_fatal)
+    may_list = api.may("list", "", "nodes", user=user) is True
+    why = "no end of a pod is believed, so departed members leave with their sessions; set rbac.nodes to true"
+    yield CheckResult(f"{whose} to list nodes", may_list, f"without it {why}", is_fatal=False)
     lease = {"namespace": operator.namespace, "name": operator.lease}
-    yield Finding(
-        check=f"{whose} to hold Lease {operator.namespace}/{operator.lease}", is_fatal=False,
-        is_good=api.may("update", "coordination.k8s.io", "leases", user=user, **lease) is True,
-        remedy="without it no replica can lead; install the chart's roles (rbac.create)",
-    )  # fmt: skip
+    may_hold = api.may("update", "coordination.k8s.io", "leases", user=user, **lease) is True
+    why = "without it no replica can lead; install the chart's roles (rbac.create)"
+    check = f"{whose} to hold Lease {operator.namespace}/{operator.lease}"
+    yield CheckResult(check, may_hold, why, is_fatal=False)
 
 
-def operators_seen(api: ApiServer) -> tuple[Installed, ...] | KubeProblem:
+def operators_seen(api: ApiServer) -> list[Installed] | KubeProblem:
     """Return the operators of the cluster that the caller may see."""
     selector = f"labelSelector={quote('app.kubernetes.io/component=operator')}"
     listed = api.items("/apis/apps/v1", "deployments.apps", query=selector)
     if isinstance(listed, KubeProblem):
         return listed
-    return tuple(found for body in listed if (found := _installed(body)) is not None)
-
-
-def only_the_operator_knows(api: ApiServer) -> str:
-    """Say what a person cannot check, and the command that checks it."""
-    operators = operators_seen(api)
-    known = operators[0] if isinstance(operators, tuple) and operators else Installed()
-    return f"not checked here, because only the operator's pod can: Secrets, brokers and ACLs. Ask it: {known.command} doctor"
-
-
-def _installed(body: Json) -> Installed | None:
-    pod = body["spec"]["template"]["spec"]
-    for container in pod.get("containers") or ():
-        variables = {e.get("name"): e.get("value", "") for e in container.get("env") or ()}
-        if LEASE_MARK in variables:
-            return Installed(
+    found = []
+    for body in listed:
+        pod = body["spec"]["template"]["spec"]
+        for container in pod.get("containers") or ():
+            variables = {e.get("name"): e.get("value", "") for e in container.get("env") or ()}
+            if LEASE_MARK not in variables:
+                continue
+            found.append(Installed(
                 namespace=body["metadata"]["namespace"], name=body["metadata"]["name"], lease=variables[LEASE_MARK],
                 account=pod.get("serviceAccountName", "default"), image=container.get("image", ""),
                 policy=variables.get("STATICGROUP_POLICY_NAME", INJECTION),
@@ -219,89 +254,69 @@ def _installed(body: Json) -> Installed | None:
                 served=tuple(n for n in variables.get("STATICGROUP_WATCH_NAMESPACES", "").split(",") if n),
                 ready=(body.get("status") or {}).get("readyReplicas") or 0, wanted=body["spec"].get("replicas", 1),
                 does_inject=variables.get("STATICGROUP_FORCE_OBSERVE", "false").lower() != "true",
-            )  # fmt: skip
-    return None
+            ))  # fmt: skip
+            break
+    return found
 
 
-def _deployment(api: ApiServer, operator: Installed, now: datetime) -> Iterator[Finding]:
-    yield Finding(
-        check=f"operator {operator.label}: {operator.ready} of {operator.wanted} replicas ready", is_good=operator.ready > 0,
-        remedy=f"kubectl -n {operator.namespace} describe pods -l app.kubernetes.io/component=operator",
+def only_the_operator_knows(api: ApiServer) -> str:
+    """Say what a person cannot check, and the command that checks it."""
+    operators = operators_seen(api)
+    known = operators[0] if isinstance(operators, list) and operators else Installed()
+    what = "not checked here, because only the operator's pod can: Secrets, brokers and ACLs"
+    return f"{what}. Ask it: {known.command} doctor"
+
+
+def _deployment(api: ApiServer, operator: Installed, now: datetime) -> Iterator[CheckResult]:
+    """Yield whether an operator is ready, leads, acts, and is of this version."""
+    label, of = f"{operator.namespace}/{operator.name}", f"kubectl -n {operator.namespace}"
+    yield CheckResult(
+        f"operator {label}: {operator.ready} of {operator.wanted} replicas ready", operator.ready > 0,
+        f"{of} describe pods -l app.kubernetes.io/component=operator",
     )  # fmt: skip
-    yield _leads(api, operator, now)
-    if not operator.does_inject:
-        remedy = "operator.forceObserve is on: it plans and reports, and does nothing"
-        yield Finding(check=f"operator {operator.label} acts", is_good=False, is_fatal=False, remedy=remedy)
-    tag = operator.image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    yield Finding(
-        check=f"operator {operator.label} has the version of this program", is_good=tag == __version__, is_fatal=False,
-        remedy=f"its image is {operator.image}, this program {__version__}; what may differ: docs/guide/upgrade.md",
-    )  # fmt: skip
-
-
-def _leads(api: ApiServer, operator: Installed, now: datetime) -> Finding:
-    check = f"a replica of operator {operator.label} leads"
+    check, logs = f"a replica of operator {label} leads", f"{of} logs deploy/{operator.name}"
     path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(operator.namespace)}/leases/{quote(operator.lease)}"
     lease = api.read(path, resource="leases.coordination.k8s.io", namespace=operator.namespace)
-    if isinstance(lease, KubeProblem) and not _is_absent(lease):
-        return _unchecked(check, lease)
-    spec = {} if isinstance(lease, KubeProblem) else lease.get("spec") or {}
+    spec = (lease.get("spec") or {}) if isinstance(lease, dict) else {}
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
-    logs = f"kubectl -n {operator.namespace} logs deploy/{operator.name}"
-    if not holder or not renewed:
-        return Finding(
-            check=check, is_good=False, remedy=f"nobody holds Lease {operator.namespace}/{operator.lease}; {logs}"
-        )
-    silent_s = (now - datetime.fromisoformat(renewed)).total_seconds()
-    # Twice the time, because the caller's clock is not the cluster's.
-    is_late = silent_s > 2 * (spec.get("leaseDurationSeconds") or 15)
-    return Finding(
-        check=f"{check} ({holder})", is_good=not is_late,
-        remedy=f"by this machine's clock the Lease was last renewed {int(silent_s)} s ago; {logs}",
-    )  # fmt: skip
+    if isinstance(lease, KubeProblem) and not _is_absent(lease):
+        yield _unchecked(check, lease)
+    elif not holder or not renewed:
+        yield CheckResult(check, False, f"nobody holds Lease {operator.namespace}/{operator.lease}; {logs}")
+    else:
+        silent_s = (now - datetime.fromisoformat(renewed)).total_seconds()
+        # Twice the time, because the caller's clock is not the cluster's.
+        is_late = silent_s > 2 * (spec.get("leaseDurationSeconds") or 15)
+        why = f"by this machine's clock the Lease was last renewed {int(silent_s)} s ago; {logs}"
+        yield CheckResult(f"{check} ({holder})", not is_late, why)
+    if not operator.does_inject:
+        remedy = "operator.forceObserve is on: it plans and reports, and does nothing"
+        yield CheckResult(f"operator {label} acts", False, remedy, is_fatal=False)
+    tag = operator.image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    why = f"its image is {operator.image}, this program {__version__}; what may differ: docs/guide/upgrade.md"
+    yield CheckResult(f"operator {label} has the version of this program", tag == __version__, why, is_fatal=False)
 
 
-def _unchecked(check: str, problem: KubeProblem) -> Finding:
-    """Return a finding about something that could not be read."""
-    return Finding(check=check, is_good=False, is_fatal=False, remedy=f"not checked: {problem.message}")
+def _unchecked(check: str, problem: KubeProblem) -> CheckResult:
+    """Return the result about something that could not be read."""
+    return CheckResult(check, False, f"not checked: {problem.message}", is_fatal=False)
 
 
-_OWN: Final = (
-    ("see StaticGroups", ("list", names.GROUP, names.STATIC_GROUP_PLURAL)),
-    ("see KafkaConnections", ("list", names.GROUP, names.KAFKA_CONNECTION_PLURAL)),
-    ("change StaticGroups", ("patch", names.GROUP, names.STATIC_GROUP_PLURAL)),
-)
-
-
-def _own_rights(api: ApiServer, namespace: str) -> Iterator[Finding]:
-    """Yield what the caller may do; to lack a right is no fault of the installation."""
-    where = f"namespace {namespace}" if namespace else "all namespaces"
-    for what, wanted in _OWN:
-        is_allowed = api.may(*wanted, namespace=namespace) is True
-        yield Finding(
-            check=f"you may {what} in {where}",
-            is_good=is_allowed,
-            is_fatal=False,
-            remedy=f"you may not {right(*wanted)}",
-        )
-
-
-def _statuses(api: ApiServer, namespace: str) -> Iterator[Finding]:
+def _statuses(api: ApiServer, namespace: str) -> Iterator[CheckResult]:
     """Yield what statuses of connections and groups say; of connections of the whole cluster where one is used."""
-    groups = _listed(api, names.STATIC_GROUP_PLURAL, namespace)
-    yield from _said(names.KAFKA_CONNECTION_KIND, _listed(api, names.KAFKA_CONNECTION_PLURAL, namespace))
+
+    def listed(plural: str, namespace: str) -> list[Json] | KubeProblem:
+        return api.items(GROUP_PATH, f"{plural}.{names.GROUP}", namespace=namespace)
+
+    groups = listed(names.STATIC_GROUP_PLURAL, namespace)
+    yield from _said(names.KAFKA_CONNECTION_KIND, listed(names.KAFKA_CONNECTION_PLURAL, namespace))
     yield from _said(names.STATIC_GROUP_KIND, groups)
     refs = (body["spec"].get("connectionRef") or {} for body in groups) if isinstance(groups, list) else ()
     if not namespace or any(ref.get("kind") == names.CLUSTER_KAFKA_CONNECTION_KIND for ref in refs):
-        shared = _listed(api, names.CLUSTER_KAFKA_CONNECTION_PLURAL, "")
-        yield from _said(names.CLUSTER_KAFKA_CONNECTION_KIND, shared)
+        yield from _said(names.CLUSTER_KAFKA_CONNECTION_KIND, listed(names.CLUSTER_KAFKA_CONNECTION_PLURAL, ""))
 
 
-def _listed(api: ApiServer, plural: str, namespace: str) -> Sequence[Json] | KubeProblem:
-    return api.items(GROUP_PATH, f"{plural}.{names.GROUP}", namespace=namespace)
-
-
-def _said(kind: str, listed: Sequence[Json] | KubeProblem) -> Iterator[Finding]:
+def _said(kind: str, listed: Sequence[Json] | KubeProblem) -> Iterator[CheckResult]:
     if isinstance(listed, KubeProblem):
         yield _unchecked(f"what the statuses of {kind}s say", listed)
         return
@@ -310,7 +325,5 @@ def _said(kind: str, listed: Sequence[Json] | KubeProblem) -> Iterator[Finding]:
         conditions = (body.get("status") or {}).get("conditions") or ()
         bad = [c for c in conditions if c.get("status") == "False"]
         why = "; ".join(f"{c.get('type')}: {c.get('message')}" for c in bad) or "no operator has written a status"
-        yield Finding(
-            check=f"{kind} {where + '/' if where else ''}{body['metadata']['name']}",
-            is_good=bool(conditions) and not bad, is_fatal=False, remedy=why,
-        )  # fmt: skip
+        check = f"{kind} {where + '/' if where else ''}{body['metadata']['name']}"
+        yield CheckResult(check, bool(conditions) and not bad, why, is_fatal=False)

@@ -28,11 +28,20 @@ def explanation_of(body: Json, now: datetime) -> Iterator[str]:
     if is_stale(body):
         yield "The spec was edited since; what follows is about the spec before."
     yield from _world(spec, status)
-    yield from _conditions(status, now)
+    for each in status.get("conditions") or ():
+        state = f"{each.get('status')} ({each.get('reason')}) for {age(str(each.get('lastTransitionTime')), now)}"
+        yield f"{each.get('type')}: {state}. {each.get('message', '')}".rstrip()
     exceptions = status.get("exceptions") or []
     yield "Exceptions:" if exceptions else "Exceptions: none."
     yield from (f"  {line}" for line in exception_lines(exceptions, len(exceptions)))
-    yield from _removals(status, now)
+    for each in status.get("settling") or ():
+        if not each.get("settledAt"):
+            attempt = f"attempt {each.get('attempts')}; not yet seen to last"
+            yield f"Verifying: {each.get('instanceId')} was removed, {attempt}."
+    last = status.get("lastRemoval")
+    if last:
+        why = f"{last.get('reason')}; {last.get('evidence') or 'no evidence was written'}"
+        yield f"Last removal: {last.get('instanceId')} {age(str(last.get('at')), now)} ago: {why}."
     yield from _memory(status, now)
 
 
@@ -41,7 +50,8 @@ def _world(spec: Json, status: Json) -> Iterator[str]:
     yield f"Workload: {workload.get('kind', 'StatefulSet')} {workload.get('name')}."
     members = status.get("members") or {}
     counted = ", ".join(f"{count} {name}" for name, count in members.items() if count or name in ("expected", "joined"))
-    yield f"Group {spec.get('groupId')}: {status.get('protocol', 'unknown')}, {status.get('groupState', 'unknown')}; {counted or 'not counted'}."
+    state = f"{status.get('protocol', 'unknown')}, {status.get('groupState', 'unknown')}"
+    yield f"Group {spec.get('groupId')}: {state}; {counted or 'not counted'}."
     injected = status.get("injected")
     if injected is None:
         yield "Identity: no id has been issued yet."
@@ -49,57 +59,39 @@ def _world(spec: Json, status: Json) -> Iterator[str]:
         yield f"Identity: {injected.get('idTemplate')}, injected by {injected.get('method')}."
     timeout = status.get("timeout")
     if timeout:
-        yield f"Session timeout: {(status.get('columns') or {}).get('timeout', 'unknown')}, from {timeout.get('source', 'unknown')}{_why(timeout)}."
-
-
-def _why(timeout: Json) -> str:
-    """Say what a session timeout rests on; nothing while the status does not say."""
-    return f" ({timeout['basis']}): {timeout.get('why', '')}" if timeout.get("basis") else ""
-
-
-def _conditions(status: Json, now: datetime) -> Iterator[str]:
-    for each in status.get("conditions") or ():
-        since = age(str(each.get("lastTransitionTime")), now)
-        yield f"{each.get('type')}: {each.get('status')} ({each.get('reason')}) for {since}. {each.get('message', '')}".rstrip()
-
-
-def _removals(status: Json, now: datetime) -> Iterator[str]:
-    for each in status.get("settling") or ():
-        if not each.get("settledAt"):
-            yield f"Verifying: {each.get('instanceId')} was removed, attempt {each.get('attempts')}; not yet seen to last."
-    last = status.get("lastRemoval")
-    if last:
-        yield f"Last removal: {last.get('instanceId')} {age(str(last.get('at')), now)} ago: {last.get('reason')}; {last.get('evidence') or 'no evidence was written'}."
+        now = (status.get("columns") or {}).get("timeout", "unknown")
+        why = f" ({timeout['basis']}): {timeout.get('why', '')}" if timeout.get("basis") else ""
+        yield f"Session timeout: {now}, from {timeout.get('source', 'unknown')}{why}."
 
 
 def _memory(status: Json, now: datetime) -> Iterator[str]:
     """Say which pods may hold each member, those first whose end may be unseen, and which pods may live unseen."""
     suspects = {str(each.get("uid")): each for each in status.get("suspects") or ()}
-    seats = sorted(status.get("seats") or (), key=lambda seat: not _is_doubtful(seat, suspects))
+
+    def named(uid: str) -> str:
+        if uid in suspects:
+            return f"suspect {suspects[uid].get('pod')} (uid {uid})"
+        return _NOBODY.get(uid) or f"pod uid {uid}"
+
+    def is_certain(seat: Json) -> bool:
+        return not any(uid in suspects or uid in _NOBODY for uid in seat.get("carriers") or ())
+
+    seats = sorted(status.get("seats") or (), key=is_certain)
     if seats:
         yield f"Members, {len(seats)}, each with those that were there when it joined and have not ended:"
     for seat in seats[:SHOWN_MAX]:
-        left = ", ".join(_carrier(str(uid), suspects) for uid in seat.get("carriers") or ()) or "nobody; every one of them has ended"
+        left = ", ".join(named(str(uid)) for uid in seat.get("carriers") or ()) or "nobody; every one of them has ended"
         yield f"  {seat.get('id')}: first seen {age(str(seat.get('firstSeen')), now)} ago; {left}"
     yield from _more(len(seats))
     if suspects:
-        yield f"Suspects, {len(suspects)} pods whose end was not seen; a member that joins an id of theirs is held until its session expires:"
+        held = "a member that joins an id of theirs is held until its session expires"
+        yield f"Suspects, {len(suspects)} pods whose end was not seen; {held}:"
     for each in list(suspects.values())[:SHOWN_MAX]:
         where = f" on node {each['node']}" if each.get("node") else ""
         what = "a run of it was lost by its kubelet or runtime" if each.get("lostBoot") else "its object is gone"
-        yield f"  pod {each.get('pod')} uid {each.get('uid')}{where}: for {age(str(each.get('since')), now)}; {what}"
+        since = age(str(each.get("since")), now)
+        yield f"  pod {each.get('pod')} uid {each.get('uid')}{where}: for {since}; {what}"
     yield from _more(len(suspects))
-
-
-def _is_doubtful(seat: Json, suspects: Json) -> bool:
-    return any(uid in suspects or uid in _NOBODY for uid in seat.get("carriers") or ())
-
-
-def _carrier(uid: str, suspects: Json) -> str:
-    """Name one that may hold a member."""
-    if uid in suspects:
-        return f"suspect {suspects[uid].get('pod')} (uid {uid})"
-    return _NOBODY.get(uid) or f"pod uid {uid}"
 
 
 def _more(count: int) -> Iterator[str]:

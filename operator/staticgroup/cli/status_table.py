@@ -12,22 +12,6 @@ EXCEPTIONS_SHOWN_MAX = 20
 _COLUMNS = ("NAMESPACE", "NAME", "GROUP", "MODE", "EXPECTED", "JOINED", "DEPARTED", "TIMEOUT", "READY", "REASON", "AGE")
 
 
-def ready_of(body: Json) -> Json:
-    """Return the condition Ready; one that says Unknown where no operator has written a status."""
-    for condition in (body.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "Ready":
-            found: Json = condition
-            return found
-    message = f"no operator has written a status; run: {ASK_DOCTOR}"
-    return {"status": "Unknown", "reason": "NoStatus", "message": message}
-
-
-def not_so(body: Json) -> list[Json]:
-    """Return the False conditions that Ready does not wait for, such as a session timeout that is too short."""
-    conditions = (body.get("status") or {}).get("conditions") or ()
-    return [each for each in conditions if each.get("status") == "False" and each.get("type") != "Ready"]
-
-
 def is_stale(body: Json) -> bool:
     """Return whether the spec was edited after the operator last read it."""
     observed = (body.get("status") or {}).get("observedGeneration")
@@ -36,7 +20,13 @@ def is_stale(body: Json) -> bool:
 
 def summary_of(body: Json) -> Json:
     """Return one StaticGroup as `-o json` prints it; its keys are an interface."""
-    spec, status, ready = body.get("spec") or {}, body.get("status") or {}, ready_of(body)
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    conditions = status.get("conditions") or ()
+    message = f"no operator has written a status; run: {ASK_DOCTOR}"
+    no_status: Json = {"status": "Unknown", "reason": "NoStatus", "message": message}
+    ready: Json = next((each for each in conditions if each.get("type") == "Ready"), no_status)
+    # Ready does not wait for these, such as a session timeout that is too short.
+    not_so = [each for each in conditions if each.get("status") == "False" and each.get("type") != "Ready"]
     return {
         "namespace": body["metadata"]["namespace"],
         "name": body["metadata"]["name"],
@@ -50,15 +40,8 @@ def summary_of(body: Json) -> Json:
         "members": status.get("members") or {},
         "timeout": (status.get("columns") or {}).get("timeout"),
         "exceptions": status.get("exceptions") or [],
-        "notSo": [{key: each.get(key) for key in ("type", "reason", "message")} for each in not_so(body)],
+        "notSo": [{key: each.get(key) for key in ("type", "reason", "message")} for each in not_so],
     }
-
-
-def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as lines with columns three spaces apart, as kubectl prints them."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def age(since: str, now: datetime) -> str:
@@ -74,35 +57,30 @@ def age(since: str, now: datetime) -> str:
 
 
 def lines_of(bodies: Iterable[Json], now: datetime) -> Iterator[str]:
-    """Yield the table, then a paragraph about each StaticGroup that is not Ready or has exceptions."""
-    ordered = sorted(bodies, key=lambda b: (b["metadata"]["namespace"], b["metadata"]["name"]))
-    yield from table([_COLUMNS, *(_row(body, now) for body in ordered)])
-    for body in ordered:
-        yield from _trouble(body)
-
-
-def _row(body: Json, now: datetime) -> tuple[str, ...]:
-    row = summary_of(body)
-    mode = f"{row['mode']}{', suspended' if row['suspended'] else ''}"
-    members = row["members"]
-    counts = (str(members.get(key, "-")) for key in ("expected", "joined", "departed"))
-    return (
-        row["namespace"], row["name"], str(row["groupId"]), mode, *counts, str(row["timeout"] or "-"),
-        str(row["ready"]), str(row["reason"]), age(str(body["metadata"].get("creationTimestamp")), now),
-    )  # fmt: skip
-
-
-def _trouble(body: Json) -> Iterator[str]:
-    row = summary_of(body)
-    exceptions = row["exceptions"]
-    if row["ready"] == "True" and not exceptions and row["specSeen"] and not row["notSo"]:
-        return
-    yield ""
-    yield f"{row['namespace']}/{row['name']}: {row['reason']}: {row['message']}"
-    if not row["specSeen"]:
-        yield "  the spec was edited since; the operator has not read it yet"
-    yield from (f"  {each['type']}: False ({each['reason']}). {each['message']}" for each in row["notSo"])
-    yield from (f"  {line}" for line in exception_lines(exceptions, EXCEPTIONS_SHOWN_MAX))
+    """Yield a table as kubectl prints one, then a paragraph on each StaticGroup that is not Ready or has exceptions."""
+    summaries = [(summary_of(body), body["metadata"].get("creationTimestamp")) for body in bodies]
+    summaries.sort(key=lambda each: (each[0]["namespace"], each[0]["name"]))
+    rows: list[tuple[str, ...]] = [_COLUMNS]
+    for row, created in summaries:
+        mode = f"{row['mode']}{', suspended' if row['suspended'] else ''}"
+        counts = (str(row["members"].get(key, "-")) for key in ("expected", "joined", "departed"))
+        rows.append((
+            row["namespace"], row["name"], str(row["groupId"]), mode, *counts, str(row["timeout"] or "-"),
+            str(row["ready"]), str(row["reason"]), age(str(created), now),
+        ))  # fmt: skip
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for cells in rows:
+        yield "   ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    for row, _ in summaries:
+        exceptions = row["exceptions"]
+        if row["ready"] == "True" and not exceptions and row["specSeen"] and not row["notSo"]:
+            continue
+        yield ""
+        yield f"{row['namespace']}/{row['name']}: {row['reason']}: {row['message']}"
+        if not row["specSeen"]:
+            yield "  the spec was edited since; the operator has not read it yet"
+        yield from (f"  {each['type']}: False ({each['reason']}). {each['message']}" for each in row["notSo"])
+        yield from (f"  {line}" for line in exception_lines(exceptions, EXCEPTIONS_SHOWN_MAX))
 
 
 def exception_lines(exceptions: Sequence[Json], most: int) -> Iterator[str]:

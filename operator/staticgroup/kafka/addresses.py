@@ -1,10 +1,10 @@
 """Decide which addresses may be dialled.
 
-Why: whoever may create a KafkaConnection, or answers as a broker, chooses where the operator connects; it must not be
-sent to the machine it runs on or to a cloud's metadata service. One idea: resolve once, judge the addresses, dial the
+Why: the author of a KafkaConnection, and anybody who answers as a broker, chooses where the operator connects; it must
+not be sent to its own machine or to a cloud's metadata service. One idea: resolve once, judge the addresses, dial the
 judged address itself (a second resolution could answer differently), and keep the name for TLS.
-Source: RFC 6890 (special-purpose addresses), RFC 6052 and 8215 (NAT64), RFC 4291 and 2765 (IPv4 in IPv6), RFC 3056 (6to4),
-RFC 4380 (Teredo), cloud vendors' metadata addresses.
+Source: RFC 6890 (special-purpose addresses), RFC 6052 and 8215 (NAT64), RFC 4291 and 2765 (IPv4 in IPv6), RFC 3056
+(6to4), RFC 4380 (Teredo), cloud vendors' metadata addresses.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _LOOPBACK_HINT = (
 )
 _LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
 _NAT64_LAYOUTS = ((12, 13, 14, 15), (6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12))
-"""Bytes of the IPv4 address behind a prefix of 96, 48, 56 and 64 bits; which of them a network uses is its own choice."""
+"""Bytes of the IPv4 address behind a prefix of 96, 48, 56 and 64 bits; each network chooses its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class SystemResolver:
 
         Parameters
         ----------
-        tenants: namespaces that use the connection, at least one; the first with a free place lends it.
+        tenants: namespaces that use the connection, at least one; the first with a free place gives it.
         """
         try:
             return (str(ipaddress.ip_address(host)),)
@@ -188,18 +188,18 @@ class SystemResolver:
             pass  # a name, which the resolver knows
         shares = [self._places.setdefault(tenant, asyncio.Semaphore(LOOK_UPS_OF_TENANT)) for tenant in tenants]
         places = next((share for share in shares if not share.locked()), shares[0])
+
+        def give_back(ended: asyncio.Future[list[str]]) -> None:
+            places.release()
+            if not ended.cancelled():
+                ended.exception()  # seen, or asyncio would report one that nobody waited for
+
         await places.acquire()
         running = asyncio.get_running_loop().run_in_executor(self._threads, self._look_up, host, port)
-        running.add_done_callback(lambda ended: _give_back(places, ended))
+        running.add_done_callback(give_back)
         # The thread goes on when nobody waits any more, and keeps its place until it ends.
         return tuple(dict.fromkeys(await asyncio.shield(running)))
 
     def close(self) -> None:
         """Let the threads end; a hanging look-up is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _give_back(places: asyncio.Semaphore, ended: asyncio.Future[list[str]]) -> None:
-    places.release()
-    if not ended.cancelled():
-        ended.exception()  # seen, or asyncio would report one that nobody waited for

@@ -1,6 +1,7 @@
-"""How many groups share a describe.
+"""How many groups may share a describe, learned for each group from answers that were too large.
 
-Why: the answer about many groups may be more than is read, though about each it is not. One idea: learn it for each group.
+Such an answer has cost its transfer for nothing, so the same request is not made again and again: its groups share a
+request with half as many from then on, and slowly with more again.
 """
 
 from __future__ import annotations
@@ -14,11 +15,7 @@ BATCH_GROWTH = 1.02
 
 
 class BatchSizes:
-    """How many groups may share a request, learned for each group from answers that were too large.
-
-    An answer that is too large has cost its transfer for nothing, so the same request is not made again and again: its
-    groups share a request with half as many from then on, and slowly with more again.
-    """
+    """The most groups with which each group may share a request."""
 
     def __init__(self) -> None:
         self._largest: dict[str, float] = {}
@@ -36,11 +33,10 @@ class BatchSizes:
 
     def did_fit(self, group_ids: Iterable[str]) -> None:
         """Remember that a batch could be read."""
-        for group_id in group_ids:
-            if group_id in self._largest:
-                self._largest[group_id] *= BATCH_GROWTH
-            if self._largest_of(group_id) >= GROUPS_PER_REQUEST:
-                self._largest.pop(group_id, None)
+        for group_id in self._largest.keys() & set(group_ids):
+            self._largest[group_id] *= BATCH_GROWTH
+            if self._largest[group_id] >= GROUPS_PER_REQUEST:
+                del self._largest[group_id]
 
     def was_too_large(self, group_ids: Sequence[str]) -> None:
         """Remember that the answer to a batch was too large."""

@@ -1,8 +1,8 @@
-"""Read what a Connect worker says of itself in JoinGroup and is told in SyncGroup, as DescribeGroups shows both.
+"""Read what a Connect worker reports in JoinGroup and is assigned in SyncGroup, as DescribeGroups shows both.
 
-Workers and their leader write these bytes, so anything may be in them: what cannot be read costs knowledge of one worker, never
-the reading of its group. A worker holds what it reported, and what it was given since, without what it was to give up. What
-the agent for static workers stores is a whole allocation already (`Whole` of `connect_agent`), and then nothing is added up.
+Workers and their leader write these bytes, so anything may be in them: what cannot be read costs knowledge of one
+worker, never the reading of its group. A worker holds what it reported and what it was given since, without what it was
+to give up; where the agent for static workers stores a whole allocation (`Whole` of `connect_agent`), it holds that.
 Source: ConnectProtocol (version 0), IncrementalCooperativeConnectProtocol (versions 1 and 2).
 """
 
@@ -17,7 +17,7 @@ from ..core.group import WorkerView
 
 PROTOCOL_TYPE: Final = "connect"
 WHOLE_MARK: Final = b"SGwhole1"
-"""Begins the bytes behind an assignment that holds a worker's whole allocation; Connect reads nothing behind its fields."""
+"""Begins the bytes behind an assignment that holds a whole allocation; Connect reads nothing behind its fields."""
 _EAGER, _COMPATIBLE, _SESSIONED = 0, 1, 2
 _CONNECTOR: Final = -1
 """The task number that stands for the connector itself (ConnectProtocol.CONNECTOR_TASK)."""
@@ -79,42 +79,33 @@ def worker_of(metadata: bytes, assignment: bytes) -> WorkerView:
     ----------
     metadata: of the protocol that the group chose. assignment: as the coordinator stores it.
     """
-    host, reported = "", None
+    host = ""
+    reported: Work | None = None
     try:
-        host, reported = _state(metadata)
+        reader = _Reader(metadata)
+        version = reader.version()
+        host_of_url = urlsplit(reader.text()).hostname or ""
+        reader.number("q")  # config offset
+        length = -1 if version == _EAGER or reader.is_done else reader.number("i")
+        reported = frozenset() if length < 0 else _assignment(reader.take(length)).assigned
+        host = host_of_url if host_of_url.isprintable() else ""
     except (ValueError, struct.error):
-        pass  # what is told of it may be readable all the same
+        pass  # its assignment may be readable all the same
     try:
-        told = _assignment(assignment)
+        given = _assignment(assignment)
     except (ValueError, struct.error):
         return WorkerView(host=host)
-    work: Work | None = told.assigned
-    if told.version != _EAGER and not told.is_whole:
-        work = None if reported is None else (reported | told.assigned) - told.revoked
+    work: Work | None = given.assigned
+    if given.version != _EAGER and not given.is_whole:
+        work = None if reported is None else (reported | given.assigned) - given.revoked
     connectors = None if work is None else sum(task == _CONNECTOR for _, task in work)
     return WorkerView(
         host=host,
         connectors=connectors,
         tasks=None if work is None or connectors is None else len(work) - connectors,
-        delay_ms=max(0, told.delay_ms),
-        is_whole=told.is_whole,
+        delay_ms=max(0, given.delay_ms),
+        is_whole=given.is_whole,
     )
-
-
-def _state(metadata: bytes) -> tuple[str, Work]:
-    """Read the host of the advertised URL, and what the worker held when it joined."""
-    reader = _Reader(metadata)
-    version = reader.version()
-    host = _host_of(reader.text())
-    reader.number("q")  # config offset
-    length = -1 if version == _EAGER or reader.is_done else reader.number("i")
-    return host, frozenset() if length < 0 else _assignment(reader.take(length)).assigned
-
-
-def _host_of(url: str) -> str:
-    """Return the host of a URL; "" where it has none or not a printable one."""
-    host = urlsplit(url).hostname or ""
-    return host if host.isprintable() else ""
 
 
 def _assignment(content: bytes) -> _Assignment:
@@ -136,7 +127,7 @@ def _assignment(content: bytes) -> _Assignment:
 
 
 def _is_marked_whole(reader: _Reader) -> bool:
-    """Tell whether all that is left is what the agent writes; it takes anything else for nothing (Whole.read)."""
+    """Return whether all that is left is what the agent writes; it takes anything else for nothing (Whole.read)."""
     try:
         if reader.take(len(WHOLE_MARK)) != WHOLE_MARK:
             return False

@@ -27,7 +27,6 @@ from kafka_frames import BadFrame, TooManyElements
 
 from ..core.group import KafkaProblem, KafkaProblemKind
 from .addresses import HostPort
-from .answers import ClusterAnswer
 from .errors import Recovery, Refusal
 from .login.credentials import ConnectionSettings
 from .login.tokens import AiokafkaToken, TokenProvider
@@ -128,7 +127,8 @@ class LimitedConnection(AIOKafkaConnection):
         error = read_task.exception()
         connection = self_ref()
         if connection is not None and error is not None:
-            traceback.clear_frames(error.__traceback__)  # they hold what could not be read, and the connection, which holds the task
+            # The frames hold what could not be read, and the connection, which holds the task.
+            traceback.clear_frames(error.__traceback__)
             connection.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
 
 
@@ -158,9 +158,6 @@ def silence_library_loggers() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-_UNKNOWN_CLUSTER = ClusterAnswer(cluster_id=None, brokers=())
-
-
 @dataclass(eq=False, slots=True, kw_only=True)
 class BrokerConnection:
     """An open connection and what the pool must know of it.
@@ -168,10 +165,9 @@ class BrokerConnection:
     Parameters
     ----------
     opened_at_s, used_at_s: monotonic seconds, kept by the pool.
-    cluster: what the broker said about the cluster when the connection was opened.
     login_until_s: monotonic seconds at which the token of the login ends; brokers that ask for a new login then
         (KIP-368) close the connection.
-    on_silence: told how many seconds a request waited for an answer that did not come in time; None once a request was
+    on_silence: is called with the seconds that a request waited in vain for its answer; None once a request was
         answered, because then the connection may only have been cut, which dialling again finds out.
     """
 
@@ -179,7 +175,6 @@ class BrokerConnection:
     raw: LimitedConnection
     opened_at_s: float
     used_at_s: float
-    cluster: ClusterAnswer = _UNKNOWN_CLUSTER
     login_until_s: float = float("inf")
     in_flight: int = 0
     on_silence: Callable[[float], None] | None = None
@@ -200,25 +195,37 @@ class BrokerConnection:
 
         Parameters
         ----------
-        deadline_s: loop time; when it passes the connection is closed, because answers match requests by order. A request
-            whose time has passed is not sent.
+        deadline_s: loop time; when it passes the connection is closed, because answers match requests by order. A
+            request whose time has passed is not sent.
 
         Raises
         ------
         Refusal: with `sent` True once the request may have reached the broker.
+
+        Notes
+        -----
+        What could not be read is let go, and so is the exception that says so, which would hold the frames that it came
+        through: a Refusal that somebody keeps is easily in a circle with its frames (runtime.process.heap).
         """
         version = negotiate(call.api, self.versions)
         if version is None:
             raise Refusal(too_old(self.target, call.api))
-        if asyncio.get_running_loop().time() >= deadline_s:  # it would end the connection under those who have time left
-            raise Refusal(_unreachable(self.target), recovery=Recovery.FIND_COORDINATOR)
-        answer = _decoded(self.target, call, version, await self._exchange(call, deadline_s))
-        if isinstance(answer, KafkaProblem):
-            raise Refusal(answer, sent=True)
-        return answer
+        if asyncio.get_running_loop().time() >= deadline_s:  # would end the connection under those who have time left
+            raise Refusal(problem_of_failure(self.target, TimeoutError()), recovery=Recovery.FIND_COORDINATOR)
+        body = await self._exchange(call, deadline_s)
+        kind, text = KafkaProblemKind.ANSWER_TOO_LARGE, f"broker {self.target} answered {call.api.name} with"
+        try:
+            return call.decode(version, body)
+        except TooManyElements:
+            text = f"{text} more than {ELEMENTS_MAX} entries, which are not read"
+        except BadFrame:
+            kind = KafkaProblemKind.UNEXPECTED_ANSWER
+            text = f"{text} something that is no such answer; check what listens there"
+        del body
+        raise Refusal(KafkaProblem(kind=kind, message=text), sent=True)
 
     async def _exchange(self, call: Call[T], deadline_s: float) -> bytes:
-        """Send a request and return the body of its answer; whatever failed has no part in the Refusal, see `_decoded`."""
+        """Send a request and return the body of its answer; the Refusal does not hold the exception, see `call`."""
         self.in_flight += 1
         began_s = asyncio.get_running_loop().time()
         recovery = Recovery.NONE
@@ -227,16 +234,13 @@ class BrokerConnection:
                 body: bytes = await self.raw.send(call)
                 self.on_silence = None
                 return body
-        except TimeoutError:
-            self.close()
-            if self.on_silence is not None:
-                self.on_silence(asyncio.get_running_loop().time() - began_s)
-            problem, recovery = _unreachable(self.target), Recovery.FIND_COORDINATOR
         except FrameTooLarge:
-            text = f"broker {self.target} answered {call.api.name} with more than {FRAME_MAX_MIB} MiB, which is not read"
-            problem = KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text)
+            text = f"broker {self.target} answered {call.api.name} with more than {FRAME_MAX_MIB} MiB"
+            problem = KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=f"{text}, which is not read")
         except (aiokafka_errors.KafkaError, OSError, BadFrame) as error:
             self.close()
+            if isinstance(error, TimeoutError) and self.on_silence is not None:
+                self.on_silence(asyncio.get_running_loop().time() - began_s)
             problem = problem_of_failure(self.target, error)
             recovery = Recovery.FIND_COORDINATOR if problem.kind is KafkaProblemKind.UNREACHABLE else Recovery.NONE
         finally:
@@ -244,62 +248,32 @@ class BrokerConnection:
         raise Refusal(problem, recovery=recovery, sent=True)
 
     def close(self) -> None:
-        """Close at once; whoever waits for an answer gets a Refusal."""
+        """Close at once; those that wait for an answer get a Refusal."""
         self.raw.close()
 
 
-def _decoded(target: HostPort, call: Call[T], version: int, body: bytes) -> T | KafkaProblem:
-    """Decode an answer, or say why not.
-
-    Notes
-    -----
-    A problem and no exception: that would hold the frames it came through, and the answer in them, for as long as somebody
-    holds it. Whoever waits for a task or keeps a Refusal is easily in a circle with it, and those are looked for seldom
-    (runtime.process.heap).
-    """
-    try:
-        return call.decode(version, body)
-    except TooManyElements:
-        text = f"broker {target} answered {call.api.name} with more than {ELEMENTS_MAX} entries, which are not read"
-        return KafkaProblem(kind=KafkaProblemKind.ANSWER_TOO_LARGE, message=text)
-    except BadFrame:
-        text = f"broker {target} answered {call.api.name} with something that is no such answer"
-        return KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=f"{text}; check what listens there")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """How to get in: settings and what was made of their secrets.
+async def open_connection(
+    settings: ConnectionSettings, target: HostPort, address: str, *,
+    context: ssl.SSLContext | None, tokens: TokenProvider | None, deadline_s: float, now_s: float,
+) -> BrokerConnection:  # fmt: skip
+    """Connect to one broker, TLS and SASL included.
 
     Parameters
     ----------
-    context: None without TLS.
-    tokens: only with OAUTHBEARER.
-    """
-
-    settings: ConnectionSettings
-    context: ssl.SSLContext | None
-    tokens: TokenProvider | None
-
-
-async def open_connection(
-    access: Access, target: HostPort, address: str, *, deadline_s: float, now_s: float
-) -> BrokerConnection:
-    """Connect to one broker, TLS and SASL included.
+    context: None without TLS. tokens: only with OAUTHBEARER.
 
     Raises
     ------
     Refusal: UNREACHABLE, TLS_FAILED, AUTHENTICATION_FAILED or UNEXPECTED_ANSWER.
     """
-    settings, sasl = access.settings, access.settings.sasl
-    extensions = sasl.oauth.extensions if sasl and sasl.oauth else ()
-    login = AiokafkaToken(access.tokens, extensions) if access.tokens else None
+    sasl = settings.sasl
+    login = AiokafkaToken(tokens, sasl.oauth.extensions if sasl and sasl.oauth else ()) if tokens else None
     raw = LimitedConnection(
         target,
         address,
         client_id=CLIENT_ID,
         request_timeout_ms=int(settings.request_timeout_s * 1000),
-        ssl_context=access.context,
+        ssl_context=context,
         security_protocol=settings.security_protocol,
         sasl_mechanism=str(sasl.mechanism) if sasl else None,
         sasl_plain_username=sasl.username if sasl else None,
@@ -317,39 +291,6 @@ async def open_connection(
     return BrokerConnection(target=target, raw=raw, opened_at_s=now_s, used_at_s=now_s, login_until_s=until_s)
 
 
-def problem_of_failure(target: HostPort, error: BaseException) -> KafkaProblem:
-    """Name what an exception of socket, TLS, SASL or aiokafka means; its text is not used, it may hold anything."""
-    causes = _causes(error)
-    for cause in causes:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            text = (
-                f"the certificate of broker {target} is not trusted for this name; check tls.caSecretRef and the name"
-            )
-            return KafkaProblem(kind=KafkaProblemKind.TLS_FAILED, message=text)
-        if isinstance(cause, ssl.SSLError):
-            text = (
-                f"the TLS handshake with broker {target} failed; check that it is a TLS listener, "
-                "and whether it asks for a client certificate that it trusts"
-            )
-            return KafkaProblem(kind=KafkaProblemKind.TLS_FAILED, message=text)
-    if isinstance(error, _SASL_ERRORS):
-        text = f"broker {target} refused the log-in; check mechanism, user and password in the Secret"
-        return KafkaProblem(kind=KafkaProblemKind.AUTHENTICATION_FAILED, message=text)
-    if any(not isinstance(cause, _LOSSES) for cause in causes):
-        text = (
-            f"broker {target} answered something that is not Kafka's protocol or is too large; check what listens there"
-        )
-        return KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=text)
-    return _unreachable(target)
-
-
-def too_old(target: HostPort, api: Api) -> KafkaProblem:
-    """Say which call a broker cannot serve."""
-    text = f"broker {target} does not serve {api.name} in a version that tells instance ids"
-    need = "run Kafka 2.4 or newer (for KIP-848 groups 3.8, for streams groups 4.4)"
-    return KafkaProblem(kind=KafkaProblemKind.BROKER_TOO_OLD, message=f"{text}; {need}")
-
-
 _LOSSES = (TimeoutError, asyncio.CancelledError, OSError, EOFError, aiokafka_errors.KafkaConnectionError)
 """What a lost connection looks like; anything else in the chain of causes came from what the peer sent."""
 
@@ -361,18 +302,38 @@ _SASL_ERRORS = (
 )
 
 
-def _unreachable(target: HostPort) -> KafkaProblem:
-    """Give refused, reset, silent and closing brokers one wording: the status must not flap between them."""
-    text = (
-        f"broker {target} does not answer; check address, network policy and whether the listener expects TLS or SASL"
-    )
-    return KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message=text)
+def problem_of_failure(target: HostPort, error: BaseException) -> KafkaProblem:
+    """Name what an exception of socket, TLS, SASL or aiokafka means; its text is not used, it may hold anything.
+
+    Refused, reset, silent and closing brokers have one wording: the status must not flap between them.
+    """
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__
+    tls = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), None)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        kind = KafkaProblemKind.TLS_FAILED
+        text = f"the certificate of broker {target} is not trusted for this name; check tls.caSecretRef and the name"
+    elif tls is not None:
+        kind = KafkaProblemKind.TLS_FAILED
+        text = f"the TLS handshake with broker {target} failed; check that it is a TLS listener, "
+        text += "and whether it asks for a client certificate that it trusts"
+    elif isinstance(error, _SASL_ERRORS):
+        kind = KafkaProblemKind.AUTHENTICATION_FAILED
+        text = f"broker {target} refused the log-in; check mechanism, user and password in the Secret"
+    elif any(not isinstance(cause, _LOSSES) for cause in causes):
+        kind, check = KafkaProblemKind.UNEXPECTED_ANSWER, "check what listens there"
+        text = f"broker {target} answered something that is not Kafka's protocol or is too large; {check}"
+    else:
+        kind, check = KafkaProblemKind.UNREACHABLE, "check address, network policy"
+        text = f"broker {target} does not answer; {check} and whether the listener expects TLS or SASL"
+    return KafkaProblem(kind=kind, message=text)
 
 
-def _causes(error: BaseException) -> list[BaseException]:
-    chain: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in chain:
-        chain.append(current)
-        current = current.__cause__
-    return chain
+def too_old(target: HostPort, api: Api) -> KafkaProblem:
+    """Say which call a broker cannot serve."""
+    text = f"broker {target} does not serve {api.name} in a version that tells instance ids"
+    need = "run Kafka 2.4 or newer (for KIP-848 groups 3.8, for streams groups 4.4)"
+    return KafkaProblem(kind=KafkaProblemKind.BROKER_TOO_OLD, message=f"{text}; {need}")

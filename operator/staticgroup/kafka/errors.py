@@ -1,12 +1,13 @@
-"""What each error code of a broker means to us, in one table.
+"""What each error code of a broker means to us, in one table, and when a refused call is made again.
 
-Why: an error must never be read as an empty answer, and the user must be told which right to grant or what to wait
+Why: an error must never be read as an empty answer, and the user must read which right to grant or what to wait
 for. One idea: (call, code) → verdict; the verdict says which problem it is and whether asking again can help.
 Source: org.apache.kafka.common.protocol.Errors; KafkaApis and GroupCoordinatorService of Kafka 4.4.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,9 @@ from enum import StrEnum
 from ..api.remedies import GRANT_BY_ACL
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from .wire import Api
+
+BACK_OFF_FIRST_S = 0.05
+BACK_OFF_MAX_S = 1.0
 
 
 class Recovery(StrEnum):
@@ -35,92 +39,78 @@ class Code:
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
-    ILLEGAL_GENERATION = 22
     INVALID_GROUP_ID = 24
     UNKNOWN_MEMBER_ID = 25
-    REBALANCE_IN_PROGRESS = 27
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
-    UNSUPPORTED_SASL_MECHANISM = 33
-    ILLEGAL_SASL_STATE = 34
     UNSUPPORTED_VERSION = 35
     INVALID_CONFIG = 40
     INVALID_REQUEST = 42
     POLICY_VIOLATION = 44
-    SASL_AUTHENTICATION_FAILED = 58
     GROUP_ID_NOT_FOUND = 69
     FENCED_INSTANCE_ID = 82
     UNRELEASED_INSTANCE_ID = 111
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The meaning of one code.
 
     Parameters
     ----------
+    text: what happened and what to do, with {group}, {api} and {principal}.
     acl: template of the missing right, with {group}; "" when the code is not about rights.
-    text: what happened and what to do, with {group} and {api}.
     """
 
     kind: KafkaProblemKind
-    recovery: Recovery
     text: str
+    recovery: Recovery = Recovery.NONE
     acl: str = ""
 
 
 def _retry(recovery: Recovery, text: str) -> Verdict:
-    return Verdict(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, recovery=recovery, text=text)
+    return Verdict(KafkaProblemKind.COORDINATOR_UNAVAILABLE, text, recovery)
 
 
 def _denied(acl: str, consequence: str = "") -> Verdict:
     text = f"{{principal}} lacks {acl}{consequence}; {GRANT_BY_ACL}"
-    return Verdict(kind=KafkaProblemKind.NOT_AUTHORIZED, recovery=Recovery.NONE, text=text, acl=acl)
+    return Verdict(KafkaProblemKind.NOT_AUTHORIZED, text, acl=acl)
 
 
 def _unexpected(text: str) -> Verdict:
-    return Verdict(kind=KafkaProblemKind.UNEXPECTED_ANSWER, recovery=Recovery.NONE, text=text)
+    return Verdict(KafkaProblemKind.UNEXPECTED_ANSWER, text)
 
 
-def _log_in_failed(text: str) -> Verdict:
-    return Verdict(kind=KafkaProblemKind.AUTHENTICATION_FAILED, recovery=Recovery.NONE, text=text)
+def _too_old(text: str) -> Verdict:
+    return Verdict(KafkaProblemKind.BROKER_TOO_OLD, text)
 
 
-_LOADING = _retry(
-    Recovery.BACK_OFF, "the coordinator of group {group!r} is loading its state after a fail-over; it is asked again"
-)
-_UNAVAILABLE = _retry(
-    Recovery.FIND_COORDINATOR,
-    "group {group!r} has no coordinator now; if this lasts, check the replicas of __consumer_offsets",
-)
-_MOVED = _retry(Recovery.FIND_COORDINATOR, "the coordinator of group {group!r} has moved; it is looked up again")
+_HIDDEN = ", so the broker hides its members (they are not gone)"
 
 COMMON: Mapping[int, Verdict] = {
     Code.UNKNOWN_SERVER_ERROR: _unexpected("the broker failed to answer {api} (UNKNOWN_SERVER_ERROR); see its log"),
     Code.REQUEST_TIMED_OUT: _retry(Recovery.BACK_OFF, "the broker timed out on {api}; it is asked again"),
     Code.NETWORK_EXCEPTION: _retry(Recovery.FIND_COORDINATOR, "the broker lost a connection during {api}"),
-    Code.COORDINATOR_LOAD_IN_PROGRESS: _LOADING,
-    Code.COORDINATOR_NOT_AVAILABLE: _UNAVAILABLE,
-    Code.NOT_COORDINATOR: _MOVED,
+    Code.COORDINATOR_LOAD_IN_PROGRESS: _retry(
+        Recovery.BACK_OFF,
+        "the coordinator of group {group!r} is loading its state after a fail-over; it is asked again",
+    ),
+    Code.COORDINATOR_NOT_AVAILABLE: _retry(
+        Recovery.FIND_COORDINATOR,
+        "group {group!r} has no coordinator now; if this lasts, check the replicas of __consumer_offsets",
+    ),
+    Code.NOT_COORDINATOR: _retry(
+        Recovery.FIND_COORDINATOR, "the coordinator of group {group!r} has moved; it is looked up again"
+    ),
     Code.INVALID_GROUP_ID: _unexpected(
         "the broker refuses group id {group!r} (INVALID_GROUP_ID); correct spec.groupId"
     ),
     Code.GROUP_AUTHORIZATION_FAILED: _denied("DESCRIBE on Group '{group}'"),
     Code.CLUSTER_AUTHORIZATION_FAILED: _denied("DESCRIBE on Cluster 'kafka-cluster'"),
-    Code.UNSUPPORTED_SASL_MECHANISM: _log_in_failed(
-        "the listener does not offer this SASL mechanism; compare spec.sasl.mechanism with the listener"
-    ),
-    Code.ILLEGAL_SASL_STATE: _log_in_failed(
-        "the listener does not take a SASL log-in now; check that it is a SASL listener"
-    ),
-    Code.SASL_AUTHENTICATION_FAILED: _log_in_failed(
-        "the broker refused the credentials; check user and password in the Secret"
-    ),
-    Code.UNSUPPORTED_VERSION: Verdict(
-        kind=KafkaProblemKind.BROKER_TOO_OLD,
-        recovery=Recovery.NONE,
-        text="the broker does not serve this version of {api}; StaticGroup needs Kafka 2.4, for KIP-848 groups 3.8, for streams groups 4.4",
+    Code.UNSUPPORTED_VERSION: _too_old(
+        "the broker does not serve this version of {api}; StaticGroup needs Kafka 2.4, for KIP-848 groups 3.8, "
+        "for streams groups 4.4"
     ),
     Code.INVALID_REQUEST: _unexpected("the broker calls our {api} invalid (INVALID_REQUEST); please report this"),
 }
@@ -132,16 +122,12 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
     },
     Api.CONSUMER_GROUP_DESCRIBE: {
         Code.GROUP_ID_NOT_FOUND: _retry(Recovery.READ_TYPE, "group {group!r} is not a KIP-848 group (any more)"),
-        Code.TOPIC_AUTHORIZATION_FAILED: _denied(
-            "DESCRIBE on the Topics that group '{group}' subscribes to",
-            ", so the broker hides its members (they are not gone)",
-        ),
+        Code.TOPIC_AUTHORIZATION_FAILED: _denied("DESCRIBE on the Topics that group '{group}' subscribes to", _HIDDEN),
     },
     Api.STREAMS_GROUP_DESCRIBE: {
         Code.GROUP_ID_NOT_FOUND: _retry(Recovery.READ_TYPE, "group {group!r} is not a streams group (any more)"),
         Code.TOPIC_AUTHORIZATION_FAILED: _denied(
-            "DESCRIBE on the Topics that group '{group}' reads and writes",
-            ", so the broker hides its members (they are not gone)",
+            "DESCRIBE on the Topics that group '{group}' reads and writes", _HIDDEN
         ),
     },
     Api.LEAVE_GROUP: {
@@ -154,41 +140,35 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
         Code.GROUP_AUTHORIZATION_FAILED: _denied(
             "READ on Group '{group}'", ", so departed members are not removed and crashed ones not released"
         ),
-        # GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures of Kafka 4.1 to 4.3, before anything is done.
-        Code.INVALID_REQUEST: Verdict(
-            kind=KafkaProblemKind.BROKER_TOO_OLD,
-            recovery=Recovery.NONE,
-            text="the coordinator of streams group {group!r} takes no group.instance.id (INVALID_REQUEST), as brokers before Kafka 4.4: "
-            "upgrade the brokers, or let the application use the classic protocol, or have dynamic members (spec.identity.method None)",
+        # throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures of Kafka 4.1 to 4.3, before anything is done.
+        Code.INVALID_REQUEST: _too_old(
+            "the coordinator of streams group {group!r} takes no group.instance.id (INVALID_REQUEST), as brokers "
+            "before Kafka 4.4: upgrade the brokers, or let the application use the classic protocol, or have dynamic "
+            "members (spec.identity.method None)"
         ),
     },
-    Api.HEARTBEAT: {
-        Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'"),
-        Code.ILLEGAL_GENERATION: _unexpected("the broker knows our made-up member (ILLEGAL_GENERATION)"),
-        Code.UNKNOWN_MEMBER_ID: _unexpected("the broker does not know our made-up member, as intended"),
-        Code.REBALANCE_IN_PROGRESS: _unexpected("the broker is rebalancing group {group!r}"),
-        Code.FENCED_INSTANCE_ID: _unexpected("the broker fenced a beat without instance id"),
-    },
+    Api.HEARTBEAT: {Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'")},
     Api.DESCRIBE_CONFIGS: {
         Code.GROUP_AUTHORIZATION_FAILED: _denied("DESCRIBE_CONFIGS on Group '{group}'"),
         Code.CLUSTER_AUTHORIZATION_FAILED: _denied("DESCRIBE_CONFIGS on Cluster 'kafka-cluster'"),
         Code.INVALID_CONFIG: _unexpected("the broker refuses to show settings of group {group!r} (INVALID_CONFIG)"),
     },
     Api.INCREMENTAL_ALTER_CONFIGS: {
-        Code.GROUP_AUTHORIZATION_FAILED: _denied("ALTER_CONFIGS on Group '{group}'", ", so its session timeout is not set"),
+        Code.GROUP_AUTHORIZATION_FAILED: _denied(
+            "ALTER_CONFIGS on Group '{group}'", ", so its session timeout is not set"
+        ),
         Code.INVALID_CONFIG: _unexpected(
-            "the brokers refuse the settings of group {group!r} (INVALID_CONFIG): a value that is set on it is outside their bounds, or its "
-            "heartbeat interval is not below its session timeout; compare kafka-configs.sh --describe --entity-type groups"
+            "the brokers refuse the settings of group {group!r} (INVALID_CONFIG): a value that is set on it is outside "
+            "their bounds, or its heartbeat interval is not below its session timeout; compare kafka-configs.sh "
+            "--describe --entity-type groups"
         ),
         Code.POLICY_VIOLATION: _unexpected(
-            "the brokers' alter.config.policy refuses the settings of group {group!r} (POLICY_VIOLATION); change the policy, or set "
-            "spec.sessionTimeout.writeGroupConfig to false"
+            "the brokers' alter.config.policy refuses the settings of group {group!r} (POLICY_VIOLATION); change the "
+            "policy, or set spec.sessionTimeout.writeGroupConfig to false"
         ),
-        Code.INVALID_REQUEST: Verdict(
-            kind=KafkaProblemKind.BROKER_TOO_OLD,
-            recovery=Recovery.NONE,
-            text="the brokers keep no settings of groups (INVALID_REQUEST), as those before Kafka 4.0; upgrade them, or set "
-            "spec.sessionTimeout.writeGroupConfig to false",
+        Code.INVALID_REQUEST: _too_old(
+            "the brokers keep no settings of groups (INVALID_REQUEST), as those before Kafka 4.0; upgrade them, or set "
+            "spec.sessionTimeout.writeGroupConfig to false"
         ),
     },
 }
@@ -220,10 +200,8 @@ RELEASE_OUTCOMES: Mapping[int, ReleaseOutcome] = {
 }
 """Meaning of the code of a temporary leave, where it is about the member or the right."""
 
-
 ACTED_MAYBE = frozenset({Code.REQUEST_TIMED_OUT, Code.NETWORK_EXCEPTION, Code.COORDINATOR_NOT_AVAILABLE})
 """A coordinator maps failed or late writes to these (CoordinatorOperationExceptionHelper): it may have acted."""
-DID_NOTHING = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS})
 
 
 def verdict_of(api: Api, code: int) -> Verdict:
@@ -247,11 +225,6 @@ def problem_of(api: Api, code: int, *, group_id: str = "", principal: str = "the
     return KafkaProblem(kind=verdict.kind, message=verdict.text.format(**words), missing_acl=acl)
 
 
-def leave_outcome(code: int) -> LeaveOutcome:
-    """Return what one entry's code means for its member."""
-    return LEAVE_OUTCOMES.get(code, LeaveOutcome.RETRY)
-
-
 class Refusal(Exception):
     """Carries a problem through the layers of this package; never leaves the gateway.
 
@@ -264,12 +237,28 @@ class Refusal(Exception):
     def __init__(self, problem: KafkaProblem, *, recovery: Recovery = Recovery.NONE, sent: bool = False) -> None:
         super().__init__(problem.kind)
         self.problem = problem
+        self.kind = problem.kind
         self.recovery = recovery
         self.sent = sent
 
+    def may_retry(self, attempt: int) -> bool:
+        """Return whether a read is repeated: a lost connection once, a coordinator on the move until the deadline."""
+        if self.recovery is Recovery.NONE:
+            return False
+        return self.kind is not KafkaProblemKind.UNREACHABLE or attempt == 0
 
-def refusal(
-    kind: KafkaProblemKind, message: str, *, recovery: Recovery = Recovery.NONE, sent: bool = False
-) -> Refusal:
-    """Return the refusal by a problem that no error code tells; parameters as for `Refusal` and `KafkaProblem`."""
-    return Refusal(KafkaProblem(kind=kind, message=message), recovery=recovery, sent=sent)
+
+def refusal(kind: KafkaProblemKind, message: str, *, recovery: Recovery = Recovery.NONE) -> Refusal:
+    """Return the refusal by a problem for which there is no error code."""
+    return Refusal(KafkaProblem(kind=kind, message=message), recovery=recovery)
+
+
+def refusal_by(api: Api, code: int, group_id: str, principal: str) -> Refusal:
+    """Return the refusal by an error code."""
+    problem = problem_of(api, code, group_id=group_id, principal=principal)
+    return Refusal(problem, recovery=verdict_of(api, code).recovery)
+
+
+def back_off_s(attempt: int, rng: random.Random) -> float:
+    """Return the pause before attempt+1: doubling from 50 ms to 1 s, half of it random."""
+    return min(BACK_OFF_FIRST_S * 2.0**attempt, BACK_OFF_MAX_S) * (0.5 + rng.random() / 2)

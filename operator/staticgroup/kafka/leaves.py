@@ -1,98 +1,128 @@
-"""Remove static members where each is told by a request of its own: in a streams group, which LeaveGroup does not serve.
+"""Remove static members, or let one leave for a while: sent once, and only what the answer shows is believed.
 
-Why: what some of the answers say must not hide what the others do not. One idea: all requests go out at once over the
-coordinator's connection; each is sent at most once unless the broker has done nothing about any of them.
-Source: KIP-1071 (member epoch -1); GroupMetadataManager.streamsGroupLeave of Kafka 4.4, a compare-and-set of both ids.
+Why: a coordinator that may have acted must not be asked again. LeaveGroup removes many members by one request; a
+streams group, which it does not serve, takes a request for each member, all at once over the coordinator's connection.
+Source: KIP-345 (LeaveGroup v3), KIP-1071 (member epoch -1); GroupMetadataManager of Kafka 4.4 compares both ids.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
-from ..core.group import LeaveEntry, LeaveOutcome, LeaveResult
-from .answers import LeaveAnswer
-from .calls.leaving import streams_leave
-from .connection import BrokerConnection
-from .errors import (
-    ACTED_MAYBE,
-    DID_NOTHING,
-    STREAMS_LEAVE_OUTCOMES,
-    Recovery,
-    Refusal,
-    leave_outcome,
-    problem_of,
-    verdict_of,
-)
-from .pool import ClusterPool
-from .wire import Api, Call
+from ..core.group import LeaveCall, LeaveEntry, LeaveOutcome, LeaveResult, ReleaseEntry, ReleaseOutcome, ReleaseResult
+from .calls.leaving import leave_group, streams_leave, temporary_leave
+from .connection import BrokerConnection, too_old
+from .errors import ACTED_MAYBE, LEAVE_OUTCOMES, RELEASE_OUTCOMES, STREAMS_LEAVE_OUTCOMES, Code, Refusal, refusal_by
+from .pool import Attempt, ClusterPool
+from .wire import Api, Call, negotiate
 
-Answer = LeaveOutcome | Refusal
-"""Of one member; a refusal says that nothing was done about it."""
+JOIN_GROUP_FLOOR = 5
+"""JoinGroup v5 carries group.instance.id (Kafka 2.3)."""
+
+Outcome = TypeVar("Outcome", LeaveOutcome, ReleaseOutcome)
 
 
-def one_by_one(
-    group_id: str, entries: Sequence[LeaveEntry]
-) -> Callable[[ClusterPool, float], Awaitable[LeaveResult]]:
-    """Return the attempt to remove members of a streams group, for `KioGateway`.
+def refuse_old_broker(connection: BrokerConnection) -> None:
+    """Refuse a broker that cannot do what keeps live members safe: compare-and-set removal, static joins."""
+    versions = connection.versions
+    if negotiate(Api.LEAVE_GROUP, versions) is None:
+        raise Refusal(too_old(connection.target, Api.LEAVE_GROUP))
+    if versions.get(Api.JOIN_GROUP, (0, 0))[1] < JOIN_GROUP_FLOOR:
+        raise Refusal(too_old(connection.target, Api.JOIN_GROUP))
+
+
+def all_together(group_id: str, entries: Sequence[LeaveEntry]) -> Attempt[LeaveResult]:
+    """Return the attempt to remove members by one LeaveGroup.
 
     Raises
     ------
-    ValueError: on an empty list or an entry without both ids. Refusal, from the attempt: nothing was done about any member.
+    ValueError: on an empty list or an entry without both ids. Refusal, from the attempt: nothing was removed.
     """
+    call = leave_group(group_id, entries)
+
+    async def attempt(pool: ClusterPool, deadline_s: float) -> LeaveResult:
+        node, connection = await pool.coordinator(group_id, deadline_s)
+        refuse_old_broker(connection)
+        unknown = LeaveResult(coordinator=str(node), outcomes=(LeaveOutcome.RETRY,) * len(entries))
+        try:
+            code, answers = await connection.call(call, deadline_s)
+        except Refusal as refusal:
+            pool.forget_broker(node)
+            if refusal.sent:
+                return unknown
+            raise
+        if code in ACTED_MAYBE:
+            pool.forget_coordinators((group_id,))
+            return unknown
+        if code != Code.NONE:
+            raise refusal_by(call.api, code, group_id, pool.settings.principal)
+        # Only instance ids are compared: some brokers echo the member id that they resolved, not the one that was sent.
+        if [instance_id for instance_id, _ in answers] != [entry.instance_id for entry in entries]:
+            return unknown
+        outcomes = tuple(LEAVE_OUTCOMES.get(code, LeaveOutcome.RETRY) for _, code in answers)
+        return LeaveResult(coordinator=str(node), outcomes=outcomes)
+
+    return attempt
+
+
+def one_by_one(group_id: str, entries: Sequence[LeaveEntry]) -> Attempt[LeaveResult]:
+    """Return the attempt to remove members of a streams group; ValueError as for `all_together`."""
     if not entries:
         raise ValueError("a leave of nobody is refused")
     calls = [streams_leave(group_id, entry) for entry in entries]
 
     async def attempt(pool: ClusterPool, deadline_s: float) -> LeaveResult:
-        node = await pool.coordinator(group_id, deadline_s)
-        connection = await pool.connection_to(node, deadline_s)
-        principal = pool.settings.principal
-        async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(_leave(connection, call, group_id, principal, deadline_s)) for call in calls]
-        answers = [task.result() for task in asked]
-        refusals = [answer for answer in answers if isinstance(answer, Refusal)]
-        if LeaveOutcome.RETRY in answers:
-            pool.forget_broker(node)
-        if refusals:
-            pool.forget_coordinators((group_id,))
-        if len(refusals) == len(answers):
-            raise refusals[0]
-        # One that is refused beside others that were carried out is described again and decided afresh.
-        return LeaveResult(
-            coordinator=str(node),
-            outcomes=tuple(LeaveOutcome.RETRY if isinstance(answer, Refusal) else answer for answer in answers),
-        )
+        meanings, retry = STREAMS_LEAVE_OUTCOMES, LeaveOutcome.RETRY
+        coordinator, outcomes = await _send_all(pool, group_id, calls, meanings, retry, deadline_s)
+        return LeaveResult(coordinator=coordinator, outcomes=outcomes)
 
     return attempt
 
 
-async def _leave(
-    connection: BrokerConnection, call: Call[int], group_id: str, principal: str, deadline_s: float
-) -> Answer:
-    """Send one leave; RETRY when it may have been carried out and nobody knows."""
-    try:
-        code = await connection.call(call, deadline_s)
-    except Refusal as refusal:
-        return LeaveOutcome.RETRY if refusal.sent else refusal
-    if code in ACTED_MAYBE:
-        return LeaveOutcome.RETRY
-    outcome = STREAMS_LEAVE_OUTCOMES.get(code)
-    if outcome is not None:
-        return outcome
-    api = Api.STREAMS_GROUP_HEARTBEAT
-    recovery = verdict_of(api, code).recovery if code in DID_NOTHING else Recovery.NONE
-    return Refusal(problem_of(api, code, group_id=group_id, principal=principal), recovery=recovery)
+def for_a_while(group_id: str, entry: ReleaseEntry, by: LeaveCall) -> Attempt[ReleaseResult]:
+    """Return the attempt to let a member leave for a while; ValueError on an entry without both ids."""
+    call = temporary_leave(group_id, entry, by)
+
+    async def attempt(pool: ClusterPool, deadline_s: float) -> ReleaseResult:
+        meanings, retry = RELEASE_OUTCOMES, ReleaseOutcome.RETRY
+        coordinator, (outcome,) = await _send_all(pool, group_id, [call], meanings, retry, deadline_s)
+        return ReleaseResult(coordinator=coordinator, outcome=outcome)
+
+    return attempt
 
 
-def outcomes_of(entries: Sequence[LeaveEntry], answer: LeaveAnswer) -> tuple[LeaveOutcome, ...]:
-    """Match answers to entries by position; when the answer does not line up, nothing in it is believed.
+async def _send_all(
+    pool: ClusterPool, group_id: str, calls: Sequence[Call[int]],
+    meanings: Mapping[int, Outcome], retry: Outcome, deadline_s: float,
+) -> tuple[str, tuple[Outcome, ...]]:
+    """Send all requests at once; return the coordinator, and what each answer means, `retry` where that is not known.
 
-    Notes
-    -----
-    Only the instance id is compared: some brokers echo the member id that they resolved, not the one that was sent.
+    Raises
+    ------
+    Refusal: nothing was done about any member.
     """
-    echoed = [member.instance_id for member in answer.members]
-    if echoed != [entry.instance_id for entry in entries]:
-        return (LeaveOutcome.RETRY,) * len(entries)
-    return tuple(leave_outcome(member.error_code) for member in answer.members)
+    node, connection = await pool.coordinator(group_id, deadline_s)
+
+    async def send(call: Call[int]) -> Outcome | Refusal:
+        try:
+            code = await connection.call(call, deadline_s)
+        except Refusal as refusal:
+            return retry if refusal.sent else refusal
+        if code in ACTED_MAYBE:
+            return retry
+        return meanings.get(code) or refusal_by(call.api, code, group_id, pool.settings.principal)
+
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(send(call)) for call in calls]
+    answers = [task.result() for task in asked]
+    refusals = [answer for answer in answers if isinstance(answer, Refusal)]
+    if retry in answers:
+        pool.forget_broker(node)
+    if refusals:
+        pool.forget_coordinators((group_id,))
+    if len(refusals) == len(answers):
+        raise refusals[0]
+    # One that is refused beside others that were carried out is described again and decided afresh.
+    return str(node), tuple(retry if isinstance(answer, Refusal) else answer for answer in answers)

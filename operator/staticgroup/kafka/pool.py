@@ -11,21 +11,21 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..api.resources.kafkaconnection import is_cluster_id
 from ..core.group import GroupType, KafkaProblem, KafkaProblemKind
 from .addresses import HostPort, Resolver, check, parse_host_port
-from .answers import BrokerNode, ClusterAnswer, CoordinatorAnswer
-from .calls.reading import find_coordinators, metadata
-from .connection import Access, BrokerConnection, open_connection, problem_of_failure
-from .errors import Recovery, Refusal, problem_of, refusal, verdict_of
-from .login.credentials import ConnectionSettings, OAuthSettings, TlsSettings
+from .calls.reading import BrokerNode, ClusterFacts, find_coordinators, metadata
+from .connection import BrokerConnection, open_connection, problem_of_failure
+from .errors import Recovery, Refusal, refusal, refusal_by
+from .login.credentials import ConnectionSettings
 from .login.msk_iam import MskIamToken
 from .login.oauth import ClientCredentials
-from .login.tls import TlsMaterial, client_context
+from .login.tls import client_context
 from .login.tokens import MountedToken, TokenProvider
 from .wire import Api, negotiate
 
@@ -45,6 +45,9 @@ REMEMBERED_GROUPS_MAX = 100_000
 
 Located = BrokerNode | Refusal
 TokenProviderFactory = Callable[[ConnectionSettings], TokenProvider]
+T = TypeVar("T")
+Attempt = Callable[["ClusterPool", float], Awaitable[T]]
+"""One operation until a deadline in loop time; raises Refusal, by which it may be made again."""
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ class ClusterPool:
     Parameters
     ----------
     clock: monotonic seconds, for ages; deadlines are in loop time.
-    now_s: wall clock, in which tokens tell their end.
+    now_s: wall clock, in which tokens say their end.
     make_tokens: makes the token provider instead of the one that the settings ask for.
     """
 
@@ -102,33 +105,26 @@ class ClusterPool:
         self._missed_since_s: dict[str, float | None] = {}
         self._operations = 0
         self._is_retired = False
-        self._access = Access(
-            settings=settings,
-            context=client_context(settings.tls.material()) if settings.tls else None,
-            tokens=self._make_tokens(make_tokens),
-        )
+        self._context = settings.tls.context() if settings.tls else None
+        self._tokens = self._token_provider(make_tokens)
         self.used_at_s = clock()
 
-    def _make_tokens(self, make_tokens: TokenProviderFactory | None) -> TokenProvider | None:
+    def _token_provider(self, make_tokens: TokenProviderFactory | None) -> TokenProvider | None:
         settings, sasl = self.settings, self.settings.sasl
-        if not sasl or not (sasl.oauth or sasl.aws_msk_iam):
-            return None
-        if make_tokens:
+        oauth, aws_msk_iam = (sasl.oauth, sasl.aws_msk_iam) if sasl else (None, None)
+        if make_tokens and (oauth or aws_msk_iam):
             return make_tokens(settings)
-        if sasl.aws_msk_iam:
+        if aws_msk_iam:
             timeout_s = settings.request_timeout_s
-            return MskIamToken(sasl.aws_msk_iam, now_s=self._now_s, clock=self._clock, timeout_s=timeout_s)
-        return self._oauth_tokens(sasl.oauth) if sasl.oauth else None
-
-    def _oauth_tokens(self, oauth: OAuthSettings) -> TokenProvider:
-        settings = self.settings
+            return MskIamToken(aws_msk_iam, now_s=self._now_s, clock=self._clock, timeout_s=timeout_s)
+        if oauth is None:
+            return None
         mounted = MountedToken(oauth.token_file, now_s=self._now_s, clock=self._clock) if oauth.token_file else None
         if oauth.token_endpoint is None and mounted:
             return mounted
-        context = client_context(TlsMaterial())
-        tls = settings.tls or TlsSettings()
-        if tls.ca_pem:
-            context.load_verify_locations(cadata=tls.ca_pem)
+        context = client_context()
+        if settings.tls and settings.tls.ca_pem:
+            context.load_verify_locations(cadata=settings.tls.ca_pem)
         return ClientCredentials(
             oauth,
             clock=self._clock,
@@ -161,7 +157,15 @@ class ClusterPool:
         for slot in self._slots.values():
             if slot.current and self._is_usable(slot.current):
                 return self._touch(slot.current)
-        targets = self._candidates()
+        bootstrap: list[HostPort] = []
+        for parsed in map(parse_host_port, self.settings.bootstrap_servers):
+            if isinstance(parsed, KafkaProblem):
+                raise Refusal(parsed)
+            bootstrap.append(parsed)
+        known = [HostPort(host=node.host, port=node.port) for node in self.brokers]
+        self._rng.shuffle(bootstrap)
+        self._rng.shuffle(known)
+        targets = list(dict.fromkeys(bootstrap + known[:3]))
         refusals: list[Refusal] = []
         for position, target in enumerate(targets):
             now_s = asyncio.get_running_loop().time()
@@ -170,21 +174,10 @@ class ClusterPool:
                 return await self._connection(target, now_s + share_s, adopts_cluster=True)
             except Refusal as refused:
                 refusals.append(refused.with_traceback(None))  # which would lead back to this list
-                if refused.problem.kind in (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.WRONG_CLUSTER):
+                if refused.kind in (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.WRONG_CLUSTER):
                     break  # another broker would say the same, and count another failed log-in
-        telling = [r for r in refusals if r.problem.kind is not KafkaProblemKind.UNREACHABLE]
+        telling = [r for r in refusals if r.kind is not KafkaProblemKind.UNREACHABLE]
         raise Refusal((telling or refusals)[0].problem)
-
-    def _candidates(self) -> list[HostPort]:
-        bootstrap = [parse_host_port(server) for server in self.settings.bootstrap_servers]
-        invalid = [problem for problem in bootstrap if isinstance(problem, KafkaProblem)]
-        if invalid:
-            raise Refusal(invalid[0])
-        first = [target for target in bootstrap if isinstance(target, HostPort)]
-        known = [HostPort(host=node.host, port=node.port) for node in self.brokers]
-        self._rng.shuffle(first)
-        self._rng.shuffle(known)
-        return list(dict.fromkeys(first + known[:3]))
 
     async def connection_to(self, node: BrokerNode, deadline_s: float) -> BrokerConnection:
         """Return a connection to one broker at its advertised address."""
@@ -198,21 +191,17 @@ class ClusterPool:
                     return self._touch(slot.current)
                 self._give_up(slot)
                 slot.refuse_if_left_alone()
-                slot.current = await self._open_patiently(slot, deadline_s, adopts_cluster)
+                began_s = asyncio.get_running_loop().time()
+                try:
+                    slot.current = await self._open(target, deadline_s, adopts_cluster)
+                except BaseException as error:  # of the deadline too, which arrives as a cancellation
+                    problem = error.problem if isinstance(error, Refusal) else None
+                    slot.leave_alone(asyncio.get_running_loop().time() - began_s, problem)
+                    raise
+                slot.current.on_silence = slot.leave_alone
                 return slot.current
         except TimeoutError as error:
             raise Refusal(problem_of_failure(target, error), recovery=Recovery.BACK_OFF) from None
-
-    async def _open_patiently(self, slot: _Slot, deadline_s: float, adopts_cluster: bool) -> BrokerConnection:
-        began_s = asyncio.get_running_loop().time()
-        try:
-            connection = await self._open(slot.target, deadline_s, adopts_cluster)
-        except BaseException as error:  # of the deadline too, which arrives as a cancellation
-            problem = error.problem if isinstance(error, Refusal) else None
-            slot.leave_alone(asyncio.get_running_loop().time() - began_s, problem)
-            raise
-        connection.on_silence = slot.leave_alone
-        return connection
 
     async def _open(self, target: HostPort, deadline_s: float, adopts_cluster: bool) -> BrokerConnection:
         if self.settings.sasl and self.settings.sasl.aws_msk_iam:
@@ -220,33 +209,35 @@ class ClusterPool:
         address = await check(target, allow_loopback=self.settings.allow_loopback, resolver=self._resolver)
         if isinstance(address, KafkaProblem):
             raise Refusal(address)
-        connection = await open_connection(self._access, target, address, deadline_s=deadline_s, now_s=self._clock())
+        connection = await open_connection(
+            self.settings, target, address,
+            context=self._context, tokens=self._tokens, deadline_s=deadline_s, now_s=self._clock(),
+        )  # fmt: skip
         try:
-            connection.cluster = await connection.call(metadata(), deadline_s)
-            self._admit(connection.cluster, adopts_cluster)
+            self._admit(await connection.call(metadata(), deadline_s), adopts_cluster)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _admit(self, cluster: ClusterAnswer, adopts_cluster: bool) -> None:
+    def _admit(self, cluster: ClusterFacts, adopts_cluster: bool) -> None:
         """Refuse a broker of another cluster before any group call."""
-        expected = self.settings.cluster_id
-        if expected and cluster.cluster_id != expected:
-            raise _wrong_cluster(expected, cluster.cluster_id)
-        if self.cluster_id is not None and cluster.cluster_id != self.cluster_id:
+        expected, reported = self.settings.cluster_id, cluster.cluster_id
+        if expected and reported != expected:
+            shown = reported if reported and is_cluster_id(reported) else "an unreadable one"
+            text = f"the brokers report cluster id {shown}, but spec.clusterId is {expected}; correct one of them"
+            raise refusal(KafkaProblemKind.WRONG_CLUSTER, text)
+        if self.cluster_id is not None and reported != self.cluster_id:
             # only a bootstrap server may change our mind, and then no connection to the former cluster stays
             self._coordinators.clear()
             self.types.clear()
             self._missed_since_s.clear()
             if not adopts_cluster:
-                text = (
-                    "a broker that this cluster advertises belongs to another cluster; the cluster is looked up again"
-                )
-                kind = KafkaProblemKind.COORDINATOR_UNAVAILABLE
-                raise refusal(kind, text, recovery=Recovery.FIND_COORDINATOR)
+                text = "a broker that this cluster advertises belongs to another cluster"
+                kind, recovery = KafkaProblemKind.COORDINATOR_UNAVAILABLE, Recovery.FIND_COORDINATOR
+                raise refusal(kind, f"{text}; the cluster is looked up again", recovery=recovery)
             self._close_connections()
-        self.cluster_id, self.brokers = cluster.cluster_id, cluster.brokers
+        self.cluster_id, self.brokers = reported, cluster.brokers
 
     async def coordinators(self, group_ids: Sequence[str], deadline_s: float) -> dict[str, Located]:
         """Locate the coordinator of each group; cached ones are not asked for.
@@ -263,31 +254,27 @@ class ClusterPool:
         size = GROUPS_PER_REQUEST if (negotiate(Api.FIND_COORDINATOR, connection.versions) or 0) >= 4 else 1
         for start in range(0, len(missing), size):
             chunk = missing[start : start + size]
-            answers = {a.group_id: a for a in await connection.call(find_coordinators(chunk), deadline_s)}
+            answers = await connection.call(find_coordinators(chunk), deadline_s)
             for group_id in chunk:
-                located[group_id] = self._read_location(group_id, answers.get(group_id))
+                answer = answers.get(group_id)
+                if answer is None:
+                    text = f"the broker did not answer where group {group_id!r} is coordinated; see its log"
+                    located[group_id] = refusal(KafkaProblemKind.UNEXPECTED_ANSWER, text)
+                elif isinstance(answer, int):
+                    principal = self.settings.principal
+                    located[group_id] = refusal_by(Api.FIND_COORDINATOR, answer, group_id, principal)
+                else:
+                    if len(self._coordinators) >= REMEMBERED_GROUPS_MAX:
+                        self._coordinators.clear()
+                    located[group_id] = self._coordinators[group_id] = answer
         return located
 
-    def _read_location(self, group_id: str, answer: CoordinatorAnswer | None) -> Located:
-        if answer is None:
-            text = f"the broker did not answer where group {group_id!r} is coordinated; see its log"
-            return refusal(KafkaProblemKind.UNEXPECTED_ANSWER, text)
-        if answer.node is None:
-            problem = problem_of(
-                Api.FIND_COORDINATOR, answer.error_code, group_id=group_id, principal=self.settings.principal
-            )
-            return Refusal(problem, recovery=verdict_of(Api.FIND_COORDINATOR, answer.error_code).recovery)
-        if len(self._coordinators) >= REMEMBERED_GROUPS_MAX:
-            self._coordinators.clear()
-        self._coordinators[group_id] = answer.node
-        return answer.node
-
-    async def coordinator(self, group_id: str, deadline_s: float) -> BrokerNode:
-        """Locate one group's coordinator; raises Refusal."""
+    async def coordinator(self, group_id: str, deadline_s: float) -> tuple[BrokerNode, BrokerConnection]:
+        """Locate one group's coordinator and connect to it; raises Refusal."""
         located = (await self.coordinators((group_id,), deadline_s))[group_id]
         if isinstance(located, Refusal):
             raise located
-        return located
+        return located, await self.connection_to(located, deadline_s)
 
     def forget_coordinators(self, group_ids: Iterable[str]) -> None:
         """Ask again for these groups next time."""
@@ -319,8 +306,7 @@ class ClusterPool:
             return True
         since_s = self._missed_since_s[group_id]
         if since_s is None:
-            self._missed_since_s[group_id] = self._clock()
-            return False
+            since_s = self._missed_since_s[group_id] = self._clock()
         if self._clock() - since_s < ABSENCE_SETTLE_S:
             return False
         del self._missed_since_s[group_id]
@@ -378,9 +364,3 @@ class ClusterPool:
         if slot.retiring and not slot.retiring.in_flight:
             slot.retiring.close()
             slot.retiring = None
-
-
-def _wrong_cluster(expected: str, reported: str | None) -> Refusal:
-    shown = reported if reported and is_cluster_id(reported) else "an unreadable one"
-    text = f"the brokers report cluster id {shown}, but spec.clusterId is {expected}; correct one of them"
-    return refusal(KafkaProblemKind.WRONG_CLUSTER, text)

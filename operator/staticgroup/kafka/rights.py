@@ -12,26 +12,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.group import GroupView, KafkaProblem, KafkaProblemKind
-from .answers import BrokerNode
 from .bounds import BROKER_KEYS, GROUP_KEYS
 from .calls.settings import BROKER_RESOURCE, GROUP_RESOURCE, alter_group_config, describe_configs, heartbeat
-from .connection import BrokerConnection
-from .errors import Code, problem_of
+from .errors import Code, Refusal, problem_of
+from .pool import Attempt, ClusterPool
 from .wire import Api
 
 NOBODY = "staticgroup-rights-check"
 """A member id that no coordinator ever hands out (they end in a UUID)."""
+_PROVES_NOTHING = (
+    *(Code.UNKNOWN_SERVER_ERROR, Code.REQUEST_TIMED_OUT, Code.COORDINATOR_LOAD_IN_PROGRESS),
+    *(Code.COORDINATOR_NOT_AVAILABLE, Code.INVALID_REQUEST, Code.UNSUPPORTED_VERSION),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRights:
-    """Which rights the operator's principal has; None where it could not be told.
+    """Which rights the operator's principal has; None where no answer shows it.
 
     Parameters
     ----------
-    describe_group: without it the others are not told: nobody may know who coordinates the group.
-    describe_topics: only told for a KIP-848 or streams group.
-    alter_configs_group: only told where it is asked for.
+    describe_group: without it the others stay None: nobody may know who coordinates the group.
+    describe_topics: None of a classic group, which does not need it.
+    alter_configs_group: None where it is not asked for.
     missing: the rights that are missing, in Kafka's words.
     """
 
@@ -44,62 +47,58 @@ class GroupRights:
     missing: tuple[str, ...] = ()
 
 
-async def try_rights(
-    connection: BrokerConnection, node: BrokerNode, group_id: str, principal: str, deadline_s: float, *, alters: bool = False
-) -> GroupRights:
-    """Try READ on the group, DESCRIBE_CONFIGS on group and cluster and, where `alters`, ALTER_CONFIGS on the group."""
-    missing: list[str] = []
+def rights_of(group_id: str, *, alters: bool) -> Attempt[GroupRights]:
+    """Return the attempt to try READ on the group by a heartbeat of a member that does not exist, and the other rights.
 
-    def granted(api: Api, code: int) -> bool | None:
-        """Read a right off an error code, and note the ACL when it is missing; None when the code tells nothing."""
-        if code in _PROVES_NOTHING:
-            return None
-        problem = problem_of(api, code, group_id=group_id, principal=principal)
-        if problem.kind is KafkaProblemKind.NOT_AUTHORIZED:
-            missing.append(problem.missing_acl)
-            return False
-        return True
+    Parameters
+    ----------
+    alters: whether ALTER_CONFIGS on the group is tried, too.
+    """
 
-    beat = await connection.call(heartbeat(group_id, NOBODY), deadline_s)
-    wanted: dict[tuple[int, str], Sequence[str]] = {
-        (GROUP_RESOURCE, group_id): GROUP_KEYS[:1],
-        (BROKER_RESOURCE, str(node.node_id)): BROKER_KEYS,
-    }
-    answers = await connection.call(describe_configs(wanted), deadline_s)
-    codes = {answer.resource_type: answer.error_code for answer in answers}
-    altered = None
-    if alters:  # takes a setting back, if it were not only tried
-        altered = await connection.call(alter_group_config(group_id, {GROUP_KEYS[0]: None}, is_tried_only=True), deadline_s)
-    return GroupRights(
-        describe_group=True,
-        read_group=granted(Api.HEARTBEAT, beat),
-        describe_configs_group=granted(Api.DESCRIBE_CONFIGS, codes.get(GROUP_RESOURCE, Code.UNKNOWN_SERVER_ERROR)),
-        describe_configs_cluster=granted(
-            Api.DESCRIBE_CONFIGS, codes.get(BROKER_RESOURCE, Code.UNKNOWN_SERVER_ERROR)
-        ),
-        alter_configs_group=None if altered is None else granted(Api.INCREMENTAL_ALTER_CONFIGS, altered),
-        missing=tuple(missing),
-    )
+    async def attempt(pool: ClusterPool, deadline_s: float) -> GroupRights:
+        node = (await pool.coordinators((group_id,), deadline_s))[group_id]
+        if isinstance(node, Refusal):
+            if node.problem.kind is not KafkaProblemKind.NOT_AUTHORIZED:
+                raise node
+            return GroupRights(describe_group=False, missing=(node.problem.missing_acl,))
+        connection = await pool.connection_to(node, deadline_s)
+        missing: list[str] = []
 
+        def granted(api: Api, code: int) -> bool | None:
+            if code in _PROVES_NOTHING:
+                return None
+            problem = problem_of(api, code, group_id=group_id, principal=pool.settings.principal)
+            if problem.kind is KafkaProblemKind.NOT_AUTHORIZED:
+                missing.append(problem.missing_acl)
+            return problem.kind is not KafkaProblemKind.NOT_AUTHORIZED
 
-_PROVES_NOTHING = frozenset(
-    {
-        Code.UNKNOWN_SERVER_ERROR,
-        Code.REQUEST_TIMED_OUT,
-        Code.COORDINATOR_LOAD_IN_PROGRESS,
-        Code.COORDINATOR_NOT_AVAILABLE,
-        Code.INVALID_REQUEST,
-        Code.UNSUPPORTED_VERSION,
-    }
-)
+        beat = await connection.call(heartbeat(group_id, NOBODY), deadline_s)
+        wanted: dict[tuple[int, str], Sequence[str]] = {
+            (GROUP_RESOURCE, group_id): GROUP_KEYS[:1],
+            (BROKER_RESOURCE, str(node.node_id)): BROKER_KEYS,
+        }
+        answers = await connection.call(describe_configs(wanted), deadline_s)
+        codes = {answer.resource_type: answer.error_code for answer in answers}
+        altered = unknown = Code.UNKNOWN_SERVER_ERROR
+        if alters:  # takes a setting back, if it were not only tried
+            call = alter_group_config(group_id, {GROUP_KEYS[0]: None}, is_tried_only=True)
+            altered = await connection.call(call, deadline_s)
+        return GroupRights(
+            describe_group=True,
+            read_group=granted(Api.HEARTBEAT, beat),
+            describe_configs_group=granted(Api.DESCRIBE_CONFIGS, codes.get(GROUP_RESOURCE, unknown)),
+            describe_configs_cluster=granted(Api.DESCRIBE_CONFIGS, codes.get(BROKER_RESOURCE, unknown)),
+            alter_configs_group=granted(Api.INCREMENTAL_ALTER_CONFIGS, altered),
+            missing=tuple(missing),
+        )
+
+    return attempt
 
 
 def with_topic_right(rights: GroupRights, view: GroupView | KafkaProblem) -> GroupRights:
-    """Add what a describe tells about DESCRIBE on the topics; only a KIP-848 or streams group needs that right."""
-    topics: bool | None = None
-    missing = rights.missing
+    """Add what a describe shows of DESCRIBE on the topics; only a KIP-848 or streams group needs that right."""
     if isinstance(view, KafkaProblem) and view.kind is KafkaProblemKind.NOT_AUTHORIZED:
-        topics, missing = False, (*missing, view.missing_acl)
-    elif isinstance(view, GroupView) and view.group_epoch is not None:
-        topics = True
-    return dataclasses.replace(rights, describe_topics=topics, missing=missing)
+        return dataclasses.replace(rights, describe_topics=False, missing=(*rights.missing, view.missing_acl))
+    if isinstance(view, GroupView) and view.group_epoch is not None:
+        return dataclasses.replace(rights, describe_topics=True)
+    return rights

@@ -2,7 +2,7 @@
 
 Why: version differences, kio's classes and the adapter to aiokafka's connection must not leak. One idea: a `Call`
 offers exactly what `AIOKafkaConnection.send` touches, hands the raw answer back undecoded (so that a bad answer fails
-its own request only, not the connection), and `decode` turns it into a value of `answers`.
+its own request only, not the connection), and `decode` turns it into a value.
 Source: Kafka protocol guide.
 """
 
@@ -21,8 +21,8 @@ from kio.serial import entity_reader, entity_writer
 from kafka_frames import BadFrame, check_frame
 
 ELEMENTS_MAX = 200_000
-"""Of all arrays of one answer, numbers not counted: a hundred groups of a thousand members. Each takes some microseconds of the
-event loop, so that an answer of millions, which fit into what is read, would keep everybody else waiting for many seconds."""
+"""Of all arrays of one answer, numbers not counted: a hundred groups of a thousand members. Each takes microseconds of
+the event loop, so that an answer of millions would keep everybody else waiting for many seconds."""
 
 T = TypeVar("T")
 VersionRanges = Mapping[int, tuple[int, int]]
@@ -30,7 +30,7 @@ VersionRanges = Mapping[int, tuple[int, int]]
 
 
 class Api(IntEnum):
-    """API keys that the operator speaks or asks about."""
+    """Keys of the calls that the operator makes or asks about."""
 
     METADATA = 3
     FIND_COORDINATOR = 10
@@ -64,14 +64,6 @@ PINNED: Mapping[Api, tuple[int, int]] = {
 """Lowest and highest version of each call that this module reads and writes."""
 
 
-class UnsupportedApi(Exception):
-    """The broker offers no version of this call that we speak."""
-
-    def __init__(self, api: Api) -> None:
-        super().__init__(f"{api.name} {PINNED[api]}")
-        self.api = api
-
-
 def negotiate(api: Api, offered: VersionRanges) -> int | None:
     """Choose the highest common version of a call; None when there is none."""
     if api not in offered:
@@ -96,17 +88,13 @@ class Call(Generic[T]):
     read: Callable[[Any, int], T]
 
     def prepare(self, versions: VersionRanges) -> Frame:
-        """Encode for one broker.
-
-        Raises
-        ------
-        UnsupportedApi: no common version.
-        """
+        """Encode for one broker; ValueError without a common version, which `BrokerConnection.call` has ruled out."""
         version = negotiate(self.api, versions)
         if version is None:
-            raise UnsupportedApi(self.api)
+            raise ValueError(f"{self.api.name}: the broker serves none of the versions {PINNED[self.api]}")
         request = self.build(load_request_schema(self.api, version), version)
-        return Frame(api=self.api, version=version, body=_encode(request), header_type=request.__header_schema__)
+        header_type = request.__header_schema__
+        return Frame(API_KEY=self.api, API_VERSION=version, body=_encode(request), header_type=header_type)
 
     def decode(self, version: int, body: bytes) -> T:
         """Read an answer, all of it.
@@ -152,27 +140,17 @@ class _Encoded:
 class Frame:
     """An encoded request in the form that aiokafka's connection sends (its RequestStruct protocol)."""
 
-    api: Api
-    version: int
+    API_KEY: Api
+    API_VERSION: int
     body: bytes
     header_type: Any
     RESPONSE_TYPE: type[RawAnswer] = RawAnswer
-
-    @property
-    def API_KEY(self) -> int:
-        """The key of the call."""
-        return int(self.api)
-
-    @property
-    def API_VERSION(self) -> int:
-        """The version that it is written in."""
-        return self.version
 
     def build_request_header(self, correlation_id: int, client_id: str) -> _Encoded:
         """Encode the header that goes before the body."""
         header = self.header_type(
             request_api_key=self.API_KEY,
-            request_api_version=self.version,
+            request_api_version=self.API_VERSION,
             correlation_id=correlation_id,
             client_id=client_id,
         )
@@ -184,7 +162,7 @@ class Frame:
 
     def parse_response_header(self, buffer: io.BytesIO) -> _Encoded:
         """Read the correlation id and leave the buffer at the body."""
-        header_type = load_response_schema(self.api, self.version).__header_schema__
+        header_type = load_response_schema(self.API_KEY, self.API_VERSION).__header_schema__
         content = buffer.getvalue()
         end = check_frame(header_type, content)
         header: Any = entity_reader(header_type)(content, 0)[0]
@@ -192,7 +170,7 @@ class Frame:
         return _Encoded(b"", header.correlation_id)
 
     def __repr__(self) -> str:
-        return f"Frame({self.api.name} v{self.version})"
+        return f"Frame({self.API_KEY.name} v{self.API_VERSION})"
 
 
 def _encode(entity: Any) -> bytes:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..api.resources.status import Writer
-from ..kafka.gateway import KafkaGateway, KioGateway
-from ..kafka.login.lent import Lent
+from ..kafka.gateway import KioGateway
+from ..kafka.login.shared_credentials import SharedCredentials
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.nodes.store import NodeStore
@@ -63,7 +63,7 @@ class Assembly(ABC):
 
     def __init__(
         self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
-        kafka: KafkaGateway | None = None, journal_sinks: Sinks | None = None,
+        kafka: KioGateway | None = None, journal_sinks: Sinks | None = None,
     ) -> None:
         self.is_active = False
         self.settings = settings
@@ -108,7 +108,7 @@ class Assembly(ABC):
             monotonic_s=self.sources.monotonic_s,
             max_age_s=self.settings.secret_max_age_s,
             allow_loopback=self.settings.allow_loopback,
-            lent=Lent(tokens_path=self.settings.tokens_path, aws_msk_iam=self.settings.aws_msk_iam),
+            lent=SharedCredentials(tokens_path=self.settings.tokens_path, aws_msk_iam=self.settings.aws_msk_iam),
             own_namespace=self.settings.namespace,
         )
 

@@ -15,7 +15,7 @@ from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOu
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers
 from ..core.releases import Release
-from ..kafka.gateway import KafkaGateway
+from ..kafka.gateway import KioGateway
 from ..kafka.login.credentials import ConnectionSettings
 from .connections import Connections
 from .connections.allowed import may_use
@@ -36,7 +36,7 @@ class Executor:
     now_s: seconds since the Unix epoch.
     """
 
-    kafka: KafkaGateway
+    kafka: KioGateway
     stores: Stores
     connections: Connections
     narrator: Narrator

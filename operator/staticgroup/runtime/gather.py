@@ -27,7 +27,7 @@ from ..core.seats import Seat
 from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.timeouts.desired import Advice
 from ..core.workload import WorkloadView
-from ..kafka.gateway import KafkaGateway
+from ..kafka.gateway import KioGateway
 from ..kafka.login.credentials import ConnectionSettings
 from ..kube.gateway import KubeGateway
 from ..kube.nodes.store import NodeStore
@@ -73,7 +73,7 @@ class Gatherer:
     """
 
     kube: KubeGateway
-    kafka: KafkaGateway
+    kafka: KioGateway
     pods: PodStore
     nodes: NodeStore
     stores: Stores

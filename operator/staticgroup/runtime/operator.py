@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from ..api.resources.status import Writer
-from ..kafka.gateway import KafkaGateway
+from ..kafka.gateway import KioGateway
 from ..kube.pods.position import WatchPosition
 from ..kube.problem import KubeProblem
 from ..kube.transport import Transport
@@ -41,7 +41,7 @@ class Operator(Assembly):
 
     def __init__(
         self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
-        kafka: KafkaGateway | None = None, journal_sinks: Sinks | None = None,
+        kafka: KioGateway | None = None, journal_sinks: Sinks | None = None,
     ) -> None:
         super().__init__(settings, transport, sources=sources, kafka=kafka, journal_sinks=journal_sinks)
         self.reached = asyncio.Event()

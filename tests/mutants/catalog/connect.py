@@ -42,19 +42,19 @@ CONNECT = tuple(
             "kafka/connect_protocol.py",
             _BYTES,
             "what a worker was to give up counts as held",
-            ("(reported | told.assigned) - told.revoked", "reported | told.assigned"),
+            ("(reported | given.assigned) - given.revoked", "reported | given.assigned"),
         ),
         (
             "kafka/connect_protocol.py",
             _BYTES,
             "what a worker reported is forgotten",
-            ("(reported | told.assigned) - told.revoked", "told.assigned - told.revoked"),
+            ("(reported | given.assigned) - given.revoked", "given.assigned - given.revoked"),
         ),
         (
             "kafka/connect_protocol.py",
             _BYTES,
             "a whole allocation counts as an increment",
-            (" and not told.is_whole:", ":"),
+            (" and not given.is_whole:", ":"),
         ),
         (
             "kafka/connect_protocol.py",

@@ -126,13 +126,13 @@ ON_ITS_WAY = (
         "temporary leave without member id allowed",
         "kafka/calls/leaving.py",
         LEAVES_FOR_A_WHILE,
-        ("    if not (entry.member_id and entry.instance_id):\n", "    if not entry.instance_id:\n"),
+        ("        if not (entry.member_id and entry.instance_id):\n", "        if not entry.instance_id:\n"),
     ),
     mutant(
         "temporary leave without instance id allowed",
         "kafka/calls/leaving.py",
         LEAVES_FOR_A_WHILE,
-        ("    if not (entry.member_id and entry.instance_id):\n", "    if not entry.member_id:\n"),
+        ("        if not (entry.member_id and entry.instance_id):\n", "        if not entry.member_id:\n"),
     ),
     mutant(
         "temporary leave for good",
@@ -142,13 +142,9 @@ ON_ITS_WAY = (
     ),
     mutant(
         "release that may have happened sent again",
-        "kafka/gateway.py",
+        "kafka/leaves.py",
         LEAVES_FOR_A_WHILE,
-        (
-            "                pool.forget_broker(node)\n                if refusal.sent:\n                    return unknown\n"
-            "                raise\n            if code in ACTED_MAYBE:",
-            "                pool.forget_broker(node)\n                raise\n            if code in ACTED_MAYBE:",
-        ),
+        ("            return retry if refusal.sent else refusal\n", "            return refusal\n"),
     ),
     mutant(
         "variables of a whole object hold no id",

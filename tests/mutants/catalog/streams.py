@@ -30,15 +30,15 @@ THREADS_THAT_LEAVE = tuple(
         (
             "kafka/leaves.py",
             "leave of a thread whose answer was lost tried again blindly",
-            ("        return LeaveOutcome.RETRY if refusal.sent else refusal\n", "        return refusal\n"),
+            ("            return retry if refusal.sent else refusal\n", "            return refusal\n"),
         ),
-        ("kafka/leaves.py", "leave of a thread of unknown fate taken for a refusal", ("    if code in ACTED_MAYBE:\n", "    if False:\n")),
+        ("kafka/leaves.py", "leave of a thread of unknown fate taken for a refusal", ("        if code in ACTED_MAYBE:\n            return retry\n", "")),
         ("kafka/leaves.py", "threads that have left asked to leave again", ("    if len(refusals) == len(answers):\n", "    if refusals:\n")),
         ("kafka/leaves.py", "answer given to another thread", ("[task.result() for task in asked]", "[task.result() for task in reversed(asked)]")),
         (
             "kafka/leaves.py",
             "thread that another process holds taken for removed",
-            ("    outcome = STREAMS_LEAVE_OUTCOMES.get(code)\n", "    outcome = STREAMS_LEAVE_OUTCOMES.get(code) and LeaveOutcome.REMOVED\n"),
+            ("        meanings, retry = STREAMS_LEAVE_OUTCOMES, ", "        meanings, retry = dict.fromkeys(STREAMS_LEAVE_OUTCOMES, LeaveOutcome.REMOVED), "),
         ),
         ("kafka/leaves.py", "leave of nobody", ("    if not entries:\n", "    if False:\n")),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staticgroup.cli.operator.broker_calls import NEEDS, lacking
+from staticgroup.cli.operator.brokers import NEEDS, lacking
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api

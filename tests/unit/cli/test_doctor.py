@@ -14,7 +14,7 @@ from kubernetes.aio.client import Configuration
 from staticgroup.api import crd
 from staticgroup.cli import doctor
 from staticgroup.cli.api_server import GROUP_PATH, through_kubectl
-from staticgroup.cli.findings import Finding
+from staticgroup.cli.doctor import CheckResult
 from staticgroup.cli.operator import brokers
 from staticgroup.kube.transport import Transport, connect
 from staticgroup.runtime.operator import Operator
@@ -76,7 +76,7 @@ def test_nothing_is_wrong_with_a_cluster_in_which_all_is_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "answer", "check", "told"),
+    ("path", "answer", "check", "mark"),
     [
         (f"/openapi/v3{GROUP_PATH}", None, "StaticGroup is served", "FAIL install the CRDs of the operator's version: kubectl staticgroup crds | kubectl apply -f -"),
         ("/apis/apps/v1/deployments", {"items": []}, "an operator is installed", "FAIL no Deployment"),
@@ -88,24 +88,24 @@ def test_nothing_is_wrong_with_a_cluster_in_which_all_is_well() -> None:
         (GROUPS, {"items": [group()]}, "StaticGroup shop/orders", "warn no operator has written a status"),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_told(path: str, answer: Any, check: str, told: str) -> None:
+def test_what_is_missing_is_named(path: str, answer: Any, check: str, mark: str) -> None:
     objects = cluster()
     if answer is None:
         del objects[path]
     else:
         objects[path] = answer
-    assert examined(objects)[check].startswith(told)
+    assert examined(objects)[check].startswith(mark)
 
 
 @pytest.mark.parametrize(
-    ("bundles", "told"),
+    ("bundles", "mark"),
     [
         (("Y2E=", "Y2E="), "ok"),
         (("Y2E=", None), "warn the webhook has no certificate yet"),
         ((), "warn an API server before 1.36"),
     ],
 )
-def test_before_1_36_the_webhook_gives_the_ids(bundles: tuple[str | None, ...], told: str) -> None:
+def test_before_1_36_the_webhook_gives_the_ids(bundles: tuple[str | None, ...], mark: str) -> None:
     entries = [
         {"name": f"inject-{n}.staticgroup.io", "clientConfig": {"caBundle": b} if b else {}}
         for n, b in enumerate(bundles)
@@ -113,7 +113,7 @@ def test_before_1_36_the_webhook_gives_the_ids(bundles: tuple[str | None, ...], 
     objects = (
         cluster() | {"/version": {"major": "1", "minor": "35"}} | ({WEBHOOK: {"webhooks": entries}} if entries else {})
     )
-    assert examined(objects)[IDS].startswith(told)
+    assert examined(objects)[IDS].startswith(mark)
 
 
 def test_an_operator_that_names_no_policy_has_the_one_of_the_guide() -> None:
@@ -142,21 +142,21 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/staticgroup-system/leases/stati
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "why"),
     [
         ({"holderIdentity": ""}, "nobody holds Lease"),
         ({"holderIdentity": "pod-1", "renewTime": "2026-11-21T11:59:00Z", "leaseDurationSeconds": 15}, "60 s ago"),
     ],
 )
-def test_an_operator_that_does_not_lead_is_told(spec: Json, told: str) -> None:
+def test_an_operator_that_does_not_lead_is_named(spec: Json, why: str) -> None:
     found = examined(cluster() | {LEASE: {"spec": spec}})
     assert any(
-        check.startswith("a replica of operator") and mark.startswith("FAIL") and told in mark
+        check.startswith("a replica of operator") and mark.startswith("FAIL") and why in mark
         for check, mark in found.items()
     )
 
 
-def test_a_schema_older_than_the_program_is_told_by_field() -> None:
+def test_a_schema_older_than_the_program_is_named_by_field() -> None:
     objects = cluster()
     document: Any = objects[f"/openapi/v3{GROUP_PATH}"]
     document = json.loads(json.dumps(document))
@@ -165,7 +165,7 @@ def test_a_schema_older_than_the_program_is_told_by_field() -> None:
     assert "no status.connect" in found["StaticGroup is served"]
 
 
-def test_rights_of_the_operator_and_of_the_caller_are_told_apart() -> None:
+def test_rights_of_the_operator_and_of_the_caller_are_kept_apart() -> None:
     found = examined(cluster(), may={("patch", "staticgroups"): False})
     account = "rights of system:serviceaccount:staticgroup-system:staticgroup-operator in all namespaces"
     assert found[account].startswith("FAIL it may not patch staticgroups/status.staticgroup.io")
@@ -174,23 +174,23 @@ def test_rights_of_the_operator_and_of_the_caller_are_told_apart() -> None:
     )
 
 
-def test_the_doctor_says_what_only_the_operator_can_tell(
+def test_the_doctor_says_what_only_the_operator_knows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(monkeypatch, FakeKubectl(cluster() | {LEASE: {"spec": {}}}), "doctor", "-o", "json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["problems"] == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["problems"] == 1
     assert (
         "Ask it: kubectl -n staticgroup-system exec deploy/staticgroup-operator -- staticgroup doctor"
-        in told["notChecked"]
+        in printed["notChecked"]
     )
 
 
 # in the operator's pod
 
 
-async def connections(_: Operator, namespace: str) -> AsyncIterator[Finding]:
-    yield Finding(check=f"connections of namespace {namespace}", is_good=True)
+async def connections(_: Operator, namespace: str) -> AsyncIterator[CheckResult]:
+    yield CheckResult(f"connections of namespace {namespace}", True)
 
 
 async def connected() -> Transport:
@@ -215,9 +215,9 @@ def in_pod(
     for name, value in (("LEASE_NAME", "lease"), ("NAMESPACE", "ops"), ("WATCH_NAMESPACES", "shop,bill,gone")):
         monkeypatch.setenv(f"STATICGROUP_{name}", value)
     call(monkeypatch, FakeKubectl(objects, **may), "doctor", "-o", "json", *arguments)
-    told = json.loads(capsys.readouterr().out)
-    assert told["notChecked"] == ""
-    return {each["check"]: f"{each['mark']} {each['remedy']}".strip() for each in told["findings"]}
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["notChecked"] == ""
+    return {each["check"]: f"{each['mark']} {each['remedy']}".strip() for each in printed["findings"]}
 
 
 def test_the_operators_pod_checks_its_own_rights_and_connections(

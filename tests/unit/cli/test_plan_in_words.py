@@ -37,14 +37,14 @@ def words(snapshot: Snapshot, memory: History | None = None, wish: StaticGroupSp
     return explained(wish, snapshot, plan(wish, snapshot, memory or history(), NOW_S), NOW_S)
 
 
-def test_removal_is_told_with_its_evidence() -> None:
+def test_removal_is_shown_with_its_evidence() -> None:
     text = words(departure())
     assert f"{id_of(2)}: Departed, held by member m2." in text
     assert "pod web-2 uid u2: Ended for 5 s; E1: phase Succeeded" in text
     assert f"Plan: {id_of(2)} is removed: pod web-2 uid u2 E1: phase Succeeded" in text
 
 
-def test_held_removal_is_told_with_its_guard_and_the_carrier_that_is_left() -> None:
+def test_held_removal_is_shown_with_its_guard_and_the_carrier_that_is_left() -> None:
     world = departure(
         chains={
             id_of(2): (known_pod(state=DEAD), known_pod(uid="u9", state=SUSPECT, refusal="its object vanished"))
@@ -57,7 +57,7 @@ def test_held_removal_is_told_with_its_guard_and_the_carrier_that_is_left() -> N
     assert "is removed" not in text
 
 
-def test_pod_that_still_runs_is_told_apart_from_a_death_that_is_not_proven() -> None:
+def test_pod_that_still_runs_is_shown_apart_from_a_death_that_is_not_proven() -> None:
     living = (known_pod(refusal="phase is Running, not Succeeded or Failed"),)
     text = words(departure(chains={id_of(2): living}, sight=sight(ended=frozenset())))
     assert f"Held: {id_of(2)} (PodStillRunning)" in text
@@ -67,26 +67,26 @@ def test_observe_says_would() -> None:
     assert "would be removed (mode Observe)" in words(departure(), wish=spec(mode="Observe"))
 
 
-def test_conflict_is_told_before_the_members() -> None:
+def test_conflict_is_shown_before_the_members() -> None:
     text = words(departure(overlaps=("shop/twin",)))
     assert "Ready: False (ConflictingStaticGroups). StaticGroup shop/twin may issue the same ids" in text
 
 
 @pytest.mark.parametrize(
-    ("watch", "remembered", "told"),
+    ("watch", "remembered", "sentence"),
     [
         ("", WATCH, "the pod watch is not whole now, so nobody is removed"),
         (WATCH, WATCH, "the pod watch has seen every pod that can join"),
         (WATCH, "", "members that joined before the pod watch was whole stay until their session expires or their pod restarts"),
     ],
 )
-def test_watch_is_told_by_what_may_have_come_and_gone_unseen(watch: str, remembered: str, told: str) -> None:
+def test_watch_is_described_by_what_may_have_come_and_gone_unseen(watch: str, remembered: str, sentence: str) -> None:
     young = sight(watch=watch)
     text = words(departure(watch=watch, sight=young), history(members=members(watch=remembered)))
-    assert f"; {told}." in text
+    assert f"; {sentence}." in text
 
 
-def test_missing_away_foreign_and_dynamic_members_are_each_told() -> None:
+def test_missing_away_foreign_and_dynamic_members_are_each_shown() -> None:
     others = (MemberView(member_id="x", instance_id="other-0"), MemberView(member_id="y", instance_id=None))
     world = departure(pods=(known_pod(0, "u0"), known_pod(1, "u1", ready_since_s=None)), group=group(*others))
     text = words(world, history(seats={id_of(1): SeatMemory(absent_since_s=NOW_S - 300)}))
@@ -97,19 +97,19 @@ def test_missing_away_foreign_and_dynamic_members_are_each_told() -> None:
     assert "Dynamic: the group (NoInstanceId): member y has no group.instance.id" in text
 
 
-def test_unreadable_group_is_told_with_its_cause() -> None:
+def test_unreadable_group_is_shown_with_its_cause() -> None:
     text = words(departure(group=KafkaProblem(kind=KafkaProblemKind.TLS_FAILED, message="check spec.tls")))
     assert "Group orders: not readable (TlsHandshakeFailed)." in text
     assert "Connected: False (TlsFailed). check spec.tls" in text
 
 
-def test_missing_workload_and_first_round_are_told() -> None:
+def test_missing_workload_and_first_round_are_shown() -> None:
     text = words(replace(departure(), workload=None, watch="", group=group(member(0))), History())
     assert "StatefulSet web does not exist" in text
     assert "no id has been issued yet" in text
 
 
-def test_verification_is_told_with_its_attempt() -> None:
+def test_verification_is_shown_with_its_attempt() -> None:
     record = RemovalRecord(
         instance_id=id_of(2), member_id="m2", coordinator=COORDINATOR, acknowledged_at_s=NOW_S - 1, attempts=2
     )
@@ -117,7 +117,7 @@ def test_verification_is_told_with_its_attempt() -> None:
     assert f"Verifying: {id_of(2)} was removed, attempt 2; not yet seen to last." in text
 
 
-def test_recommendation_is_told_with_what_became_of_it() -> None:
+def test_recommendation_is_shown_with_what_became_of_it() -> None:
     text = words(replace(departure(), advice=advice()))
     assert "Session timeout: 110 s; the next pods get 60 s (Fleet, Fleet): the fleet learner's: 312 restarts are behind it" in text
     assert "RecommendationCurrent: True (RecommendationUsed)." in text
@@ -125,7 +125,7 @@ def test_recommendation_is_told_with_what_became_of_it() -> None:
     assert "Recommendation" not in words(departure())
 
 
-def test_what_is_to_be_set_on_a_group_is_told_with_why() -> None:
+def test_what_is_to_be_set_on_a_group_is_shown_with_why() -> None:
     bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=300_000, consumer_session_ms=45_000)
     group_of = group(member(0), member(1), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5)
     snapshot = departure(group=group_of, bounds=bounds)

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from staticgroup.cli.api_server import Refused
 from staticgroup.cli.operator import snapshot_file
-from staticgroup.cli.operator.snapshot_file import (
-    SnapshotFile,
-    SnapshotFileError,
-    read_snapshot_file,
-    write_snapshot_file,
-)
+from staticgroup.cli.operator.snapshot_file import SnapshotFile, read_snapshot_file, write_snapshot_file
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.plan import plan
@@ -64,13 +60,13 @@ def written(path: Path, text: str) -> Path:
 
 
 def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotFileError, match=r"none\.json cannot be read: No such file"):
+    with pytest.raises(Refused, match=r"none\.json cannot be read: No such file"):
         read_snapshot_file(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"spec": 1}'])
 def test_file_that_is_no_snapshot_file_says_so(text: str, tmp_path: Path) -> None:
-    with pytest.raises(SnapshotFileError, match="is no snapshot of `staticgroup plan --snapshot`"):
+    with pytest.raises(Refused, match="is no snapshot of `staticgroup plan --snapshot`"):
         read_snapshot_file(written(tmp_path / "p.json", text))
 
 
@@ -78,18 +74,18 @@ def test_wrong_field_is_named_without_its_value(tmp_path: Path) -> None:
     taken = SnapshotFile(spec=spec(), snapshot=departure(), history=history(), now_s=NOW_S)
     body = json.loads(taken.model_dump_json())
     body["snapshot"]["policy_served"] = CANARY
-    with pytest.raises(SnapshotFileError, match=r"snapshot\.policy_served") as caught:
+    with pytest.raises(Refused, match=r"snapshot\.policy_served") as caught:
         read_snapshot_file(written(tmp_path / "p.json", json.dumps(body)))
     assert CANARY not in str(caught.value)
 
 
 def test_unknown_field_is_refused_so_that_a_newer_file_is_not_half_read(tmp_path: Path) -> None:
     body = json.loads(SnapshotFile(spec=spec(), snapshot=departure(), history=history(), now_s=NOW_S).model_dump_json())
-    with pytest.raises(SnapshotFileError, match="more"):
+    with pytest.raises(Refused, match="more"):
         read_snapshot_file(written(tmp_path / "p.json", json.dumps(body | {"more": 1})))
 
 
 def test_huge_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_file, "SNAPSHOT_FILE_BYTES_MAX", 10)
-    with pytest.raises(SnapshotFileError, match="larger than 10 bytes"):
+    with pytest.raises(Refused, match="larger than 10 bytes"):
         read_snapshot_file(written(tmp_path / "p.json", "x" * 11))

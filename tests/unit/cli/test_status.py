@@ -29,7 +29,7 @@ def test_below_the_table_stands_what_is_wrong_in_the_words_of_the_status() -> No
     assert "the spec was edited since" in text
 
 
-def test_a_condition_that_ready_does_not_wait_for_is_told_too() -> None:
+def test_a_condition_that_ready_does_not_wait_for_is_shown_too() -> None:
     short = {"type": "TimeoutSufficient", "status": "False", "reason": "TimeoutBelowNeed", "message": "raise it to 383"}
     body = group(conditions=[condition("True"), short], members={"expected": 3}, observedGeneration=3)
     assert list(lines_of([body], NOW))[2:] == ["", "shop/orders: Healthy: all is well", "  TimeoutSufficient: False (TimeoutBelowNeed). raise it to 383"]
@@ -37,12 +37,12 @@ def test_a_condition_that_ready_does_not_wait_for_is_told_too() -> None:
 
 
 def test_a_group_that_nobody_looked_at_is_not_shown_as_well() -> None:
-    told = summary_of(group())
-    assert (told["ready"], told["reason"]) == ("Unknown", "NoStatus")
+    summary = summary_of(group())
+    assert (summary["ready"], summary["reason"]) == ("Unknown", "NoStatus")
     assert "kubectl staticgroup doctor" in "\n".join(lines_of([group()], NOW))
 
 
-def test_every_list_of_a_full_status_is_told() -> None:
+def test_every_list_of_a_full_status_is_shown() -> None:
     text = "\n".join(explanation_of(group(**full_status().to_wire()), NOW))
     for part in ("Ready: Unknown (NotObservedYet)", "Members, 2, ", "Suspects, 2 pods", "Last removal:", "Session timeout: 45s"):
         assert part in text, part
@@ -54,7 +54,7 @@ def seat(number: int, *carriers: str) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("carriers", "told"),
+    ("carriers", "left"),
     [
         ((), "nobody; every one of them has ended"),
         (("u-9",), "pod uid u-9"),
@@ -63,19 +63,19 @@ def seat(number: int, *carriers: str) -> Json:
         (("unattributed",), "no pod that explains it"),
     ],
 )
-def test_each_member_is_told_with_those_that_may_hold_it(carriers: tuple[str, ...], told: str) -> None:
+def test_each_member_is_shown_with_those_that_may_hold_it(carriers: tuple[str, ...], left: str) -> None:
     lines = list(explanation_of(group(seats=[seat(4, *carriers)], suspects=[SUSPECT]), NOW))
-    assert f"  web-4.3fa9: first seen 45m ago; {told}" in lines
+    assert f"  web-4.3fa9: first seen 45m ago; {left}" in lines
 
 
 @pytest.mark.parametrize(
-    ("more", "told"), [({}, "its object is gone"), ({"lostBoot": "b"}, "a run of it was lost by its kubelet or runtime")]
+    ("more", "why"), [({}, "its object is gone"), ({"lostBoot": "b"}, "a run of it was lost by its kubelet or runtime")]
 )
-def test_each_suspect_is_told_with_what_makes_it_one(more: Json, told: str) -> None:
-    assert f"  pod web-2 uid {UID} on node node-3: for 60m; {told}" in explanation_of(group(suspects=[SUSPECT | more]), NOW)
+def test_each_suspect_is_shown_with_what_makes_it_one(more: Json, why: str) -> None:
+    assert f"  pod web-2 uid {UID} on node node-3: for 60m; {why}" in explanation_of(group(suspects=[SUSPECT | more]), NOW)
 
 
-def test_of_many_members_those_are_told_first_that_would_be_held() -> None:
+def test_of_many_members_those_are_shown_first_that_would_be_held() -> None:
     seats = [seat(n, f"u-{n}") for n in range(60)] + [seat(60, "unseen"), seat(61, UID)]
     lines = list(explanation_of(group(seats=seats, suspects=[SUSPECT]), NOW))
     shown = [line.split(":")[0].strip() for line in lines if line.startswith("  web-")]
@@ -83,11 +83,11 @@ def test_of_many_members_those_are_told_first_that_would_be_held() -> None:
     assert "  ... and 12 more" in lines
 
 
-@pytest.mark.parametrize(("since", "told"), [
+@pytest.mark.parametrize(("since", "shown"), [
     ("2026-11-21T11:59:15Z", "45s"), ("2026-11-21T11:15:00Z", "45m"), ("2026-11-21T07:00:00Z", "5h"), ("2026-11-10T12:00:00Z", "11d"), ("None", "-"),
 ])  # fmt: skip
-def test_an_age_has_one_unit(since: str, told: str) -> None:
-    assert age(since, NOW) == told
+def test_an_age_has_one_unit(since: str, shown: str) -> None:
+    assert age(since, NOW) == shown
 
 
 def test_the_namespace_is_that_of_the_context_unless_it_is_named(
@@ -104,7 +104,7 @@ def test_the_namespace_is_that_of_the_context_unless_it_is_named(
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "error"),
     [
         (REFUSED.format("staticgroups"), "you may not list staticgroups.staticgroup.io in namespace shop"),
         ("The connection to the server localhost:8080 was refused", "The connection to the server localhost:8080 was refused"),
@@ -113,10 +113,10 @@ def test_the_namespace_is_that_of_the_context_unless_it_is_named(
     ],
 )
 def test_why_nothing_is_shown_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, told: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, error: str
 ) -> None:
     assert call(monkeypatch, FakeKubectl({GROUPS: answer}), "status") == 1
-    assert told in capsys.readouterr().err
+    assert error in capsys.readouterr().err
 
 
 def test_a_name_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

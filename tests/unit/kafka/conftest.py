@@ -15,7 +15,7 @@ from unit.kafka.fake_broker import Cluster, FakeBroker
 
 
 class Clock:
-    """Monotonic seconds that move only when told, or when somebody pauses."""
+    """Monotonic seconds that move only by hand, or when somebody pauses."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0

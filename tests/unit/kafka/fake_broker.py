@@ -89,7 +89,7 @@ class FakeBroker:
         self.stored: dict[str, str] = {}
         """What is set on the group, whichever is asked for."""
         self.echoes_logins = False
-        """A login is refused, and what it was is told back: as the message of the refusal, and to mechanisms that go on, as a challenge."""
+        """A login is refused, and its content is sent back: as the message of the refusal, and to mechanisms that go on, as a challenge."""
         self.held: asyncio.Event | None = None
         """While it is there and not set, answers wait for it, in order."""
         self._writers: set[asyncio.StreamWriter] = set()
@@ -176,15 +176,15 @@ class FakeBroker:
             return head + struct.pack(">hi", 0, len(mechanisms)) + listed
         lifetime = struct.pack(">q", 0) if version >= 1 else b""
         if self.echoes_logins:
-            told = frame[-200:]
-            return head + struct.pack(">h", 58) + struct.pack(">h", len(told)) + told + struct.pack(">i", len(told)) + told + lifetime
+            echoed = frame[-200:]
+            return head + struct.pack(">h", 58) + struct.pack(">h", len(echoed)) + echoed + struct.pack(">i", len(echoed)) + echoed + lifetime
         return head + struct.pack(">hhi", 0, -1, 0) + lifetime
 
     def respond(self, api: Api, version: int, **values: Any) -> Any:
         return respond(api, version, **values)
 
     def _consumer_group_heartbeat(self, request: Any, version: int) -> Any:
-        """Let whoever asks leave for a while."""
+        """Let the sender leave for a while."""
         return released(version, 0, request.member_id)
 
     def _metadata(self, _request: Any, version: int) -> Any:
@@ -359,7 +359,7 @@ class FakeBroker:
         )
 
     def _streams_group_heartbeat(self, request: Any, version: int) -> Any:
-        """Compare both ids of whoever leaves (GroupMetadataManager.streamsGroupLeave)."""
+        """Compare both ids of the member that leaves (GroupMetadataManager.streamsGroupLeave)."""
         return streams_left(version, self._coordinator_error() or self._leave_streams(request), request.member_id)
 
     def _leave_streams(self, request: Any) -> int:
@@ -368,7 +368,7 @@ class FakeBroker:
             return 69
         holders = {i: m for m, i in group.members}
         if request.instance_id is None:
-            raise AssertionError("a leave without instance id would remove whoever has this member id")
+            raise AssertionError("a leave without instance id would remove any member with this member id")
         if request.instance_id not in holders:
             return 25
         if holders[request.instance_id] != request.member_id:

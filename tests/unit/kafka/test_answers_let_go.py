@@ -1,4 +1,4 @@
-"""No answer that could not be read is held once that was told: circles of garbage are looked for seldom, and an answer may have 8 MiB.
+"""No answer that could not be read is held any longer: garbage collection is rare, and an answer may have 8 MiB.
 
 What is held is found among what all objects refer to, while nothing looks for circles.
 """
@@ -47,7 +47,7 @@ def held() -> int:
 
 async def call(gateway: KioGateway, settings: ConnectionSettings, api: Api) -> object:
     """Make the gateway call a broker; what it learned before is forgotten."""
-    pool = gateway._pool(settings)
+    pool = gateway._reader(settings).pool
     pool.forget_coordinators(("g",))
     pool.types.clear()
     if api is Api.METADATA:

@@ -85,7 +85,7 @@ def test_as_many_partitions_as_a_frame_holds_are_read() -> None:
     frame = assigned(1_200_000)
     assert len(frame) < FRAME_MAX_BYTES
     try:
-        (group,) = CALLS[Api.CONSUMER_GROUP_DESCRIBE].decode(1, frame)
+        (group,) = CALLS[Api.CONSUMER_GROUP_DESCRIBE].decode(1, frame).values()
     except BadFrame as error:  # for the message: a frame that is written wrongly would be refused as well
         raise AssertionError(str(error)) from error
     assert group.members[0].assigned_partitions == 1_200_000

@@ -16,7 +16,7 @@ import pytest
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
-from staticgroup.kafka.login.lent import TokenFile
+from staticgroup.kafka.login.shared_credentials import TokenFile
 from support.canaries import Canaries, ErrorDump, dump_of, forms_of
 from support.devcluster import kafka_tls
 

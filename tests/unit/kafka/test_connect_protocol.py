@@ -34,12 +34,12 @@ def work(*tasks: tuple[str, int]) -> ConnectorsAndTasks:
     )
 
 
-def told(assigned: ConnectorsAndTasks, revoked: ConnectorsAndTasks = NOTHING, *, delay_ms: int = 0) -> Assignment:
+def assigning(assigned: ConnectorsAndTasks, revoked: ConnectorsAndTasks = NOTHING, *, delay_ms: int = 0) -> Assignment:
     return Assignment(2, AssignmentError.NO_ERROR, "w-0-1", "http://w-0:8083/", 7, assigned, revoked, delay_ms)
 
 
 def reporting(held: ConnectorsAndTasks) -> bytes:
-    return encode_metadata(State("http://w-1:8083/", 8, told(held)), ConnectProtocolCompatibility.SESSIONED)
+    return encode_metadata(State("http://w-1:8083/", 8, assigning(held)), ConnectProtocolCompatibility.SESSIONED)
 
 
 def counts(spelled: dict[str, list[int]]) -> tuple[int, int]:
@@ -57,7 +57,7 @@ def test_an_assignment_is_read_as_the_agent_reads_it(vector: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("vector", VECTORS["workerStates"], ids=lambda v: f"v{v['version']}-{v['hex'][-8:]}")
 def test_a_workers_state_is_read_as_the_agent_reads_it(vector: dict[str, Any]) -> None:
-    found = worker_of(bytes.fromhex(vector["hex"]), encode_stored(told(NOTHING), None))
+    found = worker_of(bytes.fromhex(vector["hex"]), encode_stored(assigning(NOTHING), None))
     held = next((v["assigned"] for v in VECTORS["assignments"] if v["hex"] == vector["allocation"]), None)
     assert found.host == "w-1"
     assert (found.connectors, found.tasks) == (counts(held) if held else (1, 2) if vector["allocation"] else (0, 0))
@@ -70,20 +70,20 @@ def test_vectors_hold_every_version_with_and_without_the_mark() -> None:
 
 def test_a_worker_holds_what_it_reported_and_was_given_but_what_it_was_to_give_up() -> None:
     held, more, less = work(("a", -1), ("a", 0), ("a", 1)), work(("b", -1), ("b", 0)), work(("a", 1))
-    found = worker_of(reporting(held), encode_stored(told(more, less, delay_ms=60_000), None))
+    found = worker_of(reporting(held), encode_stored(assigning(more, less, delay_ms=60_000), None))
     assert found == WorkerView(host="w-1", connectors=2, tasks=2, delay_ms=60_000)
 
 
 def test_a_whole_allocation_is_all_that_its_worker_holds() -> None:
     """What it reported may be what another process held, and what is revoked and kept it may still run."""
-    stored = told(work(("a", -1), ("a", 1)), work(("a", 1)))
+    stored = assigning(work(("a", -1), ("a", 1)), work(("a", 1)))
     found = worker_of(reporting(work(("b", 0), ("b", 1))), encode_stored(stored, Whole("w-0", "http://w-1:8083/")))
     assert found == WorkerView(host="w-1", connectors=1, tasks=1, is_whole=True)
 
 
 def test_bytes_that_only_begin_like_the_mark_make_no_whole_allocation() -> None:
-    bare = encode_stored(told(work(("b", 0))), None)
-    for tail in (b"x", WHOLE_MARK, WHOLE_MARK + b"\x00", encode_stored(told(NOTHING), Whole("w-0", "u"))[-40:] + b"x"):
+    bare = encode_stored(assigning(work(("b", 0))), None)
+    for tail in (b"x", WHOLE_MARK, WHOLE_MARK + b"\x00", encode_stored(assigning(NOTHING), Whole("w-0", "u"))[-40:] + b"x"):
         found = worker_of(reporting(work(("a", 0))), bare + tail)
         assert (found.tasks, found.is_whole) == (2, False)
 
@@ -94,11 +94,11 @@ def test_bytes_that_only_begin_like_the_mark_make_no_whole_allocation() -> None:
         (b"", b""),
         (NOBODY, b""),
         (NOBODY, b"\x00"),
-        (NOBODY, b"\x00\x03" + encode_stored(told(NOTHING), None)[2:]),
-        (NOBODY, b"\xff\xff" + encode_stored(told(NOTHING), None)[2:]),
-        (b"", encode_stored(told(NOTHING), None)),
-        (NOBODY[:20], encode_stored(told(NOTHING), None)),
-        (b"\x00\x02\x00\x01\xff" + bytes(12), encode_stored(told(NOTHING), None)),
+        (NOBODY, b"\x00\x03" + encode_stored(assigning(NOTHING), None)[2:]),
+        (NOBODY, b"\xff\xff" + encode_stored(assigning(NOTHING), None)[2:]),
+        (b"", encode_stored(assigning(NOTHING), None)),
+        (NOBODY[:20], encode_stored(assigning(NOTHING), None)),
+        (b"\x00\x02\x00\x01\xff" + bytes(12), encode_stored(assigning(NOTHING), None)),
     ],
 )
 def test_of_a_rebalance_and_of_odd_bytes_no_allocation_is_known(metadata: bytes, assignment: bytes) -> None:
@@ -120,13 +120,13 @@ def test_of_a_rebalance_and_of_odd_bytes_no_allocation_is_known(metadata: bytes,
 )
 def test_of_the_url_only_its_host_is_kept(url: str, host: str) -> None:
     metadata = encode_metadata(State(url, 8), ConnectProtocolCompatibility.SESSIONED)
-    assert worker_of(metadata, encode_stored(told(NOTHING), None)).host == host
+    assert worker_of(metadata, encode_stored(assigning(NOTHING), None)).host == host
 
 
 def test_a_url_that_is_none_costs_the_host_and_a_claim_of_billions_nothing() -> None:
     metadata = encode_metadata(State("http://[::1", 8), ConnectProtocolCompatibility.SESSIONED)
-    assert worker_of(metadata, encode_stored(told(NOTHING), Whole("w-0", ""))) == WorkerView(connectors=0, tasks=0, is_whole=True)
-    claim = encode_stored(told(NOTHING), None)[:-8] + b"\x7f\xff\xff\xff"
+    assert worker_of(metadata, encode_stored(assigning(NOTHING), Whole("w-0", ""))) == WorkerView(connectors=0, tasks=0, is_whole=True)
+    claim = encode_stored(assigning(NOTHING), None)[:-8] + b"\x7f\xff\xff\xff"
     assert worker_of(NOBODY, claim).tasks is None
 
 
@@ -139,7 +139,7 @@ def test_what_the_twin_writes_is_read_back(
     assigned: ConnectorsAndTasks, revoked: ConnectorsAndTasks, reported: ConnectorsAndTasks,
     given: dict[str, ConnectorsAndTasks], is_whole: bool,
 ) -> None:
-    found = worker_of(reporting(reported), encode_stored(told(assigned, revoked), Whole("w", "u", given) if is_whole else None))
+    found = worker_of(reporting(reported), encode_stored(assigning(assigned, revoked), Whole("w", "u", given) if is_whole else None))
     held = assigned if is_whole else reported.plus(assigned).minus(revoked)
     assert (found.connectors, found.tasks, found.is_whole) == (len(held.connectors), len(held.tasks), is_whole)
 
@@ -152,7 +152,7 @@ def test_any_bytes_are_read_or_not_known(metadata: bytes, assignment: bytes) -> 
 
 @given(position=st.integers(0, 200), value=st.integers(0, 255))
 def test_one_changed_byte_is_read_as_the_agents_twin_reads_it(position: int, value: int) -> None:
-    stored = bytearray(encode_stored(told(work(("a", -1), ("a", 0)), work(("b", 1))), Whole("w-0", "u", {"w-1": work(("c", 0))})))
+    stored = bytearray(encode_stored(assigning(work(("a", -1), ("a", 0)), work(("b", 1))), Whole("w-0", "u", {"w-1": work(("c", 0))})))
     stored[position % len(stored)] = value
     try:
         twin, whole = decode_stored(bytes(stored))

@@ -25,8 +25,8 @@ from staticgroup.kafka.login.credentials import (
     resolve,
     secret_names,
 )
-from staticgroup.kafka.login.lent import TokenFile
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
+from staticgroup.kafka.login.shared_credentials import TokenFile
 from support.devcluster import kafka_tls
 from unit.kafka.fake_broker import FakeBroker
 

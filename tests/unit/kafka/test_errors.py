@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from staticgroup.core.group import KafkaProblemKind, LeaveOutcome
-from staticgroup.kafka.errors import BY_API, COMMON, Recovery, leave_outcome, problem_of, verdict_of
+from staticgroup.core.group import KafkaProblemKind, LeaveOutcome, ReleaseOutcome
+from staticgroup.kafka.errors import (
+    ACTED_MAYBE,
+    BY_API,
+    COMMON,
+    LEAVE_OUTCOMES,
+    RELEASE_OUTCOMES,
+    STREAMS_LEAVE_OUTCOMES,
+    Recovery,
+    problem_of,
+    verdict_of,
+)
 from staticgroup.kafka.wire import Api
 
 DOCUMENTED = {
@@ -18,7 +30,7 @@ DOCUMENTED = {
     Api.LEAVE_GROUP: (-1, 14, 15, 16, 24, 30, 35, 42),
     Api.CONSUMER_GROUP_HEARTBEAT: (-1, 14, 15, 16, 24, 30, 35, 42),
     Api.STREAMS_GROUP_HEARTBEAT: (-1, 14, 15, 16, 24, 30, 35, 42),
-    Api.HEARTBEAT: (-1, 14, 15, 16, 22, 24, 25, 27, 30, 35, 82),
+    Api.HEARTBEAT: (-1, 14, 15, 16, 24, 30, 35),
     Api.DESCRIBE_CONFIGS: (-1, 7, 30, 31, 35, 40, 42),
     Api.INCREMENTAL_ALTER_CONFIGS: (-1, 7, 30, 31, 35, 40, 42, 44),
 }
@@ -95,17 +107,15 @@ def test_group_id_with_braces_is_shown_as_it_is() -> None:
     assert "'{group}{x}'" in problem_of(Api.LEAVE_GROUP, 30, group_id="{group}{x}").missing_acl
 
 
-@pytest.mark.parametrize(
-    ("code", "outcome"),
-    [
-        (0, LeaveOutcome.REMOVED),
-        (25, LeaveOutcome.UNKNOWN),
-        (82, LeaveOutcome.FENCED),
-        (30, LeaveOutcome.NOT_AUTHORIZED),
-        (15, LeaveOutcome.RETRY),
-        (-1, LeaveOutcome.RETRY),
-        (120, LeaveOutcome.RETRY),
-    ],
-)
-def test_only_zero_means_removed(code: int, outcome: LeaveOutcome) -> None:
-    assert leave_outcome(code) is outcome
+@pytest.mark.parametrize("api", [Api.LEAVE_GROUP, Api.CONSUMER_GROUP_HEARTBEAT, Api.STREAMS_GROUP_HEARTBEAT])
+def test_leave_is_repeated_only_after_codes_by_which_the_broker_did_nothing(api: Api) -> None:
+    """COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR; after those of ACTED_MAYBE nothing is known, and nobody asks again."""
+    repeated = {code for code in range(-1, 200) if verdict_of(api, code).recovery is not Recovery.NONE}
+    assert repeated - ACTED_MAYBE == {14, 16}
+
+
+@pytest.mark.parametrize("meanings", [LEAVE_OUTCOMES, STREAMS_LEAVE_OUTCOMES, RELEASE_OUTCOMES])
+def test_only_zero_means_done(meanings: Mapping[int, LeaveOutcome | ReleaseOutcome]) -> None:
+    done = (LeaveOutcome.REMOVED, ReleaseOutcome.RELEASED)
+    assert [code for code, outcome in meanings.items() if outcome in done] == [0]
+    assert {outcome.value for outcome in meanings.values()} & {"Retry"} == set()

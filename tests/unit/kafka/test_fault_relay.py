@@ -67,7 +67,7 @@ async def until_read(gateway: KioGateway, way: ConnectionSettings, deadline_s: f
     return view
 
 
-async def test_whoever_asks_through_the_relay_stays_with_it(
+async def test_gateway_that_asks_through_the_relay_stays_with_it(
     through: KioGateway, way: ConnectionSettings, relay: KafkaRelay
 ) -> None:
     """Metadata and FindCoordinator name the broker's own port; none of its connections came past the relay."""

@@ -103,7 +103,7 @@ async def test_type_that_never_fits_is_read_once_more_and_then_reported(
     assert broker.count(Api.LIST_GROUPS) == 2
 
 
-@pytest.mark.parametrize(("member_type", "is_current"), [(1, True), (0, False), (-1, False)], ids=["speaks it", "classic", "not told"])
+@pytest.mark.parametrize(("member_type", "is_current"), [(1, True), (0, False), (-1, False)], ids=["speaks it", "classic", "not said"])
 async def test_where_a_member_speaks_from_is_known_of_one_that_speaks_the_protocol_of_its_group(
     cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, member_type: int, is_current: bool
 ) -> None:

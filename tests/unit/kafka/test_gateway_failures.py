@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from staticgroup.core.group import GroupView, KafkaProblemKind, LeaveResult
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
@@ -68,23 +66,6 @@ async def test_lost_answer_to_a_read_is_asked_once_more(
     before = broker.count(Api.DESCRIBE_GROUPS)
     assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.UNREACHABLE
     assert broker.count(Api.DESCRIBE_GROUPS) == before + 2
-
-
-@pytest.mark.parametrize("code", [-1, 99, 134, 999])
-async def test_unknown_error_code_is_an_unexpected_answer(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, code: int
-) -> None:
-    """kio raises on codes it does not know (134 and up); the connection survives that."""
-    cluster.groups["orders"] = Group(members=[("m-0", "orders-0")])
-
-    def answer(_request: Any, version: int) -> Any:
-        head = b"\0\0\0\0" + (b"\x02" if version >= 5 else b"\0\0\0\1")
-        body = code.to_bytes(2, "big", signed=True) + (b"\0" if version >= 6 else b"")
-        return head + body + b"\x07orders" + b"\x01" * 3 + b"\x01" + b"\x80\0\0\0" + b"\0" + b"\0"
-
-    broker.handlers[Api.DESCRIBE_GROUPS] = answer
-    assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.UNEXPECTED_ANSWER
-    assert broker.connections == 1
 
 
 async def test_one_unreadable_group_does_not_hide_the_others(

@@ -24,7 +24,7 @@ def sent(broker: FakeBroker) -> list[tuple[int, str, list[tuple[str, int, str | 
     ]
 
 
-async def test_stored_settings_are_told_from_defaults_and_with_the_bounds_of_each(
+async def test_stored_settings_are_kept_apart_from_defaults_and_with_the_bounds_of_each(
     broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
 ) -> None:
     """DescribeConfigs shows every key with the broker's default; source 8 is what is set on the group (lab)."""

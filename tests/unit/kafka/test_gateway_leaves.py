@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.group import GroupView, KafkaProblemKind, LeaveResult
+from staticgroup.core.group import LeaveResult
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import CLOSE, SILENT, Cluster, FakeBroker, Group, leave_answer
+from unit.kafka.fake_broker import CLOSE, SILENT, Cluster, FakeBroker, leave_answer
 
-from .gateway_script import FENCED, REMOVED, RETRY, UNKNOWN, entry, kind, problem
+from .gateway_script import FENCED, REMOVED, RETRY, UNKNOWN, entry, problem
 
 
 async def test_outcomes_follow_the_order_of_the_request_not_the_echoed_member_id(
@@ -91,18 +91,3 @@ async def test_removal_of_nothing_or_of_half_an_identity_is_refused_before_any_c
         with pytest.raises(ValueError, match="refused"):
             await gateway.leave(settings, "orders", entries)
     assert broker.connections == 0
-
-
-@pytest.mark.parametrize("loss", [CLOSE, SILENT, b"", b"\0\0\0", b"\0\0\0\0\xff\xff\xff\xff\x0f"])
-async def test_unreadable_describe_is_a_problem_and_the_next_call_works(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, loss: Any
-) -> None:
-    settings = replace(settings, request_timeout_s=0.3)
-    cluster.groups["orders"] = Group(members=[("m-0", "orders-0")])
-    broker.handlers[Api.DESCRIBE_GROUPS] = lambda _request, _version: loss
-    assert kind(await gateway.describe(settings, "orders")) in (
-        KafkaProblemKind.UNREACHABLE,
-        KafkaProblemKind.UNEXPECTED_ANSWER,
-    )
-    del broker.handlers[Api.DESCRIBE_GROUPS]
-    assert isinstance(await gateway.describe(settings, "orders"), GroupView)

@@ -1,4 +1,4 @@
-"""Temporary leaves by the gateway: both ids and nothing else, sent once, and only what the answer says is believed."""
+"""Temporary leaves by the gateway: both ids and nothing else, sent once; the rest they share with leaves from streams groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import CLOSE, SILENT, FakeBroker, released
 
-from .gateway_script import first_then, problem
+from .gateway_script import problem
 
 ENTRY = ReleaseEntry(member_id="m-0", instance_id="orders-0")
 
@@ -65,29 +65,6 @@ async def test_lost_answer_is_retry_and_the_request_is_not_repeated(
     assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
 
 
-@pytest.mark.parametrize("code", [7, 13, 15])
-async def test_release_that_may_have_happened_is_retry_and_not_repeated(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, code: int
-) -> None:
-    """CoordinatorOperationExceptionHelper maps writes of unknown fate to these codes."""
-    broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = answered(code)
-    result = await gateway.release(settings, "orders", ENTRY)
-    assert isinstance(result, ReleaseResult)
-    assert result.outcome is ReleaseOutcome.RETRY
-    assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
-
-
-@pytest.mark.parametrize("code", [14, 16])
-async def test_broker_that_did_nothing_is_asked_again(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, code: int
-) -> None:
-    broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = first_then(answered(code), answered(0))
-    result = await gateway.release(settings, "orders", ENTRY)
-    assert isinstance(result, ReleaseResult)
-    assert result.outcome is ReleaseOutcome.RELEASED
-    assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 2
-
-
 async def test_answer_that_nobody_expects_is_a_problem_and_not_repeated(
     broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
 ) -> None:
@@ -106,11 +83,3 @@ def test_half_an_identity_has_no_request() -> None:
             object.__setattr__(half, name, value)
         with pytest.raises(ValueError, match="refused"):
             temporary_leave("orders", half)
-
-
-def test_identity_that_is_halved_after_the_call_was_made_is_refused_at_encoding() -> None:
-    entry = ReleaseEntry(member_id="m", instance_id="i")
-    call = temporary_leave("orders", entry)
-    object.__setattr__(entry, "instance_id", None)
-    with pytest.raises(ValueError, match="refused"):
-        call.prepare({Api.CONSUMER_GROUP_HEARTBEAT: (1, 1)})

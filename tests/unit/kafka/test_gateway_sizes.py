@@ -63,7 +63,7 @@ async def test_groups_that_are_too_large_only_together_are_read_in_parts_that_fi
         broker.requests.clear()
         outcomes = await asyncio.gather(*(gateway.describe(settings, g) for g in cluster.groups))
         assert all(isinstance(outcome, GroupView) for outcome in outcomes)
-        if attempt:  # the first one has told how many fit
+        if attempt:  # the first one has shown how many fit
             assert sorted(g for groups in asked(broker) for g in groups) == sorted(cluster.groups)
             assert {len(groups) for groups in asked(broker)} == {4}
     assert broker.connections == 1
@@ -131,7 +131,7 @@ async def test_such_a_broker_of_an_older_release_is_asked_by_the_calls_that_it_h
     assert kind(absent) is KafkaProblemKind.ANSWER_TOO_LARGE
 
 
-async def test_right_that_lacks_is_told_though_a_broker_has_too_many_groups_to_list(
+async def test_missing_right_is_named_though_a_broker_has_too_many_groups_to_list(
     cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
 ) -> None:
     broker.handlers |= {Api.LIST_GROUPS: lambda _request, _version: TOO_LARGE, Api.DESCRIBE_GROUPS: describing(broker, 30)}

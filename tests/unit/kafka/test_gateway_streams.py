@@ -251,7 +251,7 @@ async def test_leave_without_the_right_names_it(
 async def test_leave_of_nobody_or_of_half_an_identity_is_refused_before_any_connection(
     broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
 ) -> None:
-    """With the member id alone the coordinator removes whoever has it, static or not."""
+    """With the member id alone the coordinator removes the member that has it, static or not."""
     for name in ("member_id", "instance_id"):
         half = entry("m-1", "app-2-1")
         object.__setattr__(half, name, "")

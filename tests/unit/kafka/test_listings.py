@@ -1,4 +1,4 @@
-"""ListGroups tells of all groups of a broker at once, so readings share it, and none is told that a group is absent by an old answer."""
+"""ListGroups names all groups of a broker at once, so readings share it, and an old answer makes no group absent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.kafka import listings
-from staticgroup.kafka.answers import BrokerNode, ListGroupsAnswer
+from staticgroup.kafka.calls.reading import BrokerNode
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import ClusterPool
@@ -28,7 +28,7 @@ def type_of(reading: GroupView | KafkaProblem) -> GroupType:
     return reading.group_type
 
 
-async def test_groups_that_another_reading_was_told_of_are_not_listed_again(
+async def test_groups_in_the_answer_to_another_reading_are_not_listed_again(
     cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
 ) -> None:
     cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="consumer", members=[("m", "i")])}
@@ -39,18 +39,18 @@ async def test_groups_that_another_reading_was_told_of_are_not_listed_again(
     assert broker.count(Api.LIST_GROUPS) == 1
 
 
-@pytest.mark.parametrize(("told", "is_now"), [("consumer", "classic"), ("classic", "consumer"), ("streams", "classic")])
-async def test_group_that_has_another_type_than_another_reading_was_told_is_listed_anew(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, told: str, is_now: str
+@pytest.mark.parametrize(("was", "is_now"), [("consumer", "classic"), ("classic", "consumer"), ("streams", "classic")])
+async def test_group_that_has_another_type_than_in_the_answer_to_another_reading_is_listed_anew(
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, was: str, is_now: str
 ) -> None:
-    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type=told, members=[("m", "i")])}
+    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type=was, members=[("m", "i")])}
     await gateway.describe(settings, "a")
     cluster.groups["b"].type = is_now
     assert type_of(await gateway.describe(settings, "b")) is GroupType(is_now.title())
     assert broker.count(Api.LIST_GROUPS) == 2
 
 
-async def test_group_that_has_gone_since_another_reading_was_told_of_it_is_absent(
+async def test_group_that_has_gone_since_the_answer_to_another_reading_is_absent(
     cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
 ) -> None:
     cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(members=[("m", "i")])}
@@ -82,7 +82,7 @@ async def test_share_group_that_has_become_a_consumer_group_is_read_as_one(
 async def test_readings_that_come_while_a_listing_is_on_its_way_share_the_next_one(
     cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
 ) -> None:
-    """A group is made after the first was answered: whoever asks from then on is told of it."""
+    """A group is made after the first was answered: readings that begin from then on see it."""
     broker.held = asyncio.Event()
     broker.held.set()
     await gateway.describe(settings, "warm")
@@ -203,29 +203,29 @@ class Types(dict[str, str]):
     """The types of one answer, of which can be seen when they are let go."""
 
 
-class Telling:
+class Answering:
     """A broker that answers each ListGroups with types of its own."""
 
     def __init__(self) -> None:
-        self.told: list[weakref.ref[Types]] = []
+        self.answers: list[weakref.ref[Types]] = []
 
-    async def connection_to(self, _node: BrokerNode, _deadline_s: float) -> Telling:
+    async def connection_to(self, _node: BrokerNode, _deadline_s: float) -> Answering:
         return self
 
-    async def call(self, _call: Any, _deadline_s: float) -> ListGroupsAnswer:
+    async def call(self, _call: Any, _deadline_s: float) -> listings.ListAnswer:
         types = Types(a="classic")
-        self.told.append(weakref.ref(types))
-        return ListGroupsAnswer(error_code=0, version=5, types=types)
+        self.answers.append(weakref.ref(types))
+        return 0, types
 
     @property
     def kept(self) -> int:
         """How many of its answers are held."""
-        return sum(types() is not None for types in self.told)
+        return sum(types() is not None for types in self.answers)
 
 
 async def test_only_the_newest_answer_of_a_broker_is_kept_for_hints_and_none_once_they_are_dropped() -> None:
     """Each takes 1.3 MiB for 10,000 groups, and one may come with every poll of a group that does not exist."""
-    broker = Telling()
+    broker = Answering()
     shared = listings.Listings(cast(ClusterPool, broker))
     for _ in range(10):
         await shared.ask(NODE, asyncio.get_running_loop().time() + 10)
@@ -237,7 +237,7 @@ async def test_only_the_newest_answer_of_a_broker_is_kept_for_hints_and_none_onc
 
 async def test_hints_are_kept_as_long_as_any_though_they_replace_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listings, "HINT_S", 0.1)
-    shared = listings.Listings(cast(ClusterPool, Telling()))
+    shared = listings.Listings(cast(ClusterPool, Answering()))
     for _ in range(3):
         await shared.ask(NODE, asyncio.get_running_loop().time() + 10)
         await asyncio.sleep(0.06)

@@ -11,12 +11,11 @@ import pytest
 import pytest_asyncio
 
 from staticgroup.core.group import LeaveOutcome, LeaveResult
-from staticgroup.kafka.answers import BrokerNode, ListGroupsAnswer
-from staticgroup.kafka.calls.reading import list_groups
+from staticgroup.kafka.calls.reading import BrokerNode, list_groups
 from staticgroup.kafka.connection import BrokerConnection
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.listings import Listings
+from staticgroup.kafka.listings import ListAnswer, Listings
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group, respond
@@ -29,16 +28,16 @@ def now_s() -> float:
 
 
 class Shared:
-    """Listings over one open connection to one broker, which answers when it is told to."""
+    """Listings over one open connection to one broker, which answers while it is not held."""
 
     def __init__(self, gateway: KioGateway, settings: ConnectionSettings, broker: FakeBroker) -> None:
-        self.pool = gateway._pool(settings)
+        self.pool = gateway._reader(settings).pool
         self.listings = Listings(self.pool)
         self.node = BrokerNode(node_id=1, host="127.0.0.1", port=broker.port)
         broker.held = self.held = asyncio.Event()
         self.held.set()
 
-    def ask(self, for_s: float) -> asyncio.Task[ListGroupsAnswer]:
+    def ask(self, for_s: float) -> asyncio.Task[ListAnswer]:
         return asyncio.ensure_future(self.listings.ask(self.node, now_s() + for_s))
 
     async def connection(self) -> BrokerConnection:
@@ -54,7 +53,7 @@ async def shared(gateway: KioGateway, settings: ConnectionSettings, broker: Fake
     shared.held.set()
 
 
-async def test_whoever_waits_for_the_next_listing_waits_no_longer_than_it_may_and_costs_nobody_the_connection(
+async def test_reading_that_waits_for_the_next_listing_waits_no_longer_than_it_may_and_costs_nobody_the_connection(
     shared: Shared, broker: FakeBroker
 ) -> None:
     on_its_way = shared.ask(5)
@@ -63,7 +62,7 @@ async def test_whoever_waits_for_the_next_listing_waits_no_longer_than_it_may_an
     await asyncio.sleep(0.2)
     assert isinstance(hasty.exception(), Refusal)
     shared.held.set()
-    assert all(isinstance(answer, ListGroupsAnswer) for answer in await asyncio.gather(on_its_way, patient))
+    assert all(isinstance(answer, tuple) for answer in await asyncio.gather(on_its_way, patient))
     assert (shared.pool.socket_count(), broker.count(Api.LIST_GROUPS)) == (1, 2)
 
 
@@ -72,7 +71,7 @@ async def test_listing_is_waited_for_as_long_as_the_last_who_shares_it_may(share
     await asyncio.sleep(0.2)
     assert isinstance(hasty.exception(), Refusal)
     shared.held.set()
-    assert isinstance(await patient, ListGroupsAnswer)
+    assert isinstance(await patient, tuple)
     assert (shared.pool.socket_count(), broker.count(Api.LIST_GROUPS)) == (1, 1)
 
 
@@ -84,7 +83,7 @@ async def test_listing_that_nobody_waits_for_any_more_is_not_asked_for(shared: S
     shared.held.set()
     await on_its_way
     assert isinstance(hasty.exception(), Refusal)
-    assert isinstance(await shared.ask(5), ListGroupsAnswer)
+    assert isinstance(await shared.ask(5), tuple)
     assert broker.count(Api.LIST_GROUPS) == 2
 
 
@@ -95,7 +94,7 @@ async def test_request_whose_time_has_passed_is_not_sent_and_leaves_the_connecti
     assert (refused.value.sent, connection.is_open, broker.count(Api.LIST_GROUPS)) == (False, True, 0)
 
 
-async def test_removal_from_another_group_is_told_though_a_reading_runs_out_of_time(cluster: Cluster, broker: FakeBroker) -> None:
+async def test_removal_from_another_group_is_answered_though_a_reading_runs_out_of_time(cluster: Cluster, broker: FakeBroker) -> None:
     """A coordinator that loads, is asked again, and then thinks for a second: reading and removal have one connection."""
     gateway = KioGateway(rng=random.Random(7))
     settings = ConnectionSettings(bootstrap_servers=(broker.address,), allow_loopback=True, request_timeout_s=1.0)

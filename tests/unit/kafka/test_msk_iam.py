@@ -1,4 +1,4 @@
-"""Logins at Amazon MSK: the vendor's signature, only for whom it is lent to, and only to brokers of MSK."""
+"""Logins at Amazon MSK: the vendor's signature, only for namespaces that may use it, and only to brokers of MSK."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, resolve
-from staticgroup.kafka.login.lent import Lent
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings, MskIamToken, vendor_signer
+from staticgroup.kafka.login.shared_credentials import SharedCredentials
 from staticgroup.kafka.login.tokens import BearerToken
 from unit.kafka.fake_broker import FakeBroker
 
@@ -218,7 +218,7 @@ def spec(role_arn: str | None = None, **changes: Any) -> KafkaConnectionSpec:
 
 
 @pytest.mark.parametrize(
-    ("lent", "namespace", "role_arn", "is_lent"),
+    ("shared", "namespace", "role_arn", "is_shared"),
     [
         ((), "shop", None, False),
         (("shop",), "shop", None, True),
@@ -234,11 +234,11 @@ def spec(role_arn: str | None = None, **changes: Any) -> KafkaConnectionSpec:
         (("shop", f"bill={ROLE}"), "bill", ROLE, True),
     ],
 )
-def test_aws_identity_is_used_only_where_it_is_lent(
-    lent: Sequence[str], namespace: str, role_arn: str | None, is_lent: bool
+def test_aws_identity_is_used_only_where_it_is_shared(
+    shared: Sequence[str], namespace: str, role_arn: str | None, is_shared: bool
 ) -> None:
-    said = resolve(spec(role_arn), {}, namespace=namespace, lent=Lent(aws_msk_iam=tuple(lent)))
-    assert isinstance(said, ConnectionSettings) == is_lent
+    said = resolve(spec(role_arn), {}, namespace=namespace, shared=SharedCredentials(aws_msk_iam=tuple(shared)))
+    assert isinstance(said, ConnectionSettings) == is_shared
     if isinstance(said, ConnectionSettings):
         assert said.sasl == SaslSettings(
             mechanism=SaslMechanism.OAUTHBEARER, aws_msk_iam=AwsMskIamSettings(region=REGION, role_arn=role_arn)
@@ -251,7 +251,7 @@ def test_aws_identity_is_used_only_where_it_is_lent(
 def test_authority_of_the_users_own_is_refused() -> None:
     """With it, and a name server of his own, he would be a broker of MSK."""
     said = resolve(
-        spec(tls={"enabled": True, "caSecretRef": {"name": "ca"}}), {}, namespace="shop", lent=Lent(aws_msk_iam=("shop",))
+        spec(tls={"enabled": True, "caSecretRef": {"name": "ca"}}), {}, namespace="shop", shared=SharedCredentials(aws_msk_iam=("shop",))
     )
     assert isinstance(said, KafkaProblem)
     assert "caSecretRef" in said.message

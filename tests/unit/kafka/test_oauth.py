@@ -131,7 +131,7 @@ async def test_token_is_asked_with_the_client_credentials_grant(endpoint: Endpoi
 
 
 async def test_an_answer_that_comes_in_pieces_is_read_to_its_end(endpoint: Endpoint, make: Make) -> None:
-    """Providers that send chunks, or a token with many claims, were told to answer without one (StreamReader.read gives what is there)."""
+    """Providers that send chunks, or a token with many claims, seemed to answer without one (StreamReader.read gives what is there)."""
     endpoint.comes_in_pieces = True
     endpoint.answers = [token("t-1", expires_in=600)]
     assert (await make().token()).text == "t-1"

@@ -7,7 +7,6 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,9 @@ import pytest_asyncio
 
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveResult
-from staticgroup.kafka.addresses import SystemResolver
-from staticgroup.kafka.answers import BrokerNode
 from staticgroup.kafka.connection import FRAME_MAX_BYTES
-from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
-from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import Api
 from support.devcluster import kafka_tls
 from unit.kafka.fake_broker import SILENT, Cluster, FakeBroker, Group
@@ -34,7 +29,7 @@ def kind(outcome: object) -> KafkaProblemKind:
 
 
 class RawServer:
-    """A listener that is no broker: it sends what it is told, or nothing."""
+    """A listener that is no broker: it sends given bytes, or nothing."""
 
     def __init__(self, content: bytes | None = None, *, closes: bool = False) -> None:
         self.content, self.closes, self.connections = content, closes, 0
@@ -228,15 +223,6 @@ async def test_loopback_bootstrap_is_refused_without_a_connection(
     assert broker.connections == 0
 
 
-async def test_name_that_resolves_to_loopback_is_refused_without_a_connection(
-    broker: FakeBroker, settings: ConnectionSettings
-) -> None:
-    gateway = KioGateway(resolver=to_loopback)
-    named = replace(settings, bootstrap_servers=(f"kafka.test:{broker.port}",), allow_loopback=False)
-    assert kind(await gateway.probe(named)) is KafkaProblemKind.ADDRESS_REFUSED
-    assert broker.connections == 0
-
-
 @pytest.mark.parametrize("host", ["169.254.169.254", "0.0.0.0", "::ffff:169.254.169.254"])
 async def test_broker_that_advertises_a_refused_address_is_not_followed(
     broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, host: str
@@ -244,19 +230,6 @@ async def test_broker_that_advertises_a_refused_address_is_not_followed(
     broker.advertised = (host, 80)
     outcome = await gateway.describe(settings, "orders")
     assert kind(outcome) is KafkaProblemKind.ADDRESS_REFUSED
-
-
-async def test_advertised_loopback_is_refused_without_a_connection(
-    broker: FakeBroker, settings: ConnectionSettings, clock: Any
-) -> None:
-    pool = ClusterPool(
-        replace(settings, allow_loopback=False), resolver=partial(SystemResolver().resolve, ["shop"]), rng=random.Random(1), clock=clock
-    )
-    node = BrokerNode(node_id=1, host="127.0.0.1", port=broker.port)
-    with pytest.raises(Refusal) as caught:
-        await pool.connection_to(node, asyncio.get_running_loop().time() + 1.0)
-    assert caught.value.problem.kind is KafkaProblemKind.ADDRESS_REFUSED
-    assert broker.connections == 0
 
 
 async def test_checked_address_is_dialled_and_the_name_verified(authority: Path) -> None:

@@ -177,7 +177,7 @@ async def test_names_of_one_tenant_that_do_not_resolve_do_not_delay_another_tena
         async with asyncio.timeout(5):
             assert await resolver.resolve(["good"], "kafka.good.example", 9092) == ("10.0.0.5",)
         for task in evil:
-            task.cancel()  # whoever waited goes away, the look-ups themselves cannot be cut
+            task.cancel()  # those that waited go away, the look-ups themselves cannot be cut
         await asyncio.gather(*evil, return_exceptions=True)
         async with asyncio.timeout(5):
             assert await resolver.resolve(["good"], "kafka.good.example", 9092) == ("10.0.0.5",)

@@ -1,4 +1,4 @@
-"""Tokens out of mounted files: read at each use, only those that are lent to the namespace, and never one that opens the cluster."""
+"""Tokens out of mounted files: read at each use, only those of the namespace, and never one that opens the cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, resolve
-from staticgroup.kafka.login.lent import Lent, TokenFile
+from staticgroup.kafka.login.shared_credentials import SharedCredentials, TokenFile
 from staticgroup.kafka.login.tokens import TOKEN_MAX_BYTES, BearerToken, MountedToken
 from unit.kafka.fake_broker import FakeBroker
 
@@ -110,14 +110,14 @@ async def test_projected_volume_is_followed_and_a_link_out_of_it_is_not(root: Pa
 
 
 async def test_a_link_to_the_token_of_another_namespace_is_not_followed(root: Path, clock: Any) -> None:
-    """On a volume that a tenant can write to, the link would have lent him whatever is lent to another one."""
+    """On a volume that a tenant can write to, the link would have given him the token of another one."""
     (root / "bill").mkdir()
     (root / "bill" / "entra").write_text(jwt(aud="kafka"))
     (root / "shop" / "entra").symlink_to("../bill/entra")
     assert (await refused(mounted(root, clock))).kind is KafkaProblemKind.SECRET_INVALID
     (root / "shop" / "entra").unlink()
     (root / "shop" / "now").write_text(jwt(aud="kafka"))
-    (root / "shop" / "entra").symlink_to("now")  # as whoever renews a token in place may do
+    (root / "shop" / "entra").symlink_to("now")  # as a program that renews a token in place may do
     assert (await mounted(root, clock).token()).text == jwt(aud="kafka")
 
 
@@ -142,7 +142,7 @@ def spec(**oauth: Any) -> KafkaConnectionSpec:
 
 def test_connection_gets_only_a_token_of_its_own_namespace() -> None:
     for namespace in ("shop", "bill"):
-        settings = resolve(spec(tokenFile="entra"), {}, namespace=namespace, lent=Lent(tokens_path="/run/tokens/"))
+        settings = resolve(spec(tokenFile="entra"), {}, namespace=namespace, shared=SharedCredentials(tokens_path="/run/tokens/"))
         assert isinstance(settings, ConnectionSettings)
         assert settings.sasl
         assert settings.sasl.oauth
@@ -158,17 +158,17 @@ def test_name_of_a_token_is_no_path(name: str) -> None:
     assert asked.sasl.oauth
     oauth = asked.sasl.oauth.model_copy(update={"token_file": name})
     asked = asked.model_copy(update={"sasl": asked.sasl.model_copy(update={"oauth": oauth})})
-    said = resolve(asked, {}, namespace="shop", lent=Lent(tokens_path="/run/tokens"))
+    said = resolve(asked, {}, namespace="shop", shared=SharedCredentials(tokens_path="/run/tokens"))
     assert isinstance(said, KafkaProblem)
     assert said.kind is KafkaProblemKind.CONNECTION_INVALID
 
 
-def test_nothing_is_lent_unless_the_installer_says_so() -> None:
+def test_nothing_is_shared_unless_the_installer_says_so() -> None:
     said = resolve(spec(tokenFile="entra"), {}, namespace="shop")
     assert isinstance(said, KafkaProblem)
     assert "operator.tokens" in said.message
     for namespace in ("", "..", "*"):
-        assert isinstance(resolve(spec(tokenFile="entra"), {}, namespace=namespace, lent=Lent(tokens_path="/t")), KafkaProblem)
+        assert isinstance(resolve(spec(tokenFile="entra"), {}, namespace=namespace, shared=SharedCredentials(tokens_path="/t")), KafkaProblem)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_nothing_is_lent_unless_the_installer_says_so() -> None:
     ],
 )
 def test_what_the_api_server_refuses_is_refused_here_too(oauth: Any, words: str) -> None:
-    said = resolve(spec(**oauth), {"s": {"clientId": b"c", "clientSecret": b"s"}}, namespace="shop", lent=Lent(tokens_path="/t"))
+    said = resolve(spec(**oauth), {"s": {"clientId": b"c", "clientSecret": b"s"}}, namespace="shop", shared=SharedCredentials(tokens_path="/t"))
     assert isinstance(said, KafkaProblem)
     assert (said.kind, words in said.message) == (KafkaProblemKind.CONNECTION_INVALID, True)
 

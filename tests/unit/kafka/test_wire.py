@@ -12,7 +12,6 @@ from kio.serial import entity_reader
 
 from kafka_frames import BadFrame
 from staticgroup.core.group import LeaveEntry, MemberView, ReleaseEntry, WorkerView
-from staticgroup.kafka import wire
 from staticgroup.kafka.calls import leaving, reading, settings
 from staticgroup.kafka.wire import PINNED, Api, Call, negotiate
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group, element, encode, leave_answer, nested_element, respond
@@ -51,7 +50,7 @@ def forged(member_id: str, instance_id: str | None) -> LeaveEntry:
 def sent(call: Call[Any], api: Api, version: int) -> Any:
     """Encode for a broker that serves one version, and decode as the broker does."""
     frame = call.prepare({api: (version, version)})
-    assert frame.version == version
+    assert version == frame.API_VERSION
     return entity_reader(load_request_schema(api, version))(frame.encode(), 0)[0]
 
 
@@ -77,7 +76,7 @@ def answer_of(api: Api, version: int) -> bytes:
     ],
 )
 def test_removal_without_both_ids_is_refused(version: int, entries: list[LeaveEntry]) -> None:
-    """With the instance id alone the broker removes whoever holds it (GroupMetadataManager, case "" + X)."""
+    """With the instance id alone the broker removes the member that holds it (GroupMetadataManager, case "" + X)."""
     with pytest.raises(ValueError, match="refused"):
         leaving.leave_group("orders", entries).prepare({Api.LEAVE_GROUP: (version, version)})
 
@@ -107,7 +106,7 @@ def test_whatever_reaches_the_wire_names_both_ids(version: int, pairs: list[tupl
 
 
 def test_old_removals_that_know_no_instance_id_cannot_be_encoded() -> None:
-    with pytest.raises(wire.UnsupportedApi):
+    with pytest.raises(ValueError, match="none of the versions"):
         CALLS[Api.LEAVE_GROUP].prepare({Api.LEAVE_GROUP: (0, 2)})
 
 
@@ -162,28 +161,6 @@ def test_claim_of_billions_of_elements_does_not_end_the_process(api: Api, versio
         CALLS[api].decode(version, frame)
 
 
-def assert_answer_or_unreadable(api: Api, version: int, frame: bytes) -> None:
-    """Any other exception than BadFrame fails; an answer is one as of a whole frame."""
-    try:
-        answer = CALLS[api].decode(version, frame)
-    except BadFrame:
-        return
-    assert type(answer) is type(CALLS[api].decode(version, answer_of(api, version)))
-
-
-@given(target=st.sampled_from(EVERY_VERSION), frame=st.binary(max_size=200))
-def test_any_bytes_are_an_answer_or_unreadable(target: tuple[Api, int], frame: bytes) -> None:
-    assert_answer_or_unreadable(*target, frame)
-
-
-@given(target=st.sampled_from(EVERY_VERSION), position=st.integers(0, 400), value=st.integers(0, 255))
-def test_any_changed_byte_is_an_answer_or_unreadable(target: tuple[Api, int], position: int, value: int) -> None:
-    api, version = target
-    frame = bytearray(answer_of(api, version))
-    frame[position % len(frame)] = value
-    assert_answer_or_unreadable(api, version, bytes(frame))
-
-
 @pytest.mark.parametrize("code", [134, 136, 999, -2])
 def test_error_code_that_kio_does_not_know_is_unreadable(code: int) -> None:
     frame = bytearray(encode(leave_answer(5, 0, [])))
@@ -213,8 +190,7 @@ def described(protocol_type: str, metadata: bytes, assignment: bytes) -> MemberV
         error_code=0, group_id="orders", group_state="Stable", protocol_type=protocol_type, protocol_data="", members=(members,),
     )
     answer = encode(respond(Api.DESCRIBE_GROUPS, 5, groups=(group,)))
-    (found,) = CALLS[Api.DESCRIBE_GROUPS].decode(5, answer)
-    (member,) = found.members
+    (member,) = CALLS[Api.DESCRIBE_GROUPS].decode(5, answer)["orders"].members
     assert isinstance(member, MemberView)
     return member
 

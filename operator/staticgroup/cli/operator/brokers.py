@@ -1,15 +1,20 @@
-"""`doctor` in the operator's pod: with its settings and rights, and besides its Secrets, brokers, their calls, and ACLs."""
+"""`doctor` in the operator's pod, with its settings and rights: besides, its Secrets, brokers, their calls, and ACLs.
+
+Other makers' brokers serve parts of Kafka's protocol, and a call that is missing shows only when it is needed, so a
+table says from which version each call does what is wanted. Source: KIP-345, KIP-800, KIP-848, KIP-1071.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from ...api import names
 from ...api.remedies import APPLY_CRDS
 from ...api.resources.staticgroup import ConnectionKind, StaticGroup
 from ...core.group import KafkaProblem
-from ...kafka.login.credentials import ConnectionSettings
+from ...kafka.wire import Api
 from ...kube.problem import KubeProblem
 from ...runtime.connections.allowed import may_use
 from ...runtime.operator import Operator
@@ -19,19 +24,77 @@ from ...runtime.process.namespaces import serving
 from ...runtime.process.settings import Settings
 from .. import doctor
 from ..api_server import ApiServer
-from ..findings import Finding
-from .broker_calls import lacking as lacking_calls
+from ..doctor import CheckResult
 
 NO_NAMESPACE = (
-    "it is not served; take it out of watchNamespaces, or create it and run `helm upgrade`, which makes the Role and its "
-    "binding in it"
+    "it is not served; take it out of watchNamespaces, or create it and run `helm upgrade`, which makes the Role and "
+    "its binding in it"
 )
 
 
+class Need(NamedTuple):
+    """A call, the version from which it serves, what does not work without it, and what to do."""
+
+    api: Api
+    version: int
+    without: str
+    remedy: str
+    is_fatal: bool = False
+
+
+NEEDS = (
+    Need(
+        Api.LEAVE_GROUP, 3, "no member can be removed by both of its ids, so none is",
+        "use spec.mode Observe, or brokers like Kafka 2.4 or newer", is_fatal=True,
+    ),
+    Need(
+        Api.JOIN_GROUP, 5, "consumers cannot be static members", "use brokers like Kafka 2.3 or newer", is_fatal=True
+    ),
+    Need(
+        Api.DESCRIBE_GROUPS, 4, "the ids of members are not described, so nothing is known of a classic group",
+        "use brokers like Kafka 2.4 or newer", is_fatal=True,
+    ),
+    Need(
+        Api.DESCRIBE_CONFIGS, 1, "the bounds of session timeouts are not known, TimeoutUnknown",
+        "choose sessionTimeout.maxSeconds within the bounds that the vendor documents",
+    ),
+    Need(
+        Api.LEAVE_GROUP, 5, "the brokers' log does not say why a member was removed",
+        "nothing has to be done; the operator's audit log says it",
+    ),
+    Need(
+        Api.CONSUMER_GROUP_DESCRIBE, 0, "groups of the protocol of KIP-848 are not served",
+        "leave group.protocol at classic in the consumers",
+    ),
+    Need(
+        Api.CONSUMER_GROUP_HEARTBEAT, 0, "members of KIP-848 groups that crashed cannot be let go",
+        "leave group.protocol at classic in the consumers",
+    ),
+    Need(
+        Api.STREAMS_GROUP_HEARTBEAT, 0, "groups of the streams protocol (KIP-1071) are not served",
+        "leave group.protocol at classic in applications of Kafka Streams",
+    ),
+)  # fmt: skip
+
+
+def lacking(api_versions: Mapping[int, tuple[int, int]]) -> Iterator[Need]:
+    """Yield what brokers lack, the gravest first; of one call only the first.
+
+    Parameters
+    ----------
+    api_versions: API key → (lowest, highest) version that they serve.
+    """
+    named: set[Api] = set()
+    for need in NEEDS:
+        if need.api not in named and api_versions.get(need.api, (0, -1))[1] < need.version:
+            named.add(need.api)
+            yield need
+
+
 async def examine(
-    api: ApiServer, settings: Settings, namespace: str, schemas: doctor.Schemas, show: Callable[[Finding], None]
+    api: ApiServer, settings: Settings, namespace: str, schemas: doctor.Schemas, show: Callable[[CheckResult], None]
 ) -> None:
-    """Show one finding after the other: those of `doctor.examine`, then each connection and the groups that use it.
+    """Show one result after the other: those of `doctor.examine`, then each connection and the groups that use it.
 
     Parameters
     ----------
@@ -46,96 +109,74 @@ async def examine(
         webhook=settings.webhook_name, served=(namespace,) if namespace else served.watch_namespaces,
     )  # fmt: skip
     try:
-        for finding in doctor.examine(api, namespace, schemas, datetime.now(UTC), own):
-            show(finding)
+        for result in doctor.examine(api, namespace, schemas, datetime.now(UTC), own):
+            show(result)
         for name in sorted(set(settings.watch_namespaces) - set(served.watch_namespaces)):
-            check = f"namespace {name} exists and can be read"
-            show(Finding(check=check, is_good=False, remedy=NO_NAMESPACE, is_fatal=False))
+            show(CheckResult(f"namespace {name} exists and can be read", False, NO_NAMESPACE, is_fatal=False))
         for each in own.served or ("",):
-            async for finding in connections(operator, each):
-                show(finding)
+            async for result in connections(operator, each):
+                show(result)
     finally:
         await operator.kafka.close()
         await transport.close()
 
 
-async def connections(operator: Operator, namespace: str) -> AsyncIterator[Finding]:
-    """Yield what is wrong with the KafkaConnections of a namespace, or for "" of all, and with the groups that use them."""
-    groups = await operator.kube.list_objects(names.STATIC_GROUP_PLURAL, namespace)
-    listed_connections = await operator.kube.list_objects(names.KAFKA_CONNECTION_PLURAL, namespace)
-    for listed, plural in ((groups, names.STATIC_GROUP_PLURAL), (listed_connections, names.KAFKA_CONNECTION_PLURAL)):
-        if isinstance(listed, KubeProblem):
-            yield Finding(check=f"{plural} can be listed", is_good=False, remedy=listed.message)
+async def connections(operator: Operator, namespace: str) -> AsyncIterator[CheckResult]:
+    """Check the KafkaConnections of a namespace, or for "" of all, and the groups that use them."""
+    listed: dict[str, list[dict[str, object]]] = {}
+    for plural in (names.STATIC_GROUP_PLURAL, names.KAFKA_CONNECTION_PLURAL):
+        found = await operator.kube.list_objects(plural, namespace)
+        if isinstance(found, KubeProblem):
+            yield CheckResult(f"{plural} can be listed", False, found.message)
             return
-    assert isinstance(groups, list)
-    assert isinstance(listed_connections, list)
-    for body in listed_connections:
+        listed[plural] = found
+    for body in listed[names.KAFKA_CONNECTION_PLURAL]:
         operator.listener.connection_changed(body, is_deleted=False)
     if operator.informers.cluster:
         await list_once(operator.informers.cluster)
         problem = operator.stores.cluster_connections_problem
-        yield Finding(
-            check="ClusterKafkaConnections are readable",
-            is_good=not problem,
-            is_fatal=False,
-            remedy=f"{problem}; without them each namespace needs a KafkaConnection; install the chart's ClusterRole, and {APPLY_CRDS}",
-        )
-    known = [StaticGroup.from_wire(body) for body in groups]
+        why = "without them each namespace needs a KafkaConnection; install the chart's ClusterRole, and"
+        remedy = f"{problem}; {why} {APPLY_CRDS}"
+        yield CheckResult("ClusterKafkaConnections are readable", not problem, remedy, is_fatal=False)
+    groups = [StaticGroup.from_wire(body) for body in listed[names.STATIC_GROUP_PLURAL]]
     for key in sorted(operator.stores.connections):
         if key[0] == namespace or not namespace or not key[0]:
-            async for finding in _connection(operator, key, known):
-                yield finding
-    for group in known:
-        if group.spec.connection_ref.kind is ConnectionKind.CLUSTER_KAFKA_CONNECTION:
-            yield await _allowance(operator, group)
-
-
-async def _allowance(operator: Operator, group: StaticGroup) -> Finding:
-    """Return whether a StaticGroup may use the ClusterKafkaConnection that it names."""
-    namespace, ref = group.metadata.namespace, group.spec.connection_ref
-    settings = await operator.connections.settings_for(group)
-    return Finding(
-        check=f"StaticGroup {namespace}/{group.metadata.name} may use ClusterKafkaConnection {ref.name}",
-        is_good=isinstance(settings, ConnectionSettings),
-        remedy=settings.message if isinstance(settings, KafkaProblem) else "",
-    )
+            async for result in _connection(operator, key, groups):
+                yield result
+    for group in groups:
+        ref, label = group.spec.connection_ref, f"StaticGroup {group.metadata.namespace}/{group.metadata.name}"
+        if ref.kind is ConnectionKind.CLUSTER_KAFKA_CONNECTION:
+            settings = await operator.connections.settings_for(group)
+            why = settings.message if isinstance(settings, KafkaProblem) else ""
+            yield CheckResult(f"{label} may use ClusterKafkaConnection {ref.name}", not why, why)
 
 
 async def _connection(
     operator: Operator, key: tuple[str, str], groups: Sequence[StaticGroup]
-) -> AsyncIterator[Finding]:
+) -> AsyncIterator[CheckResult]:
     """Yield whether one connection works, what its brokers lack, and the rights for the groups that use it."""
     settings = await operator.connections.settings(key)
     facts = settings if isinstance(settings, KafkaProblem) else await operator.kafka.probe(settings)
     label = f"KafkaConnection {key[0]}/{key[1]}" if key[0] else f"ClusterKafkaConnection {key[1]}"
-    if isinstance(facts, KafkaProblem):
-        yield Finding(check=label, is_good=False, remedy=f"{facts.kind.value}: {facts.message}")
+    if isinstance(settings, KafkaProblem) or isinstance(facts, KafkaProblem):
+        assert isinstance(facts, KafkaProblem)
+        yield CheckResult(label, False, f"{facts.kind.value}: {facts.message}")
         return
     versions = ", ".join(f"{api}:{high}" for api, (_, high) in sorted(facts.api_versions.items()))
-    yield Finding(
-        check=f"{label}: cluster {facts.cluster_id}, {len(facts.brokers)} brokers, newest API versions {versions}",
-        is_good=True,
-    )
-    for need in lacking_calls(facts.api_versions) if facts.api_versions else ():
-        yield Finding(
-            check=f"{label}: brokers serve {need.api.name} version {need.version}",
-            is_good=False,
-            is_fatal=need.is_fatal,
-            remedy=f"without it {need.without}; {need.remedy}",
-        )
+    cluster = f"cluster {facts.cluster_id}, {len(facts.brokers)} brokers"
+    yield CheckResult(f"{label}: {cluster}, newest API versions {versions}", True)
+    for need in lacking(facts.api_versions) if facts.api_versions else ():
+        check = f"{label}: brokers serve {need.api.name} version {need.version}"
+        yield CheckResult(check, False, f"without it {need.without}; {need.remedy}", need.is_fatal)
     for group in groups:
-        namespace, ref = group.metadata.namespace, group.spec.connection_ref
-        if ref.key(namespace) == key and may_use(operator.stores, group):
-            assert isinstance(settings, ConnectionSettings)
-            yield await _group_rights(operator, settings, group)
-
-
-async def _group_rights(operator: Operator, settings: ConnectionSettings, group: StaticGroup) -> Finding:
-    label = f"ACLs for group {group.spec.group_id} (StaticGroup {group.metadata.namespace}/{group.metadata.name})"
-    alters = group.spec.session_timeout.write_group_config
-    rights = await operator.kafka.describe_rights(settings, group.spec.group_id, alters=alters)
-    if isinstance(rights, KafkaProblem):
-        return Finding(check=label, is_good=False, remedy=rights.message)
-    fatal = not rights.describe_group or rights.read_group is False or rights.describe_topics is False
-    remedy = f"missing: {', '.join(rights.missing)}"
-    return Finding(check=label, is_good=not rights.missing, is_fatal=fatal, remedy=remedy)
+        namespace, group_id = group.metadata.namespace, group.spec.group_id
+        if group.spec.connection_ref.key(namespace) != key or not may_use(operator.stores, group):
+            continue
+        check = f"ACLs for group {group_id} (StaticGroup {namespace}/{group.metadata.name})"
+        alters = group.spec.session_timeout.write_group_config
+        rights = await operator.kafka.describe_rights(settings, group_id, alters=alters)
+        if isinstance(rights, KafkaProblem):
+            yield CheckResult(check, False, rights.message)
+            continue
+        is_fatal = not rights.describe_group or rights.read_group is False or rights.describe_topics is False
+        yield CheckResult(check, not rights.missing, f"missing: {', '.join(rights.missing)}", is_fatal)

@@ -12,8 +12,7 @@ from typing import Any
 from ...api import crd
 from ...runtime.process.settings import Settings, SettingsError
 from ..api_server import ApiServer, Refused, api_server
-from ..doctor import KINDS
-from ..findings import Finding
+from ..doctor import KINDS, CheckResult
 
 
 def carry_out(options: argparse.Namespace) -> int:
@@ -23,9 +22,16 @@ def carry_out(options: argparse.Namespace) -> int:
     ------
     Refused: A setting is malformed, there is no cluster, or what the command reads cannot be read.
     """
-    commands = {"run": _run, "webhook": _webhook, "plan": _plan}
     with _settings_named():
-        return commands[options.command](options)
+        if options.command == "plan":
+            return _plan(options)
+        if options.command == "webhook":
+            from ...runtime.webhook import process
+
+            return asyncio.run(process.run(process.WebhookSettings.from_environment(os.environ)))
+        from ...runtime.process.run import run
+
+        return asyncio.run(run(_settings()))
 
 
 def definitions() -> str:
@@ -38,8 +44,8 @@ def status_schemas() -> dict[str, Any]:
     return {kind: crd.status_schema(kind) for kind in KINDS}
 
 
-def doctor(api: ApiServer, namespace: str, show: Callable[[Finding], None]) -> None:
-    """Show what `doctor` finds in the operator's pod, in a namespace, or for "" in all that are served; raises Refused."""
+def doctor(api: ApiServer, namespace: str, show: Callable[[CheckResult], None]) -> None:
+    """Show what `doctor` finds in the operator's pod, in a namespace, or for "" in all served; raises Refused."""
     from .brokers import examine
 
     with _settings_named():
@@ -61,23 +67,14 @@ def _settings() -> Settings:
     return Settings.from_environment({"STATICGROUP_IDENTITY": default_identity(), **os.environ})
 
 
-def _run(_: argparse.Namespace) -> int:
-    from ...runtime.process.run import run
-
-    return asyncio.run(run(_settings()))
-
-
-def _webhook(_: argparse.Namespace) -> int:
-    from ...runtime.webhook.process import WebhookSettings, run
-
-    return asyncio.run(run(WebhookSettings.from_environment(os.environ)))
-
-
 def _plan(options: argparse.Namespace) -> int:
-    from .planning import plan_file, plan_now
+    from .planning import plan_now, print_plan
+    from .snapshot_file import read_snapshot_file
 
     if options.filename is not None:
-        return plan_file(options.filename)
-    settings = _settings()
-    namespace = options.namespace or api_server().default_namespace()
-    return asyncio.run(plan_now(settings, namespace, options.name, options.snapshot))
+        print_plan(read_snapshot_file(options.filename))
+    else:
+        settings = _settings()
+        namespace = options.namespace or api_server().default_namespace()
+        asyncio.run(plan_now(settings, namespace, options.name, options.snapshot))
+    return 0

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from ...api.ordinals import Ordinals
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
-from ...core.evidence.chain import KnownPod
 from ...core.findings import ended
 from ...core.findings.members import findings_of_seats
 from ...core.group import GroupView, KafkaProblem
@@ -22,19 +21,14 @@ FINDINGS_MAX = 100
 
 def explained(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> str:
     """Return the explanation of one round as lines of text."""
-    return "\n".join(_lines(spec, snapshot, decided, now_s)) + "\n"
-
-
-def _lines(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> Iterator[str]:
-    yield f"StaticGroup {snapshot.namespace}/{snapshot.name}: {spec.mode.value}{', suspended' if spec.suspend else ''}"
-    yield from _world(spec, snapshot, decided)
-    if isinstance(snapshot.group, KafkaProblem):
-        yield f"Group {spec.group_id}: not readable ({snapshot.group.kind.value})."
-    else:
-        yield from _seats(snapshot.group, decided, now_s)
-        yield from _removals(spec, decided)
-    yield from _findings(spec, snapshot, decided)
-    yield f"Next round in {decided.requeue_after_s:.0f} s at the latest."
+    lines = [
+        f"StaticGroup {snapshot.namespace}/{snapshot.name}: {spec.mode.value}{', suspended' if spec.suspend else ''}",
+        *_world(spec, snapshot, decided),
+        *_group(spec, snapshot.group, decided, now_s),
+        *_findings(spec, snapshot, decided),
+        f"Next round in {decided.requeue_after_s:.0f} s at the latest.",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator[str]:
@@ -46,17 +40,26 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
         wanted = f"ordinals {w.start} to {w.start + w.replicas - 1}" if w.replicas else "no pods"
         if w.listed:
             wanted = f"ordinals {Ordinals.of(*w.reach).words}"
-        yield f"Workload: {w.kind.kind} {w.name} wants {wanted}; {w.ready_replicas} ready{', rolling' if w.is_rolling else ''}."
+        rolling = ", rolling" if w.is_rolling else ""
+        yield f"Workload: {w.kind.kind} {w.name} wants {wanted}; {w.ready_replicas} ready{rolling}."
     injected = decided.history.injected
     if injected is None:
         yield "Identity: no id has been issued yet; ids are issued once the pod watch is complete."
     else:
-        yield f"Identity: {injected.id_template}, injected by {injected.method}; {_watch(snapshot, decided)}."
+        if not snapshot.watch:
+            watch = "the pod watch is not whole now, so nobody is removed"
+        elif decided.history.members.watch == snapshot.watch:
+            watch = "the pod watch has seen every pod that can join"
+        else:
+            watch = "members that joined before the pod watch was whole stay until their session expires "
+            watch += "or their pod restarts"
+        yield f"Identity: {injected.id_template}, injected by {injected.method}; {watch}."
     if decided.timeout is not None:
         t = decided.timeout
         yield f"Session timeout: {_timeouts(t)} ({t.desired.source.value}, {t.desired.basis.value}): {t.desired.why}."
     if decided.group_config is not None:
-        yield f"To be set on the group: {', '.join(f'{key}={value}' for key, value in sorted(decided.group_config.values.items()))}."
+        values = ", ".join(f"{key}={value}" for key, value in sorted(decided.group_config.values.items()))
+        yield f"To be set on the group: {values}."
 
 
 def _timeouts(t: TimeoutPlan) -> str:
@@ -75,24 +78,35 @@ def _timeouts(t: TimeoutPlan) -> str:
     return f"{held}; the next pods get {seconds(t.next_ms)}"
 
 
-def _watch(snapshot: Snapshot, decided: Plan) -> str:
-    """Say whether pods may have come and gone unseen."""
-    if not snapshot.watch:
-        return "the pod watch is not whole now, so nobody is removed"
-    if decided.history.members.watch == snapshot.watch:
-        return "the pod watch has seen every pod that can join"
-    return "members that joined before the pod watch was whole stay until their session expires or their pod restarts"
-
-
-def _seats(group: GroupView, decided: Plan, now_s: float) -> Iterator[str]:
-    yield f"Group {group.group_id}: {group.group_type.value}, {group.state}, {len(group.members)} members, coordinator {group.coordinator}."
+def _group(spec: StaticGroupSpec, group: GroupView | KafkaProblem, decided: Plan, now_s: float) -> Iterator[str]:
+    """Say in which state each seat is and why, what is removed, and what is still verified."""
+    if isinstance(group, KafkaProblem):
+        yield f"Group {spec.group_id}: not readable ({group.kind.value})."
+        return
+    what = f"{group.group_type.value}, {group.state}, {len(group.members)} members, coordinator {group.coordinator}"
+    yield f"Group {group.group_id}: {what}."
     for seat in decided.table.seats if decided.table is not None else ():
-        held = f", held by member {' and '.join(m.member_id for m in seat.holders)}" if not seat.is_wanted and seat.holders else ""
+        is_held = not seat.is_wanted and seat.holders
+        held = f", held by member {' and '.join(m.member_id for m in seat.holders)}" if is_held else ""
         yield f"  {seat.key}: {seat.standing.value}{held}{_worker(seat)}."
         for member in seat.holders:
-            yield from _carriers(decided, seat, member.member_id)
-        for pod in seat.chain:
-            yield f"      {_pod(pod, now_s)}"
+            found = decided.history.members.attribution(seat.key, member.member_id)
+            if found is not None and not seat.is_wanted:
+                left = ", ".join(sorted(found.carriers)) or "nobody"
+                yield f"      left of those that were there when it joined: {left}"
+        for i in seat.chain:
+            evidence = f"{i.certificate.kind.value}: {i.certificate.statement}" if i.certificate else i.refusal
+            state = f"{i.state.value} for {max(0, int(now_s - i.since_s))} s"
+            yield f"      pod {i.pod_name} uid {i.uid}: {state}; {evidence}"
+    for action in decided.actions:
+        for r in action.removals:
+            verb = "would be removed (mode Observe)" if spec.mode is Mode.OBSERVE else "is removed"
+            yield f"Plan: {r.entry.instance_id} {verb}: {r.evidence}."
+    for record in decided.history.removals:
+        if record.settled_at_s is None:
+            yield f"Verifying: {record.instance_id} was removed, attempt {record.attempts}; not yet seen to last."
+    if not decided.actions and not decided.held:
+        yield "Plan: nothing to remove."
 
 
 def _worker(seat: Seat) -> str:
@@ -103,31 +117,6 @@ def _worker(seat: Seat) -> str:
     is_known = worker.connectors is not None
     work = f"{worker.connectors} connectors and {worker.tasks} tasks" if is_known else "connectors and tasks not known"
     return f", {work}, advertised as {worker.host or 'nothing that can be read'}"
-
-
-def _carriers(decided: Plan, seat: Seat, member_id: str) -> Iterator[str]:
-    """Say who was there when a member joined and has not ended."""
-    found = decided.history.members.attribution(seat.key, member_id)
-    if found is not None and not seat.is_wanted:
-        left = ", ".join(sorted(found.carriers)) or "nobody"
-        yield f"      left of those that were there when it joined: {left}"
-
-
-def _pod(i: KnownPod, now_s: float) -> str:
-    evidence = f"{i.certificate.kind.value}: {i.certificate.statement}" if i.certificate else i.refusal
-    return f"pod {i.pod_name} uid {i.uid}: {i.state.value} for {max(0, int(now_s - i.since_s))} s; {evidence}"
-
-
-def _removals(spec: StaticGroupSpec, decided: Plan) -> Iterator[str]:
-    for action in decided.actions:
-        for r in action.removals:
-            verb = "would be removed (mode Observe)" if spec.mode is Mode.OBSERVE else "is removed"
-            yield f"Plan: {r.entry.instance_id} {verb}: {r.evidence}."
-    for record in decided.history.removals:
-        if record.settled_at_s is None:
-            yield f"Verifying: {record.instance_id} was removed, attempt {record.attempts}; not yet seen to last."
-    if not decided.actions and not decided.held:
-        yield "Plan: nothing to remove."
 
 
 def _findings(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator[str]:

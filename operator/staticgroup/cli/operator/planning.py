@@ -1,7 +1,7 @@
 """`plan`: one round of gather and plan, on the cluster or from a file, that writes nothing to either.
 
-On the cluster it resumes the pod watch from where the operator stored it and reads what the status remembers, so it sees
-the same carriers as the operator does.
+On the cluster it resumes the pod watch where the operator stored it and reads what the status remembers, so it sees the
+same carriers as the operator does.
 """
 
 from __future__ import annotations
@@ -20,22 +20,18 @@ from ...runtime.process.namespaces import serving
 from ...runtime.process.settings import Settings
 from ..api_server import Refused
 from .plan_in_words import explained
-from .snapshot_file import SnapshotFile, SnapshotFileError, read_snapshot_file, write_snapshot_file
+from .snapshot_file import SnapshotFile, write_snapshot_file
 
 ANCHOR_TIMEOUT_S = 60.0
 
 
-def plan_file(path: Path) -> int:
+def print_plan(taken: SnapshotFile) -> None:
     """Print what would be done in a recorded world."""
-    try:
-        taken = read_snapshot_file(path)
-    except SnapshotFileError as error:
-        raise Refused(str(error), status=2) from error
-    print(_planned(taken), end="")
-    return 0
+    decided = plan(taken.spec, taken.snapshot, taken.history, taken.now_s)
+    print(explained(taken.spec, taken.snapshot, decided, taken.now_s), end="")
 
 
-async def plan_now(settings: Settings, namespace: str, name: str, snapshot_path: Path | None) -> int:
+async def plan_now(settings: Settings, namespace: str, name: str, snapshot_path: Path | None) -> None:
     """Print the plan of one StaticGroup.
 
     Raises
@@ -49,23 +45,15 @@ async def plan_now(settings: Settings, namespace: str, name: str, snapshot_path:
         async with asyncio.timeout(ANCHOR_TIMEOUT_S):
             taken = await _take(operator, namespace, name)
     except TimeoutError as error:
-        within = f"within {ANCHOR_TIMEOUT_S:.0f} s"
-        raise Refused(
-            f"the operator's Lease or the pods could not be read {within}; run: staticgroup doctor"
-        ) from error
+        text = f"the operator's Lease or the pods could not be read within {ANCHOR_TIMEOUT_S:.0f} s"
+        raise Refused(f"{text}; run: staticgroup doctor") from error
     finally:
         await operator.kafka.close()
         await transport.close()
-    print(_planned(taken), end="")
+    print_plan(taken)
     if snapshot_path is not None:
         write_snapshot_file(taken, snapshot_path)
         print(f"Snapshot written to {snapshot_path}.")
-    return 0
-
-
-def _planned(taken: SnapshotFile) -> str:
-    decided = plan(taken.spec, taken.snapshot, taken.history, taken.now_s)
-    return explained(taken.spec, taken.snapshot, decided, taken.now_s)
 
 
 async def _take(operator: Operator, namespace: str, name: str) -> SnapshotFile:

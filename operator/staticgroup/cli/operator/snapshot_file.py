@@ -1,7 +1,7 @@
 """One round's input as a file: what `plan --snapshot` writes and `plan -f` reads.
 
-A snapshot file holds the spec, the snapshot and the history, never a credential: whatever was decided on a cluster can be
-decided again on a desk.
+It holds the spec, the snapshot and the history, never a credential: what was decided on a cluster can be decided again
+on a desk.
 """
 
 from __future__ import annotations
@@ -13,12 +13,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...core.snapshot import History, Snapshot
 from ...runtime.stores import violations
+from ..api_server import Refused
 
 SNAPSHOT_FILE_BYTES_MAX = 16 * 1024 * 1024
-
-
-class SnapshotFileError(ValueError):
-    """A file is no snapshot file; the message says which field is wrong."""
 
 
 class SnapshotFile(BaseModel):
@@ -42,15 +39,15 @@ def read_snapshot_file(path: Path) -> SnapshotFile:
 
     Raises
     ------
-    SnapshotFileError: the file is missing, too large, not JSON or not a snapshot file.
+    Refused: the file is missing, too large, not JSON or not a snapshot file; the message says which field is wrong.
     """
     try:
         if path.stat().st_size > SNAPSHOT_FILE_BYTES_MAX:
-            raise SnapshotFileError(f"{path} is larger than {SNAPSHOT_FILE_BYTES_MAX} bytes, which no snapshot is")
+            text = f"{path} is larger than {SNAPSHOT_FILE_BYTES_MAX} bytes, which no snapshot is"
+            raise Refused(text, status=2)
         return SnapshotFile.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise SnapshotFileError(f"{path} cannot be read: {error.strerror}") from error
+        raise Refused(f"{path} cannot be read: {error.strerror}", status=2) from error
     except ValidationError as error:
-        raise SnapshotFileError(
-            f"{path} is no snapshot of `staticgroup plan --snapshot`: {violations(error)}"
-        ) from error
+        text = f"{path} is no snapshot of `staticgroup plan --snapshot`: {violations(error)}"
+        raise Refused(text, status=2) from error

@@ -1,4 +1,4 @@
-"""Say that a member leaves, for good or for a while: never without both ids, by which the coordinator compares before it acts.
+"""Say that a member leaves, for good or for a while: always with both ids, which the coordinator compares first.
 
 Source: KIP-345 (LeaveGroup v3), KIP-800 (reason), KIP-848 (ConsumerGroupHeartbeat), KIP-1071 (StreamsGroupHeartbeat).
 """
@@ -9,11 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.group import LEAVE_EPOCH, STATIC_MEMBER_AWAY_EPOCH, LeaveCall, LeaveEntry, ReleaseEntry
-from ..answers import LeaveAnswer, LeaveMemberAnswer
 from ..wire import Api, Call, element_type, fill
 
 REASON_MAX_CHARS = 255
 """The Java client cuts the reason here (KIP-800, JoinGroupRequest.maybeTruncateReason)."""
+_HEARTBEATS: Mapping[LeaveCall, Api] = {
+    LeaveCall.CONSUMER_HEARTBEAT: Api.CONSUMER_GROUP_HEARTBEAT,
+    LeaveCall.STREAMS_HEARTBEAT: Api.STREAMS_GROUP_HEARTBEAT,
+}
+_UNCHANGED = (
+    *("topic_partitions", "active_tasks", "standby_tasks", "warmup_tasks"),
+    *("client_tags", "task_offsets", "task_end_offsets"),
+)
+"""Fields of a heartbeat about its sender that have no default; null: as it was."""
+
+LeaveAnswer = tuple[int, tuple[tuple[str | None, int], ...]]
+"""The error code of the request, and (instance id, error code) of each entry; no entries unless the former is 0."""
 
 
 def leave_group(group_id: str, entries: Sequence[LeaveEntry]) -> Call[LeaveAnswer]:
@@ -23,45 +34,37 @@ def leave_group(group_id: str, entries: Sequence[LeaveEntry]) -> Call[LeaveAnswe
     ------
     ValueError: on an empty list or an entry without both ids; the codec has no way to write one.
     """
-    _refuse_without_both_ids(entries)
+    _require_both_ids(entries)
 
     def build(cls: Any, _version: int) -> Any:
-        _refuse_without_both_ids(entries)
+        _require_both_ids(entries)
         identity: Any = element_type(cls, "members")
-        # before v5 there is no field for the reason
-        members = tuple(
-            fill(
-                identity, member_id=e.member_id, group_instance_id=e.instance_id, reason=e.reason[:REASON_MAX_CHARS] or None
-            )
-            for e in entries
-        )
-        return cls(group_id=group_id, members=members)
+        members = []
+        for e in entries:
+            reason = e.reason[:REASON_MAX_CHARS] or None  # before v5 there is no field for it
+            members.append(fill(identity, member_id=e.member_id, group_instance_id=e.instance_id, reason=reason))
+        return cls(group_id=group_id, members=tuple(members))
 
     def read(response: Any, _version: int) -> LeaveAnswer:
-        members = tuple(
-            LeaveMemberAnswer(instance_id=m.group_instance_id, error_code=int(m.error_code)) for m in response.members
-        )
-        return LeaveAnswer(error_code=int(response.error_code), members=members)
+        return int(response.error_code), tuple((m.group_instance_id, int(m.error_code)) for m in response.members)
 
     return Call(api=Api.LEAVE_GROUP, build=build, read=read)
 
 
 def streams_leave(group_id: str, entry: LeaveEntry) -> Call[int]:
-    """Remove a static member of a streams group, by compare-and-set (GroupMetadataManager.streamsGroupLeave, Kafka 4.4).
-
-    Nothing of the member is said but who it is: with one of the ids alone the coordinator would not compare.
+    """Remove a static member of a streams group, by compare-and-set (GroupMetadataManager.streamsGroupLeave of 4.4).
 
     Raises
     ------
-    ValueError: on an entry without both ids.
+    ValueError: on an entry without both ids: with one of them alone the coordinator would not compare.
     """
     return _leaving(Api.STREAMS_GROUP_HEARTBEAT, group_id, entry, LEAVE_EPOCH)
 
 
 def temporary_leave(group_id: str, entry: ReleaseEntry, by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT) -> Call[int]:
-    """Let a static member leave for a while, by compare-and-set (GroupMetadataManager.consumerGroupLeave, streamsGroupLeave).
+    """Let a static member leave for a while, by compare-and-set (consumerGroupLeave and streamsGroupLeave of 4.4).
 
-    Nothing of the member is said but who it is; its seat, its partitions and its session's timer stay as they are.
+    Its seat, its partitions and its session's timer stay as they are.
 
     Raises
     ------
@@ -72,20 +75,12 @@ def temporary_leave(group_id: str, entry: ReleaseEntry, by: LeaveCall = LeaveCal
     return _leaving(_HEARTBEATS[by], group_id, entry, STATIC_MEMBER_AWAY_EPOCH)
 
 
-_HEARTBEATS: Mapping[LeaveCall, Api] = {
-    LeaveCall.CONSUMER_HEARTBEAT: Api.CONSUMER_GROUP_HEARTBEAT,
-    LeaveCall.STREAMS_HEARTBEAT: Api.STREAMS_GROUP_HEARTBEAT,
-}
-_UNTOLD = ("topic_partitions", "active_tasks", "standby_tasks", "warmup_tasks", "client_tags", "task_offsets", "task_end_offsets")
-"""What a heartbeat tells of its sender and has no default; null: as it was."""
-
-
 def _leaving(api: Api, group_id: str, entry: LeaveEntry | ReleaseEntry, epoch: int) -> Call[int]:
     """Say in a heartbeat that a member leaves, and nothing else; the answer is its error code."""
-    _refuse_half_of_an_identity(entry)
+    _require_both_ids((entry,))
 
     def build(cls: Any, _version: int) -> Any:
-        _refuse_half_of_an_identity(entry)
+        _require_both_ids((entry,))
         return fill(
             cls,
             group_id=group_id,
@@ -94,20 +89,15 @@ def _leaving(api: Api, group_id: str, entry: LeaveEntry | ReleaseEntry, epoch: i
             instance_id=entry.instance_id,
             endpoint_information_epoch=-1,
             shutdown_application=False,
-            **dict.fromkeys(_UNTOLD),
+            **dict.fromkeys(_UNCHANGED),
         )
 
     return Call(api=api, build=build, read=lambda response, _version: int(response.error_code))
 
 
-def _refuse_without_both_ids(entries: Sequence[LeaveEntry]) -> None:
+def _require_both_ids(entries: Sequence[LeaveEntry | ReleaseEntry]) -> None:
     if not entries:
-        raise ValueError("LeaveGroup without members is refused")
+        raise ValueError("a leave of nobody is refused")
     for entry in entries:
-        if not entry.member_id or not entry.instance_id:
-            raise ValueError("LeaveGroup without both member.id and group.instance.id is refused")
-
-
-def _refuse_half_of_an_identity(entry: LeaveEntry | ReleaseEntry) -> None:
-    if not (entry.member_id and entry.instance_id):
-        raise ValueError("a leave by heartbeat without both member.id and group.instance.id is refused")
+        if not (entry.member_id and entry.instance_id):
+            raise ValueError("a leave without both member.id and group.instance.id is refused")

@@ -1,13 +1,13 @@
 """Ask where groups are and what they are.
 
-Source: KIP-699 (FindCoordinator v4), KIP-848 (ConsumerGroupDescribe), KIP-1043 (DescribeGroups v6, ListGroups v5), KIP-1071
-(StreamsGroupDescribe).
+Source: KIP-699 (FindCoordinator v4), KIP-848 (ConsumerGroupDescribe), KIP-1043 (DescribeGroups v6, ListGroups v5),
+KIP-1071 (StreamsGroupDescribe).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kio.schema.consumer_protocol_assignment.v0 import ConsumerProtocolAssignment
@@ -15,36 +15,66 @@ from kio.serial import entity_reader
 
 from kafka_frames import check_frame
 
-from ...core.group import MemberView
-from ..answers import BrokerNode, ClusterAnswer, CoordinatorAnswer, DescribedGroup, ListGroupsAnswer
+from ...core.group import GroupType, GroupView, MemberView
 from ..connect_protocol import PROTOCOL_TYPE as CONNECT
 from ..connect_protocol import worker_of
 from ..wire import Api, Call, fill
 
 GROUP_KEY_TYPE = 0
 
+DescribeAnswer = Mapping[str, GroupView | int]
+"""By group id: an error code, or what the broker describes, without its own name and not yet judged."""
 
-def metadata() -> Call[ClusterAnswer]:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerNode:
+    """One broker as the cluster advertises it.
+
+    Parameters
+    ----------
+    node_id: broker id, >= 0.
+    host, port: the advertised address of the listener that was asked.
+    """
+
+    node_id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.node_id}@{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What a cluster says of itself.
+
+    Parameters
+    ----------
+    cluster_id: None on brokers that do not say.
+    api_versions: API key → (lowest, highest) version of the broker that answered a probe; absent: not served.
+    """
+
+    cluster_id: str | None
+    brokers: tuple[BrokerNode, ...]
+    api_versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def metadata() -> Call[ClusterFacts]:
     """Ask who the cluster and its brokers are; no topic is named, so no right is needed."""
 
-    def read(response: Any, _version: int) -> ClusterAnswer:
+    def read(response: Any, _version: int) -> ClusterFacts:
         nodes = tuple(BrokerNode(node_id=b.node_id, host=b.host, port=b.port) for b in response.brokers)
-        return ClusterAnswer(cluster_id=response.cluster_id, brokers=nodes)
+        return ClusterFacts(cluster_id=response.cluster_id, brokers=nodes)
 
     def build(cls: Any, _version: int) -> Any:
-        return fill(
-            cls,
-            topics=(),
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
+        flags = [f"include_{what}_authorized_operations" for what in ("cluster", "topic")]
+        return fill(cls, topics=(), **dict.fromkeys(["allow_auto_topic_creation", *flags], False))
 
     return Call(api=Api.METADATA, build=build, read=read)
 
 
-def find_coordinators(group_ids: Sequence[str]) -> Call[tuple[CoordinatorAnswer, ...]]:
-    """Ask for the coordinators of groups; before v4 (Kafka 3.0) exactly one group may be asked."""
+def find_coordinators(group_ids: Sequence[str]) -> Call[Mapping[str, BrokerNode | int]]:
+    """Ask for the coordinators of groups, or error codes; before v4 (Kafka 3.0) exactly one group may be asked."""
 
     def build(cls: Any, version: int) -> Any:
         if version >= 4:
@@ -53,109 +83,86 @@ def find_coordinators(group_ids: Sequence[str]) -> Call[tuple[CoordinatorAnswer,
             raise ValueError("FindCoordinator before v4 takes one group")
         return cls(key=group_ids[0], key_type=GROUP_KEY_TYPE)
 
-    def read(response: Any, version: int) -> tuple[CoordinatorAnswer, ...]:
-        answers = response.coordinators if version >= 4 else (response,)
-        return tuple(
-            CoordinatorAnswer(
-                group_id=a.key if version >= 4 else group_ids[0],
-                error_code=int(a.error_code),
-                node=BrokerNode(node_id=a.node_id, host=a.host, port=a.port) if a.error_code == 0 else None,
-            )
-            for a in answers
-        )
+    def read(response: Any, version: int) -> Mapping[str, BrokerNode | int]:
+        answers = {a.key: a for a in response.coordinators} if version >= 4 else {group_ids[0]: response}
+        return {
+            key: int(a.error_code) or BrokerNode(node_id=a.node_id, host=a.host, port=a.port)
+            for key, a in answers.items()
+        }
 
     return Call(api=Api.FIND_COORDINATOR, build=build, read=read)
 
 
-def list_groups() -> Call[ListGroupsAnswer]:
-    """Ask one broker for the groups that it coordinates."""
+def list_groups() -> Call[tuple[int, Mapping[str, str]]]:
+    """Ask one broker for an error code and the groups that it coordinates, each with its type, or with "" before v5."""
 
-    def read(response: Any, version: int) -> ListGroupsAnswer:
-        types = {g.group_id: g.group_type if version >= 5 else "" for g in response.groups}
-        return ListGroupsAnswer(error_code=int(response.error_code), version=version, types=types)
+    def read(response: Any, version: int) -> tuple[int, Mapping[str, str]]:
+        return int(response.error_code), {g.group_id: g.group_type if version >= 5 else "" for g in response.groups}
 
     return Call(api=Api.LIST_GROUPS, build=lambda cls, _version: cls(), read=read)
 
 
-def describe_groups(group_ids: Sequence[str]) -> Call[tuple[DescribedGroup, ...]]:
+def describe_groups(group_ids: Sequence[str]) -> Call[DescribeAnswer]:
     """Describe classic groups."""
-
-    def read(response: Any, _version: int) -> tuple[DescribedGroup, ...]:
-        return tuple(
-            _described(g, (_classic_member(m, g.protocol_type) for m in g.members), protocol_type=g.protocol_type)
-            for g in response.groups
-        )
-
-    return Call(
-        api=Api.DESCRIBE_GROUPS,
-        build=lambda cls, _version: cls(groups=tuple(group_ids), include_authorized_operations=False),
-        read=read,
-    )
+    return _describe(Api.DESCRIBE_GROUPS, GroupType.CLASSIC, {"groups": tuple(group_ids)}, _classic_member)
 
 
-def consumer_group_describe(group_ids: Sequence[str]) -> Call[tuple[DescribedGroup, ...]]:
+def consumer_group_describe(group_ids: Sequence[str]) -> Call[DescribeAnswer]:
     """Describe KIP-848 groups."""
-    return _epoch_group_describe(Api.CONSUMER_GROUP_DESCRIBE, group_ids, _consumer_member, protocol_type="consumer")
+
+    def member_of(member: Any, _group: Any) -> MemberView:
+        is_native = getattr(member, "member_type", -1) == 1  # v0 does not say
+        return _epoch_member(member, member.assignment.topic_partitions, is_host_current=is_native)
+
+    return _describe(Api.CONSUMER_GROUP_DESCRIBE, GroupType.CONSUMER, {"group_ids": tuple(group_ids)}, member_of)
 
 
-def streams_group_describe(group_ids: Sequence[str]) -> Call[tuple[DescribedGroup, ...]]:
+def streams_group_describe(group_ids: Sequence[str]) -> Call[DescribeAnswer]:
     """Describe streams groups; what their topologies are made of is not read."""
-    return _epoch_group_describe(Api.STREAMS_GROUP_DESCRIBE, group_ids, _streams_member, protocol_type="streams")
+
+    def member_of(member: Any, _group: Any) -> MemberView:
+        return _epoch_member(member, member.assignment.active_tasks, is_host_current=True)
+
+    return _describe(Api.STREAMS_GROUP_DESCRIBE, GroupType.STREAMS, {"group_ids": tuple(group_ids)}, member_of)
 
 
-def _epoch_group_describe(
-    api: Api, group_ids: Sequence[str], member_of: Callable[[Any], MemberView], *, protocol_type: str
-) -> Call[tuple[DescribedGroup, ...]]:
-    """Describe groups that have epochs; the answers of both APIs have the same fields but for their members'."""
+def _describe(
+    api: Api, group_type: GroupType, wanted: Mapping[str, tuple[str, ...]], member_of: Callable[[Any, Any], MemberView]
+) -> Call[DescribeAnswer]:
+    """Describe groups; the answers of the calls differ in their members, and in what only groups with epochs have."""
 
-    def read(response: Any, _version: int) -> tuple[DescribedGroup, ...]:
-        return tuple(
-            replace(
-                _described(g, map(member_of, g.members), protocol_type=protocol_type),
-                group_epoch=g.group_epoch,
-                assignment_epoch=g.assignment_epoch,
-            )
-            for g in response.groups
+    def view_of(group: Any) -> GroupView:
+        return GroupView(
+            group_id=group.group_id,
+            group_type=group_type,
+            state=group.group_state,
+            coordinator="",
+            protocol_type=getattr(group, "protocol_type", group_type.value.lower()),
+            members=tuple(member_of(member, group) for member in group.members),
+            group_epoch=getattr(group, "group_epoch", None),
+            assignment_epoch=getattr(group, "assignment_epoch", None),
         )
 
     return Call(
         api=api,
-        build=lambda cls, _version: cls(group_ids=tuple(group_ids), include_authorized_operations=False),
-        read=read,
+        build=lambda cls, _version: cls(**wanted, include_authorized_operations=False),
+        read=lambda response, _version: {g.group_id: int(g.error_code) or view_of(g) for g in response.groups},
     )
 
 
-def _described(group: Any, members: Iterable[MemberView], *, protocol_type: str) -> DescribedGroup:
-    return DescribedGroup(
-        group_id=group.group_id,
-        error_code=int(group.error_code),
-        state=group.group_state,
-        protocol_type=protocol_type,
-        members=tuple(members),
-    )
-
-
-def _classic_member(member: Any, protocol_type: str) -> MemberView:
+def _classic_member(member: Any, group: Any) -> MemberView:
+    kind, assignment = group.protocol_type, member.member_assignment
     return MemberView(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        assigned_partitions=_count_assignment(member.member_assignment) if protocol_type == "consumer" else None,
-        worker=worker_of(member.member_metadata, member.member_assignment) if protocol_type == CONNECT else None,
+        assigned_partitions=_count_assignment(assignment) if kind == "consumer" else None,
+        worker=worker_of(member.member_metadata, assignment) if kind == CONNECT else None,
     )
 
 
-def _consumer_member(member: Any) -> MemberView:
-    is_native = getattr(member, "member_type", -1) == 1  # v0 does not tell
-    return _epoch_member(member, member.assignment.topic_partitions, is_host_current=is_native)
-
-
-def _streams_member(member: Any) -> MemberView:
-    return _epoch_member(member, member.assignment.active_tasks, is_host_current=True)
-
-
-def _epoch_member(member: Any, shares: Iterable[Any], *, is_host_current: bool) -> MemberView:
+def _epoch_member(member: Any, shares: Sequence[Any], *, is_host_current: bool) -> MemberView:
     """Return a member that has an epoch. shares: what it is assigned of each topic or subtopology."""
     return MemberView(
         member_id=member.member_id,

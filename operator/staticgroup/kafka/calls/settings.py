@@ -6,23 +6,36 @@ Source: KIP-339 (IncrementalAlterConfigs), KIP-848 (group configs), ConfigResour
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ..answers import ConfigAnswer
 from ..wire import Api, Call, element_type
 
-BROKER_RESOURCE = 4
-GROUP_RESOURCE = 32
+BROKER_RESOURCE, GROUP_RESOURCE = 4, 32
 """ConfigResource.Type of Kafka."""
-SET_OPERATION = 0
-DELETE_OPERATION = 1
+SET_OPERATION, DELETE_OPERATION = 0, 1
 """AlterConfigOp.OpType of Kafka."""
 OWN_SOURCE = 8
 """DescribeConfigsResponse.ConfigSource GROUP_CONFIG: set on the group itself."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigAnswer:
+    """DescribeConfigs for one resource.
+
+    Parameters
+    ----------
+    own: the keys that are set on a resource of type GROUP itself; the others show the broker's defaults.
+    """
+
+    resource_type: int
+    error_code: int
+    values: Mapping[str, str | None]
+    own: frozenset[str]
+
+
 def heartbeat(group_id: str, member_id: str) -> Call[int]:
-    """Beat as a dynamic member; used only with a member id that nobody holds, to see by the error code whether READ is granted."""
+    """Send a heartbeat of a member id that nobody holds, to see by the error code whether READ is granted."""
 
     def build(cls: Any, _version: int) -> Any:
         return cls(group_id=group_id, generation_id=0, member_id=member_id, group_instance_id=None)
@@ -35,17 +48,16 @@ def describe_configs(resources: Mapping[tuple[int, str], Sequence[str]]) -> Call
 
     def build(cls: Any, _version: int) -> Any:
         resource: Any = element_type(cls, "resources")
-        wanted = tuple(
+        wanted = (
             resource(resource_type=kind, resource_name=name, configuration_keys=tuple(keys))
             for (kind, name), keys in resources.items()
         )
-        return cls(resources=wanted)
+        return cls(resources=tuple(wanted))
 
     def read(response: Any, _version: int) -> tuple[ConfigAnswer, ...]:
         return tuple(
             ConfigAnswer(
                 resource_type=r.resource_type,
-                resource_name=r.resource_name,
                 error_code=int(r.error_code),
                 values={c.name: c.value for c in r.configs},
                 own=frozenset(c.name for c in r.configs if c.config_source == OWN_SOURCE),

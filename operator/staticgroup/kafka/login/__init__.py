@@ -1,1 +1,1 @@
-"""How the operator logs in at brokers: credentials, tokens and TLS, and what it lends to namespaces."""
+"""How the operator logs in at brokers: credentials, tokens and TLS, and which of them namespaces share."""

@@ -11,25 +11,26 @@ import hashlib
 import hmac
 import json
 import secrets
+import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NoReturn
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NoReturn
 
 from ...api.resources.kafkaconnection import KafkaConnectionSpec, Tls
-from ...api.resources.sasl import AwsMskIam, CredentialsSecretRef, OAuth, Sasl, SaslMechanism
+from ...api.resources.sasl import OAuth, Sasl, SaslMechanism
 from ...core.group import KafkaProblem, KafkaProblemKind
 from ..addresses import parse_host_port
 from ..errors import Refusal, refusal
-from .lent import Lent, TokenFile
 from .msk_iam import AwsMskIamSettings
-from .tls import InvalidTlsMaterial, TlsMaterial, client_context
+from .shared_credentials import SharedCredentials, TokenFile
+from .tls import InvalidTlsMaterial, client_context
 
 SecretContents = Mapping[str, Mapping[str, bytes]]
 """Secret name → key → content; a Secret that does not exist has no entry."""
 
 _FINGERPRINT_KEY = secrets.token_bytes(32)
 """Of this process: a logged fingerprint must not let anybody try passwords offline."""
-NOTHING_LENT = Lent()
+NOTHING_SHARED = SharedCredentials()
 _KAFKA_USERS = frozenset({SaslMechanism.SCRAM_SHA_256, SaslMechanism.SCRAM_SHA_512})
 """Mechanisms whose users the brokers themselves hold, so that the user is the principal."""
 
@@ -72,10 +73,9 @@ class TlsSettings:
     certificate_pem: str | None = None
     key_pem: SecretText | None = None
 
-    def material(self) -> TlsMaterial:
-        """Return the PEM texts that make an SSL context."""
-        key_pem = self.key_pem.reveal() if self.key_pem else None
-        return TlsMaterial(ca_pem=self.ca_pem, certificate_pem=self.certificate_pem, key_pem=key_pem)
+    def context(self) -> ssl.SSLContext:
+        """Return a verifying client context; raises InvalidTlsMaterial."""
+        return client_context(self.ca_pem, self.certificate_pem, self.key_pem.reveal() if self.key_pem else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +120,8 @@ class ConnectionSettings:
     bootstrap_servers: "host:port", at least one.
     cluster_id: the id that the brokers must report; None: not checked.
     request_timeout_s: deadline of one operation, from DNS to the last retry; > 0.
-    allow_loopback: loopback and link-local addresses may be dialled: asked for by the KafkaConnection and allowed by the
-        operator's settings.
+    allow_loopback: loopback and link-local addresses may be dialled: the KafkaConnection asks for it and the operator's
+        settings allow it.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -134,7 +134,14 @@ class ConnectionSettings:
     fingerprint: str = field(init=False, default="", compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fingerprint", _fingerprint(self))
+        def plain(value: Any) -> Any:
+            if isinstance(value, SecretText):
+                return value.reveal()
+            return {f.name: getattr(value, f.name) for f in fields(value)}
+
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("name", "fingerprint")}
+        mac = hmac.new(_FINGERPRINT_KEY, json.dumps(content, default=plain).encode(), hashlib.sha256)
+        object.__setattr__(self, "fingerprint", mac.hexdigest()[:16])
 
     @property
     def security_protocol(self) -> str:
@@ -147,40 +154,20 @@ class ConnectionSettings:
     def principal(self) -> str:
         """Who we are to the broker as far as known here: SCRAM's user is Kafka's own (DefaultKafkaPrincipalBuilder).
 
-        PLAIN's user may be an API key of a service account or `$ConnectionString`; mutual TLS and tokens are named by the
-        broker's own rules.
+        PLAIN's user may be an API key of a service account or `$ConnectionString`; mutual TLS and tokens are named by
+        the broker's own rules.
         """
         if self.sasl and self.sasl.mechanism in _KAFKA_USERS:
             return f"User:{self.sasl.username}"
         return "User:ANONYMOUS" if not self.sasl and not self.tls else "the operator's principal"
 
 
-def _fingerprint(settings: ConnectionSettings) -> str:
-    tls, sasl = settings.tls, settings.sasl
-    oauth = sasl.oauth if sasl else None
-    content = [
-        settings.bootstrap_servers,
-        settings.cluster_id,
-        settings.request_timeout_s,
-        settings.allow_loopback,
-        tls and [tls.ca_pem, tls.certificate_pem, tls.key_pem and tls.key_pem.reveal()],
-        sasl and [sasl.mechanism, sasl.username, sasl.password.reveal()],
-        oauth and [oauth.token_endpoint, oauth.client_id, oauth.client_secret.reveal(), oauth.scope, oauth.extensions],
-        oauth and oauth.token_file and oauth.token_file.path,
-        sasl and sasl.aws_msk_iam and [sasl.aws_msk_iam.region, sasl.aws_msk_iam.role_arn],
-    ]
-    return hmac.new(_FINGERPRINT_KEY, json.dumps(content).encode(), hashlib.sha256).hexdigest()[:16]
-
-
 def secret_names(spec: KafkaConnectionSpec) -> tuple[str, ...]:
     """List the Secrets that `resolve` needs, each once."""
     references = [spec.tls.ca_secret_ref, spec.tls.client_certificate_secret_ref] if spec.tls.enabled else []
-    names = [reference.name for reference in references if reference]
-    if spec.sasl and spec.sasl.credentials_secret_ref:
-        names.append(spec.sasl.credentials_secret_ref.name)
-    if spec.sasl and spec.sasl.oauth and spec.sasl.oauth.client_secret_ref:
-        names.append(spec.sasl.oauth.client_secret_ref.name)
-    return tuple(dict.fromkeys(names))
+    oauth = spec.sasl.oauth if spec.sasl else None
+    logins = [spec.sasl.credentials_secret_ref if spec.sasl else None, oauth.client_secret_ref if oauth else None]
+    return tuple(dict.fromkeys(each.name for each in (*references, *logins) if each))
 
 
 def resolve(
@@ -190,13 +177,13 @@ def resolve(
     namespace: str = "",
     name: str = "",
     allow_loopback: bool = False,
-    lent: Lent = NOTHING_LENT,
+    shared: SharedCredentials = NOTHING_SHARED,
 ) -> ConnectionSettings | KafkaProblem:
     """Fill a KafkaConnection with its Secrets.
 
     Parameters
     ----------
-    namespace: whose the KafkaConnection is, and so what is lent to it.
+    namespace: of the KafkaConnection, which decides what it may use of `shared`.
     name: "<namespace>/<name>" of the KafkaConnection.
     allow_loopback: the operator's setting, without which spec.allowLoopback has no effect.
 
@@ -219,7 +206,7 @@ def resolve(
             bootstrap_servers=tuple(spec.bootstrap_servers),
             cluster_id=spec.cluster_id,
             tls=_tls(spec.tls, contents) if spec.tls.enabled else None,
-            sasl=_sasl(spec.sasl, contents, namespace, lent) if spec.sasl else None,
+            sasl=_sasl(spec.sasl, contents, namespace, shared) if spec.sasl else None,
             request_timeout_s=float(spec.request_timeout_seconds),
             allow_loopback=spec.allow_loopback and allow_loopback,
         )
@@ -235,7 +222,7 @@ def _tls(tls: Tls, contents: SecretContents) -> TlsSettings:
         key_pem=SecretText(_read(contents, client.name, client.key_key)) if client else None,
     )
     try:
-        client_context(settings.material())
+        settings.context()
     except InvalidTlsMaterial as error:
         if error.part == "ca" and ca:
             raise _secret_invalid(f"key {ca.key!r} of Secret {ca.name!r} holds no PEM certificates") from None
@@ -244,17 +231,26 @@ def _tls(tls: Tls, contents: SecretContents) -> TlsSettings:
     return settings
 
 
-def _sasl(sasl: Sasl, contents: SecretContents, namespace: str, lent: Lent) -> SaslSettings:
+def _sasl(sasl: Sasl, contents: SecretContents, namespace: str, shared: SharedCredentials) -> SaslSettings:
     if sasl.mechanism is SaslMechanism.OAUTHBEARER:
         if sasl.aws_msk_iam:
-            return SaslSettings(mechanism=sasl.mechanism, aws_msk_iam=_aws_msk_iam(sasl.aws_msk_iam, namespace, lent))
+            region, role_arn = sasl.aws_msk_iam.region, sasl.aws_msk_iam.role_arn
+            shared.check_aws(namespace, role_arn)
+            iam = AwsMskIamSettings(region=region, role_arn=role_arn)
+            return SaslSettings(mechanism=sasl.mechanism, aws_msk_iam=iam)
         if not sasl.oauth:
             raise _invalid("spec.sasl.oauth is required with mechanism OAUTHBEARER")
-        return SaslSettings(mechanism=sasl.mechanism, oauth=_oauth(sasl.oauth, contents, namespace, lent))
+        return SaslSettings(mechanism=sasl.mechanism, oauth=_oauth(sasl.oauth, contents, namespace, shared))
     reference = sasl.credentials_secret_ref
     if not reference:
         raise _invalid(f"spec.sasl.credentialsSecretRef is required with mechanism {sasl.mechanism}")
-    username = _username(sasl, reference, contents)
+    username = sasl.username
+    if username is None or reference.username_key in contents.get(reference.name, {}):
+        in_secret = _read(contents, reference.name, reference.username_key)
+        if username not in (None, in_secret):  # a doubt, so nobody logs in
+            where = f"key {reference.username_key!r} of Secret {reference.name!r}"
+            raise _secret_invalid(f"{where} names another user than spec.sasl.username; remove one of them")
+        username = in_secret
     password = _read(contents, reference.name, reference.password_key)
     for key, text in ((reference.username_key, username), (reference.password_key, password)):
         if "\0" in text or text != text.strip("\r\n"):
@@ -263,23 +259,7 @@ def _sasl(sasl: Sasl, contents: SecretContents, namespace: str, lent: Lent) -> S
     return SaslSettings(mechanism=sasl.mechanism, username=username, password=SecretText(password))
 
 
-def _username(sasl: Sasl, reference: CredentialsSecretRef, contents: SecretContents) -> str:
-    """Return the user that spec or Secret names; two that differ are a doubt, and nobody logs in."""
-    if sasl.username is None:
-        return _read(contents, reference.name, reference.username_key)
-    is_named_there = reference.username_key in contents.get(reference.name, {})
-    if is_named_there and _read(contents, reference.name, reference.username_key) != sasl.username:
-        where = f"key {reference.username_key!r} of Secret {reference.name!r}"
-        raise _secret_invalid(f"{where} names another user than spec.sasl.username; remove one of them")
-    return sasl.username
-
-
-def _aws_msk_iam(asked: AwsMskIam, namespace: str, lent: Lent) -> AwsMskIamSettings:
-    lent.check_aws(namespace, asked.role_arn)
-    return AwsMskIamSettings(region=asked.region, role_arn=asked.role_arn)
-
-
-def _oauth(oauth: OAuth, contents: SecretContents, namespace: str, lent: Lent) -> OAuthSettings:
+def _oauth(oauth: OAuth, contents: SecretContents, namespace: str, shared: SharedCredentials) -> OAuthSettings:
     if oauth.token_endpoint is not None and not oauth.token_endpoint.startswith("https://"):
         raise _invalid("spec.sasl.oauth.tokenEndpoint must be an https URL")
     reference = oauth.client_secret_ref
@@ -288,23 +268,17 @@ def _oauth(oauth: OAuth, contents: SecretContents, namespace: str, lent: Lent) -
     extensions = tuple((each.name, each.value) for each in oauth.extensions)
     if len(dict(extensions)) < len(extensions) or "auth" in dict(extensions):
         raise _invalid("spec.sasl.oauth.extensions must have distinct names, none of them auth")
+    settings = OAuthSettings(token_endpoint=oauth.token_endpoint, scope=oauth.scope, extensions=extensions)
     if oauth.token_file is not None:
-        return OAuthSettings(
-            token_endpoint=oauth.token_endpoint,
-            client_id=oauth.client_id or "",
-            token_file=lent.token_file(namespace, oauth.token_file),
-            scope=oauth.scope,
-            extensions=extensions,
-        )
+        token_file = shared.token_file(namespace, oauth.token_file)
+        return replace(settings, client_id=oauth.client_id or "", token_file=token_file)
     assert reference is not None
     if oauth.token_endpoint is None:
         raise _invalid("spec.sasl.oauth.tokenEndpoint is required with clientSecretRef")
-    return OAuthSettings(
-        token_endpoint=oauth.token_endpoint,
+    return replace(
+        settings,
         client_id=_read(contents, reference.name, reference.client_id_key),
         client_secret=SecretText(_read(contents, reference.name, reference.client_secret_key)),
-        scope=oauth.scope,
-        extensions=extensions,
     )
 
 

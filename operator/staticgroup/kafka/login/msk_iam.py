@@ -1,8 +1,8 @@
 """Log in at Amazon MSK with an AWS identity, by the vendor's signer.
 
-Why: the login is a URL signed for the operator's AWS identity; for a quarter of an hour whoever has it can show it to
-any MSK cluster of the region. One idea: it is shown only to brokers under MSK's own names, whose certificates a public
-authority has signed, and the identity has to be lent to the namespace (`lent.py`).
+Why: the login is a URL signed for the operator's AWS identity; for a quarter of an hour anybody who has it can show it
+to any MSK cluster of the region. One idea: it is shown only to brokers under MSK's own names, whose certificates a
+public authority has signed, and the namespace must be allowed to use the identity (`shared_credentials.py`).
 Source: aws-msk-iam-sasl-signer-python (MSKAuthTokenProvider); SASL mechanism OAUTHBEARER.
 """
 
@@ -17,16 +17,14 @@ from typing import Any
 
 from ...core.group import KafkaProblemKind
 from ..errors import Refusal, refusal
-from .tokens import BearerToken
+from .tokens import RenewedToken
 
 LIBRARY = "aws-msk-iam-sasl-signer-python"
 STS_SESSION_NAME = "staticgroup-operator"
 Signer = Callable[[str, str | None], tuple[str, int]]
 """(region, role ARN) → the token and its end, in wall-clock milliseconds; it may wait for AWS, and raise anything."""
-_LOGGERS = (
-    *("boto3", "urllib3", "s3transfer"),
-    *(f"botocore{part}" for part in ("", ".auth", ".credentials", ".endpoint", ".parsers", ".httpsession", ".utils", ".hooks")),
-)
+_PARTS = ("auth", "credentials", "endpoint", "parsers", "httpsession", "utils", "hooks")
+_LOGGERS = ("boto3", "urllib3", "s3transfer", "botocore", *(f"botocore.{part}" for part in _PARTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +44,9 @@ class AwsMskIamSettings:
         name = host.lower().rstrip(".")
         domains = [f".{service}.{self.region}.amazonaws.com" for service in ("kafka", "kafka-serverless")]
         if not name.endswith((*domains, *(f"{domain}.cn" for domain in domains))):
-            text = f"broker {host} is not under *.kafka.{self.region}.amazonaws.com, so it does not get what is signed with"
-            raise refusal(KafkaProblemKind.ADDRESS_REFUSED, f"{text} an AWS identity; check spec.sasl.awsMskIam.region")
+            what = "it does not get what is signed with an AWS identity; check spec.sasl.awsMskIam.region"
+            text = f"broker {host} is not under *.kafka.{self.region}.amazonaws.com, so {what}"
+            raise refusal(KafkaProblemKind.ADDRESS_REFUSED, text)
 
 
 def vendor_signer() -> Signer:
@@ -76,13 +75,13 @@ def vendor_signer() -> Signer:
     return sign
 
 
-class MskIamToken:
+class MskIamToken(RenewedToken):
     """Sign a login, and keep it for half of its life.
 
     Parameters
     ----------
     load: gives the signer; raises Refusal.
-    now_s: wall clock, in which the signer tells the end.
+    now_s: wall clock, in which the signer gives the end.
     clock: monotonic seconds.
     """
 
@@ -95,33 +94,20 @@ class MskIamToken:
         timeout_s: float,
         load: Callable[[], Signer] = vendor_signer,
     ) -> None:
+        super().__init__(clock)
         self._settings = settings
         self._now_s = now_s
-        self._clock = clock
         self._timeout_s = timeout_s
         self._load = load
-        self._token: BearerToken | None = None
-        self._renew_at_s = float("-inf")
         self._signing: asyncio.Future[tuple[str, int] | Exception] | None = None
-        self._lock = asyncio.Lock()
 
-    async def token(self) -> BearerToken:
-        """Return a login that is valid for a while.
+    async def _fetch(self) -> tuple[str, float]:
+        """Wait for the signer, in a thread; a try that outlasts its caller is waited for by the next one.
 
         Raises
         ------
         Refusal: CONNECTION_INVALID, UNREACHABLE or AUTHENTICATION_FAILED.
         """
-        async with self._lock:
-            if self._token is None or self._clock() >= self._renew_at_s:
-                text, end_ms = await self._sign()
-                left_s = end_ms / 1000 - self._now_s()
-                self._token = BearerToken(text=text, until_s=self._clock() + left_s)
-                self._renew_at_s = self._clock() + left_s / 2
-            return self._token
-
-    async def _sign(self) -> tuple[str, int]:
-        """Wait for the signer, in a thread; a try that outlasts its caller is waited for by the next one."""
         if self._signing is None:
             settings, sign = self._settings, await asyncio.to_thread(self._load)
             self._signing = asyncio.ensure_future(asyncio.to_thread(_tried, sign, settings))
@@ -134,26 +120,24 @@ class MskIamToken:
         finally:
             if signing.done():
                 self._signing = None
-        if isinstance(found, Exception):
-            raise _refused_by_aws(found)
-        return found
+        if not isinstance(found, Exception):
+            text, end_ms = found
+            return text, end_ms / 1000 - self._now_s()
+        # The error is named by its type and AWS's code; its text may hold anything.
+        response: Any = getattr(found, "response", None)
+        code = response.get("Error", {}).get("Code", "") if isinstance(response, dict) else ""
+        what = code if isinstance(code, str) and code.isalnum() else type(found).__name__
+        check = "check the role of the operator's service account (IRSA or EKS Pod Identity)"
+        text = f"no AWS credentials ({what}); {check} and whether it may assume roleArn"
+        raise _refuse(KafkaProblemKind.AUTHENTICATION_FAILED, text)
 
 
 def _tried(sign: Signer, settings: AwsMskIamSettings) -> tuple[str, int] | Exception:
-    """Return what the signer raises: an error in a future that nobody waits for any more would be logged with its text."""
+    """Return what the signer raises: an error in a future for which nobody waits would be logged with its text."""
     try:
         return sign(settings.region, settings.role_arn)
     except Exception as error:  # AttributeError where there are no credentials, and all that botocore raises
         return error
-
-
-def _refused_by_aws(error: Exception) -> Refusal:
-    """Name what the library raised by its type and AWS's code; its text may hold anything."""
-    response: Any = getattr(error, "response", None)
-    code = response.get("Error", {}).get("Code", "") if isinstance(response, dict) else ""
-    what = code if isinstance(code, str) and code.isalnum() else type(error).__name__
-    text = f"no AWS credentials ({what}); check the role of the operator's service account (IRSA or EKS Pod Identity)"
-    return _refuse(KafkaProblemKind.AUTHENTICATION_FAILED, f"{text} and whether it may assume roleArn")
 
 
 def _refuse(kind: KafkaProblemKind, text: str) -> Refusal:

@@ -24,17 +24,15 @@ from ...core.group import KafkaProblem, KafkaProblemKind
 from ..addresses import HostPort, Resolver, check
 from ..errors import Refusal, refusal
 from .credentials import OAuthSettings
-from .tokens import BearerToken, TokenProvider
+from .tokens import RenewedToken, TokenProvider
 
 ANSWER_MAX_BYTES = 64 * 1024
-EARLY_S = 60.0
-"""A token is renewed this long before its end."""
 LIFETIME_DEFAULT_S = 300.0
-"""When the endpoint does not tell `expires_in`."""
+"""When the endpoint does not say `expires_in`."""
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
-class ClientCredentials:
+class ClientCredentials(RenewedToken):
     """Ask the token endpoint with client id and secret, or with a client assertion.
 
     Parameters
@@ -43,6 +41,8 @@ class ClientCredentials:
     clock: monotonic seconds.
     context: verifies the endpoint's certificate.
     """
+
+    early_s = 60.0
 
     def __init__(
         self,
@@ -55,78 +55,68 @@ class ClientCredentials:
         timeout_s: float,
         assertion: TokenProvider | None = None,
     ) -> None:
+        super().__init__(clock)
         self._settings = settings
         self._assertion = assertion
-        self._endpoint = settings.token_endpoint or ""
-        self._clock = clock
         self._resolver = resolver
         self._context = context
         self._allow_loopback = allow_loopback
         self._timeout_s = timeout_s
-        self._token = BearerToken(text="")
-        self._renew_at_s = float("-inf")
-        self._lock = asyncio.Lock()
-
-    async def token(self) -> BearerToken:
-        """Return a token that is valid for a while.
-
-        Raises
-        ------
-        Refusal: AUTHENTICATION_FAILED, UNREACHABLE, TLS_FAILED or ADDRESS_REFUSED, or whatever the assertion raises.
-        """
-        async with self._lock:
-            if self._clock() >= self._renew_at_s:
-                text, lifetime_s = await self._fetch()
-                self._token = BearerToken(text=text, until_s=self._clock() + lifetime_s)
-                self._renew_at_s = self._clock() + max(lifetime_s - EARLY_S, lifetime_s / 2)
-            return self._token
 
     async def _fetch(self) -> tuple[str, float]:
-        target = _target(self._endpoint)
-        form, headers = await self._proof()
-        address = await check(target, allow_loopback=self._allow_loopback, resolver=self._resolver)
-        if isinstance(address, KafkaProblem):
-            raise refusal(address.kind, address.message.replace("broker", "token endpoint", 1))
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                status, body = await self._post(address, form, headers)
-        except aiohttp.ClientConnectorCertificateError:
-            raise _refuse(KafkaProblemKind.TLS_FAILED, target, "its certificate is not trusted for this name") from None
-        except (TimeoutError, OSError, aiohttp.ClientError):
-            raise _refuse(KafkaProblemKind.UNREACHABLE, target, "it does not answer; check network and URL") from None
-        if status != 200:
-            proof = "the audience of tokenFile" if self._assertion else "client secret"
-            text = f"it answered HTTP {status}; check client id, {proof} and scope"
-            raise _refuse(KafkaProblemKind.AUTHENTICATION_FAILED, target, text)
-        return _read_token(body, target)
-
-    async def _proof(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return form and headers by which the operator shows who it is."""
-        settings = self._settings
+        """Ask for a token; raises Refusal when address, TLS, answer or log-in is not good, or that of the assertion."""
+        # Step 1: where to ask, and how the operator shows who it is.
+        settings, url = self._settings, self._settings.token_endpoint or ""
+        parts = urlsplit(url)
+        if parts.scheme != "https" or not parts.hostname:
+            raise refusal(KafkaProblemKind.CONNECTION_INVALID, "spec.sasl.oauth.tokenEndpoint must be an https URL")
+        target, headers = HostPort(host=parts.hostname, port=parts.port or 443), {}
         form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
         if self._assertion is not None:
             assertion = await self._assertion.token()
             form |= {"client_assertion_type": ASSERTION_TYPE, "client_assertion": assertion.text}
-            return form | ({"client_id": settings.client_id} if settings.client_id else {}), {}
-        # RFC 6749 §2.3.1: both are form-encoded before they go into the header
-        login = f"{quote(settings.client_id, safe='')}:{quote(settings.client_secret.reveal(), safe='')}"
-        return form, {"Authorization": "Basic " + base64.b64encode(login.encode()).decode()}
+            form |= {"client_id": settings.client_id} if settings.client_id else {}
+        else:  # RFC 6749 §2.3.1: both are form-encoded before they go into the header
+            login = f"{quote(settings.client_id, safe='')}:{quote(settings.client_secret.reveal(), safe='')}"
+            headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
 
-    async def _post(self, address: str, form: dict[str, str], headers: dict[str, str]) -> tuple[int, bytes]:
+        # Step 2: the address, checked like any that a user chose.
+        address = await check(target, allow_loopback=self._allow_loopback, resolver=self._resolver)
+        if isinstance(address, KafkaProblem):
+            raise refusal(address.kind, address.message.replace("broker", "token endpoint", 1))
+
+        # Step 3: ask; the answer is read to its end or to its bound, because one `read` gives only what has arrived.
         connector = aiohttp.TCPConnector(resolver=_Pinned(address), ssl=self._context, use_dns_cache=False)
-        async with (
-            aiohttp.ClientSession(connector=connector, trust_env=False) as session,
-            session.post(self._endpoint, data=form, headers=headers, allow_redirects=False) as response,
-        ):
-            return response.status, await _bounded(response.content)
+        body = b""
+        try:
+            async with (
+                asyncio.timeout(self._timeout_s),
+                aiohttp.ClientSession(connector=connector, trust_env=False) as session,
+                session.post(url, data=form, headers=headers, allow_redirects=False) as response,
+            ):
+                while len(body) < ANSWER_MAX_BYTES and (
+                    piece := await response.content.read(ANSWER_MAX_BYTES - len(body))
+                ):
+                    body += piece
+        except aiohttp.ClientConnectorCertificateError:
+            raise _refuse(KafkaProblemKind.TLS_FAILED, target, "its certificate is not trusted for this name") from None
+        except (TimeoutError, OSError, aiohttp.ClientError):
+            raise _refuse(KafkaProblemKind.UNREACHABLE, target, "it does not answer; check network and URL") from None
 
-
-async def _bounded(content: aiohttp.StreamReader) -> bytes:
-    """Read an answer to its end or to its bound; one `read` gives only what has arrived."""
-    body = b""
-    while len(body) < ANSWER_MAX_BYTES and (piece := await content.read(ANSWER_MAX_BYTES - len(body))):
-        body += piece
-    return body
+        # Step 4: what it says.
+        if response.status != 200:
+            proof = "the audience of tokenFile" if self._assertion else "client secret"
+            text = f"it answered HTTP {response.status}; check client id, {proof} and scope"
+            raise _refuse(KafkaProblemKind.AUTHENTICATION_FAILED, target, text)
+        try:
+            answer: Any = json.loads(body)
+            token = answer["access_token"] if isinstance(answer, Mapping) else None
+            lifetime_s = float(answer.get("expires_in", LIFETIME_DEFAULT_S))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            token, lifetime_s = None, 0.0
+        if not isinstance(token, str) or not token or not token.isascii() or not lifetime_s > 0:
+            raise _refuse(KafkaProblemKind.UNEXPECTED_ANSWER, target, "it answered without a usable access_token")
+        return token, lifetime_s
 
 
 class _Pinned(AbstractResolver):
@@ -144,25 +134,6 @@ class _Pinned(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is held."""
-
-
-def _target(url: str) -> HostPort:
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname:
-        raise refusal(KafkaProblemKind.CONNECTION_INVALID, "spec.sasl.oauth.tokenEndpoint must be an https URL")
-    return HostPort(host=parts.hostname, port=parts.port or 443)
-
-
-def _read_token(body: bytes, target: HostPort) -> tuple[str, float]:
-    try:
-        answer: Any = json.loads(body)
-        token = answer["access_token"] if isinstance(answer, Mapping) else None
-        lifetime_s = float(answer.get("expires_in", LIFETIME_DEFAULT_S))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        token, lifetime_s = None, 0.0
-    if not isinstance(token, str) or not token or not token.isascii() or not lifetime_s > 0:
-        raise _refuse(KafkaProblemKind.UNEXPECTED_ANSWER, target, "it answered without a usable access_token")
-    return token, lifetime_s
 
 
 def _refuse(kind: KafkaProblemKind, target: HostPort, text: str) -> Refusal:

@@ -13,18 +13,8 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsMaterial:
-    """PEM texts; the key is not shown by repr."""
-
-    ca_pem: str | None = None
-    certificate_pem: str | None = None
-    key_pem: str | None = field(default=None, repr=False)
 
 
 class InvalidTlsMaterial(Exception):
@@ -35,7 +25,9 @@ class InvalidTlsMaterial(Exception):
         self.part = part
 
 
-def client_context(material: TlsMaterial) -> ssl.SSLContext:
+def client_context(
+    ca_pem: str | None = None, certificate_pem: str | None = None, key_pem: str | None = None
+) -> ssl.SSLContext:
     """Build a verifying client context, TLS 1.2 or newer.
 
     Raises
@@ -43,13 +35,13 @@ def client_context(material: TlsMaterial) -> ssl.SSLContext:
     InvalidTlsMaterial: a text is no PEM, the key does not fit the certificate, or the key is encrypted.
     """
     try:
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cadata=material.ca_pem)
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cadata=ca_pem)
     except (ssl.SSLError, ValueError):
         raise InvalidTlsMaterial("ca") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if material.certificate_pem and material.key_pem:
+    if certificate_pem and key_pem:
         try:
-            with _private_file(material.certificate_pem.rstrip() + "\n" + material.key_pem) as path:
+            with _private_file(certificate_pem.rstrip() + "\n" + key_pem) as path:
                 # without a password callback OpenSSL would ask on the terminal
                 context.load_cert_chain(path, password=lambda: "")
         except (ssl.SSLError, ValueError):
@@ -69,10 +61,6 @@ def _private_file(content: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="tls-") as folder:  # mode 0700
         path = Path(folder, "client.pem")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(content)
-        try:
-            yield str(path)
-        finally:
-            path.unlink()
+        path.touch(mode=0o600)
+        path.write_text(content)
+        yield str(path)

@@ -1,9 +1,9 @@
 """Bearer tokens: how long a login with one lasts, and tokens out of files that are mounted into the operator's pod.
 
 Why: a projected service account token is renewed in place by the kubelet, so it is read again at each use, and never
-kept. One idea: the file is the operator's own; whatever makes it useful beyond the brokers (an audience of the API
+kept. One idea: the file is the operator's own; anything that makes it useful beyond the brokers (an audience of the API
 server, a link out of the folder) has it refused unread or unsent.
-Source: RFC 6750 §2.1 (form of a token), RFC 7519 (claims), RFC 7628 and KIP-342 (extensions), KEP-1205 (projected tokens).
+Source: RFC 6750 §2.1 (form of a token), RFC 7519 (claims), RFC 7628 and KIP-342 (extensions), KEP-1205 (projection).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from aiokafka.abc import AbstractTokenProvider
 
 from ...core.group import KafkaProblemKind
 from ..errors import Refusal, refusal
-from .lent import TokenFile
+from .shared_credentials import TokenFile
 
 TOKEN_MAX_BYTES = 64 * 1024
 API_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount/token"
@@ -37,7 +37,7 @@ class BearerToken:
 
     Parameters
     ----------
-    until_s: monotonic seconds; infinite when it does not tell.
+    until_s: monotonic seconds; infinite when it does not say.
     """
 
     text: str = field(repr=False)
@@ -45,10 +45,35 @@ class BearerToken:
 
 
 class TokenProvider(Protocol):
-    """Whatever can be asked for a bearer token."""
+    """Anything that can be asked for a bearer token."""
 
     async def token(self) -> BearerToken:
         """Return a valid token; raises Refusal."""
+
+
+class RenewedToken:
+    """Fetch a token, and keep it until `early_s` before its end, or for half of its life if that is longer."""
+
+    early_s = float("inf")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._token = BearerToken(text="")
+        self._renew_at_s = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def token(self) -> BearerToken:
+        """Return a token that is valid for a while; raises the Refusal of the fetch."""
+        async with self._lock:
+            if self._clock() >= self._renew_at_s:
+                text, lifetime_s = await self._fetch()
+                self._token = BearerToken(text=text, until_s=self._clock() + lifetime_s)
+                self._renew_at_s = self._clock() + max(lifetime_s - self.early_s, lifetime_s / 2)
+            return self._token
+
+    async def _fetch(self) -> tuple[str, float]:
+        """Return a new token and its lifetime in seconds."""
+        raise NotImplementedError
 
 
 class AiokafkaToken(AbstractTokenProvider):
@@ -78,17 +103,13 @@ class MountedToken:
     ----------
     now_s: wall clock, in which `exp` is.
     clock: monotonic seconds.
-    api_token_path: the operator's own token, whose audiences no lent token may have.
+    api_token_path: the operator's own token, whose audiences no shared token may have.
     """
 
     def __init__(
-        self,
-        file: TokenFile,
-        *,
-        now_s: Callable[[], float],
-        clock: Callable[[], float],
+        self, file: TokenFile, *, now_s: Callable[[], float], clock: Callable[[], float],
         api_token_path: str = API_TOKEN_PATH,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._file = file
         self._now_s = now_s
         self._clock = clock
@@ -103,7 +124,11 @@ class MountedToken:
         """
         content = await asyncio.to_thread(self._read)
         claims = _claims(content)
-        if _audiences(claims) & await asyncio.to_thread(self._api_audiences):
+        try:
+            of_operator = await asyncio.to_thread(_read_file, Path(self._api_token_path))
+        except OSError:  # outside of a cluster
+            of_operator = b""
+        if _audiences(claims) & _audiences(_claims(of_operator.strip())):
             text = "has an audience of the API server, where it would be the operator; project it with another audience"
             raise self._refuse(KafkaProblemKind.CONNECTION_INVALID, text)
         end_s = claims.get("exp")
@@ -118,7 +143,7 @@ class MountedToken:
     def _read(self) -> bytes:
         try:
             root, path = Path(self._file.root).resolve(strict=True), Path(self._file.path).resolve(strict=True)
-            # The folder of a namespace may be a link itself, as the kubelet makes it; what is in it is not another one's.
+            # The folder of a namespace may be a link, as the kubelet makes it; what is in it is not another one's.
             folder = Path(self._file.path).parent.resolve(strict=True)
             if not (folder.is_relative_to(root) and folder != root and path.is_relative_to(folder)):
                 raise self._refuse(KafkaProblemKind.SECRET_INVALID, "is a link out of the folder of its tokens")
@@ -130,12 +155,6 @@ class MountedToken:
         if len(content) > TOKEN_MAX_BYTES or not _B64TOKEN.fullmatch(content):
             raise self._refuse(KafkaProblemKind.SECRET_INVALID, "holds no bearer token")
         return content
-
-    def _api_audiences(self) -> set[str]:
-        try:
-            return _audiences(_claims(_read_file(Path(self._api_token_path)).strip()))
-        except OSError:  # outside of a cluster
-            return set()
 
     def _refuse(self, kind: KafkaProblemKind, text: str) -> Refusal:
         return refusal(kind, f"token {self._file.name!r} of namespace {self._file.namespace} {text}")
@@ -163,5 +182,6 @@ def _claims(token: bytes) -> Mapping[str, Any]:
 
 
 def _audiences(claims: Mapping[str, Any]) -> set[str]:
-    told = claims.get("aud", [])
-    return {told} if isinstance(told, str) else {each for each in told if isinstance(each, str)} if isinstance(told, list) else set()
+    named = claims.get("aud", [])
+    each_named = named if isinstance(named, list) else [named]
+    return {audience for audience in each_named if isinstance(audience, str)}

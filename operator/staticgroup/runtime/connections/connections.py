@@ -16,7 +16,7 @@ from ...api.resources.kafkaconnection import Connection
 from ...api.resources.staticgroup import StaticGroup
 from ...core.group import KafkaProblem, KafkaProblemKind
 from ...kafka.login.credentials import ConnectionSettings, resolve, secret_names
-from ...kafka.login.lent import Lent
+from ...kafka.login.shared_credentials import SharedCredentials
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
 from ..stores import Stores
@@ -53,7 +53,7 @@ class Connections:
     monotonic_s: Callable[[], float]
     max_age_s: float = 20.0
     allow_loopback: bool = False
-    lent: Lent = field(default_factory=Lent)
+    lent: SharedCredentials = field(default_factory=SharedCredentials)
     own_namespace: str = ""
     _secrets: dict[Key, _Read] = field(default_factory=dict)
     _locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Connections:
             namespace=namespace,
             name="/".join(key) if key[0] else f"{connection.kind}/{key[1]}",
             allow_loopback=self.allow_loopback,
-            lent=self.lent,
+            shared=self.lent,
         )
         if isinstance(settings, ConnectionSettings):
             before = self._resolved.get(key)

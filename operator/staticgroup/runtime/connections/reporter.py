@@ -12,7 +12,8 @@ from ...api.resources.kafkaconnection import Connection, KafkaConnectionStatus, 
 from ...api.schema import with_conditions
 from ...core.findings.kafka import CONNECTION_REASONS
 from ...core.group import KafkaProblem
-from ...kafka.gateway import ClusterFacts, KafkaGateway
+from ...kafka.calls.reading import ClusterFacts
+from ...kafka.gateway import KioGateway
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
 from ..stores import Stores
@@ -27,7 +28,7 @@ class ConnectionReporter:
     """Probe each connection now and then and report what was found."""
 
     kube: KubeGateway
-    kafka: KafkaGateway
+    kafka: KioGateway
     stores: Stores
     connections: Connections
     may_write: Callable[[], bool]

@@ -9,7 +9,7 @@ import pytest
 from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.login.credentials import ConnectionSettings
-from staticgroup.kafka.login.lent import Lent
+from staticgroup.kafka.login.shared_credentials import SharedCredentials
 from staticgroup.runtime.connections.allowed import may_be_exclusive, may_use
 from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.connections.reporter import ConnectionReporter
@@ -182,7 +182,7 @@ async def test_a_connection_of_the_same_name_in_the_namespace_is_another_one() -
 async def test_what_is_lent_to_a_namespace_is_not_lent_to_a_connection_of_the_whole_cluster() -> None:
     """A token belongs to the namespace of the connection's Secrets, which is its owner's."""
     login = {"mechanism": "OAUTHBEARER", "oauth": {"tokenFile": "kafka"}}
-    held = connections(FakeKube(), lent=Lent(tokens_path="/tokens"))
+    held = connections(FakeKube(), lent=SharedCredentials(tokens_path="/tokens"))
     held.stores.put_connection(SHARED, shared(tls={"enabled": True}, sasl=login))
     settings = await held.settings_for(asking(REF))
     assert isinstance(settings, ConnectionSettings)

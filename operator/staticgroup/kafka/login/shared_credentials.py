@@ -1,8 +1,8 @@
-"""What whoever installed the operator lends to namespaces: tokens that are mounted into its pod, and its AWS identity.
+"""Which namespaces may log in with credentials of the operator: tokens mounted into its pod, and its AWS identity.
 
-Why: such a login is the operator's own. Whoever may name it in a KafkaConnection has it sent to brokers of his choice,
-so nobody may name it by himself. One idea: a KafkaConnection never names a path. It names a token, and only a token in
-the folder of its own namespace is found; an AWS identity is used only where the installer has listed the namespace.
+Why: a KafkaConnection that names such a login has it sent to brokers of its author's choice. One idea: it never names a
+path. It names a token, and only a token in the folder of its own namespace is found; an AWS identity is used only where
+the installer has listed the namespace.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class TokenFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lent:
-    """What is lent to whom.
+class SharedCredentials:
+    """What the operator shares, and with which namespaces.
 
     Parameters
     ----------
-    tokens_path: directory of the tokens, each at `<namespace>/<name>` below it; empty: none are lent.
+    tokens_path: directory of the tokens, each at `<namespace>/<name>` below it; empty: there are none.
     aws_msk_iam: who may log in at Amazon MSK with the operator's AWS identity, each `<namespace>` or
         `<namespace>=<role ARN>`; the namespace `*` is any.
     """
@@ -46,29 +46,20 @@ class Lent:
     aws_msk_iam: tuple[str, ...] = ()
 
     def token_file(self, namespace: str, name: str) -> TokenFile:
-        """Find the token that a KafkaConnection names; whether it is mounted shows when it is read.
-
-        Raises
-        ------
-        Refusal: CONNECTION_INVALID when none can be lent to this namespace.
-        """
+        """Find the token that a KafkaConnection names, mounted or not; Refusal (CONNECTION_INVALID) if it may not."""
+        text = ""
         if not self.tokens_path:
             text = "spec.sasl.oauth.tokenFile: no tokens are lent by this operator; set the chart's operator.tokens"
-            raise refusal(KafkaProblemKind.CONNECTION_INVALID, text)
-        if not (_LABEL.fullmatch(namespace) and _LABEL.fullmatch(name)):
+        elif not (_LABEL.fullmatch(namespace) and _LABEL.fullmatch(name)):
             text = "spec.sasl.oauth.tokenFile must be the name of a token, a DNS label, and no path"
+        if text:
             raise refusal(KafkaProblemKind.CONNECTION_INVALID, text)
         return TokenFile(root=self.tokens_path.rstrip("/"), namespace=namespace, name=name)
 
     def check_aws(self, namespace: str, role_arn: str | None) -> None:
-        """Refuse an AWS identity that is not lent to a namespace.
-
-        Raises
-        ------
-        Refusal: CONNECTION_INVALID.
-        """
+        """Raise Refusal (CONNECTION_INVALID) unless a namespace may use an AWS identity."""
         identity = f"={role_arn}" if role_arn else ""
         if not {f"{namespace}{identity}", f"{ANY_NAMESPACE}{identity}"} & set(self.aws_msk_iam):
             what = f"the role {role_arn}" if role_arn else "the operator's own AWS identity"
-            text = f"spec.sasl.awsMskIam: {what} is not lent to namespace {namespace}; whoever installed the operator lists"
-            raise refusal(KafkaProblemKind.CONNECTION_INVALID, f"{text} it in the chart's operator.awsMskIam")
+            text = f"spec.sasl.awsMskIam: {what} is not lent to namespace {namespace}; whoever installed the operator "
+            raise refusal(KafkaProblemKind.CONNECTION_INVALID, f"{text}lists it in the chart's operator.awsMskIam")

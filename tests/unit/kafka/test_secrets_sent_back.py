@@ -1,4 +1,4 @@
-"""A broker that tells a login back in its refusal does not get it into a message, an exception or a log, whatever the login was."""
+"""A broker that sends a login back in its refusal gets it into no message, exception or log, for each kind of login."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText
-from staticgroup.kafka.login.lent import TokenFile
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
+from staticgroup.kafka.login.shared_credentials import TokenFile
 from staticgroup.kafka.login.tokens import BearerToken
 from unit.kafka.fake_broker import FakeBroker
 
@@ -57,7 +57,7 @@ async def gateways() -> AsyncIterator[list[KioGateway]]:
 
 
 @pytest.mark.parametrize("kind", ["password", "mounted token", "fetched token", "signed login"])
-async def test_a_login_that_is_told_back_is_shown_nowhere(
+async def test_a_login_that_is_sent_back_is_shown_nowhere(
     broker: FakeBroker, settings: ConnectionSettings, gateways: list[KioGateway], tmp_path: Path,
     caplog: pytest.LogCaptureFixture, kind: str,
 ) -> None:  # fmt: skip
