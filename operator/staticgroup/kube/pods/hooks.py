@@ -1,4 +1,4 @@
-"""What a pod store is given: its times and bounds, and what it asks of and tells to its surroundings."""
+"""What a pod store is given: its times and bounds, and the functions that it calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class PodStoreSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodStoreHooks:
-    """What the store asks of and tells to its surroundings; all calls are synchronous and must not block.
+    """The functions that the store calls; all are synchronous and must not block.
 
     Parameters
     ----------

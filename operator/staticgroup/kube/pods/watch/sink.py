@@ -1,4 +1,4 @@
-"""What a stream tells the store: versions, complete LISTs, and gaps, each before the position moves."""
+"""What a stream passes to the pod store: versions, complete LISTs and gaps, each before its position moves."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,29 +14,20 @@ class Gap:
     reason: str
     is_restore: bool = False
 
-    @classmethod
-    def expired(cls, position: int) -> "Gap":
-        """Make the gap of a watch whose history after a position is gone."""
-        return cls(reason=f"the API server no longer has the pod events after resourceVersion {position} (410)")
 
-    @classmethod
-    def restored(cls, current: int, seen: int) -> "Gap":
-        """Make the gap of a consistent read that is below what was seen before."""
-        return cls(
-            reason=f"a consistent read of pods answered resourceVersion {current}, below {seen} seen before "
-            "(etcd restored?)",
-            is_restore=True,
-        )
+def restored(current: int, seen: int) -> str:
+    """Describe a consistent read that is older than what was seen before."""
+    return f"a consistent read of pods answered resourceVersion {current}, below {seen} seen before (etcd restored?)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class PodListing:
     """One complete, consistent LIST; `versions` maps each uid to its resourceVersion.
 
     Parameters
     ----------
-    passed_over: the same of what was nobody's concern when its page was read, but newer than the watch was when the LIST began:
-        an event of before may yet make it one.
+    passed_over: the same for pods that were not followed when their page was read, but are newer than the position was when the
+        LIST began: an event up to the LIST may yet make them followed.
     """
 
     resource_version: int
@@ -51,7 +42,7 @@ class PodSink(Protocol):
         """Translate a raw pod."""
 
     def knows(self, uid: str) -> bool:
-        """True for a pod that is in the book, whatever it looks like now."""
+        """Return True for a pod that is in the book."""
 
     def take_event(self, version: PodVersion, *, is_deleted: bool) -> None:
         """Fold a version that a watch delivered."""
@@ -59,20 +50,20 @@ class PodSink(Protocol):
     def take_listed(self, version: PodVersion, *, listed_at: int) -> None:
         """Fold a version that a consistent LIST of a resourceVersion showed."""
 
-    def take_absent(self, scope: str, listing: Listing) -> None:
+    def take_absent(self, scope: str, listing: PodListing) -> None:
         """Record as vanished what a complete LIST does not show."""
 
-    def contradiction(self, scope: str, listing: Listing) -> str:
+    def contradiction(self, scope: str, listing: PodListing) -> str:
         """Compare a LIST with what was folded; "" when they agree."""
 
     def begin_anew(self, reason: str) -> None:
-        """Hear that the API server went back in time, which it did for every scope."""
+        """Begin new watches of every scope, because the API server went back in time."""
 
     def gap_opened(self, scope: str, gap: Gap) -> None:
-        """Hear that the watch of a scope is not whole any more; the stream anchors itself again."""
+        """Note that the watch of a scope is not whole any more; the stream anchors itself again."""
 
     def anchored(self, scope: str) -> None:
-        """Hear that the watch of a scope is whole from now on."""
+        """Note that the watch of a scope is whole from now on."""
 
     def troubled(self, scope: str) -> None:
-        """Hear that a scope cannot be followed now."""
+        """Note that a scope cannot be followed now."""
