@@ -23,13 +23,13 @@ EDGES = (
     ),
     mutant(
         "runs known from the last word alone",
-        "core/evidence/pod.py",
+        "core/evidence/certificate.py",
         BOOK,
-        (" and not self.is_terminal and all(", " and all("),
+        (" and not is_terminal(version) and all(", " and all("),
     ),
     mutant(
         "runs known where a container has no entry",
-        "core/evidence/pod.py",
+        "core/evidence/certificate.py",
         BOOK,
         (" and all(c.phase is not ContainerPhase.ABSENT for c in entries)", ""),
     ),

@@ -27,7 +27,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("end that a LIST shows counted as one of the watch", _BOOK, BOOK, ("        if in_order and change.is_end and", "        if change.is_end and")),
     ("version that waited for its node judged without it", _BOOK, BOOK, ("        waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]\n", "        waiting: list[PodVersion] = []\n")),
     ("node that an older version tells of forgotten", _BOOK, BOOK, ("            is_node_known=folded.is_node_known, provider=folded.provider,\n", "")),
-    ("runs of before known at a first start", _BOOK, BOOK, ("return self.is_resumed and version", "return version")),
+    ("runs of before known at a first start", _BOOK, BOOK, ("return self.is_resumed and shows", "return shows")),
     # the Lease
     ("position of now stored", _STORE, HANDOVER, ("        limit_s = now_s - REPLAYED_S if", "        limit_s = now_s if")),
     ("position passes what no status tells yet", _STORE, HANDOVER, (" if unstored_since_s is None else min(now_s, unstored_since_s) - REPLAYED_S\n", "\n")),

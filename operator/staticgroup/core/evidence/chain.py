@@ -29,7 +29,7 @@ from .certificate import (
     kubelet_refusal,
     lost_runs,
 )
-from .pod import ContainerView, NodeView, PodVersion
+from .pod import ContainerPhase, ContainerView, NodeView, PodVersion
 
 UNKNOWN_BOOT: Final = "unknown"
 CLOCK_AHEAD_MAX_S: Final = 1.0
@@ -182,7 +182,7 @@ def fold(
         boot=boot if lost <= base.lost_runs else "",
         lost_boot=_lost_boot(base, lost, boot),
         lost_runs=base.lost_runs | lost,
-        runs=version.runs,
+        runs=any(c.phase is ContainerPhase.RUNNING for c in version.required),
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
         restarts=version.restart_count,

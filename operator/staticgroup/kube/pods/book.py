@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...core.evidence.certificate import is_terminal, shows_every_run
 from ...core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState, died, fold, vanish
 from ...core.evidence.pod import NodeView, PodVersion
 from ...core.ids.naming import ordinal_of_pod
@@ -135,7 +136,7 @@ class PodBook:
             before = replace(before, lost_boot=UNKNOWN_BOOT)
         is_unbound = not version.node_name and not version.started_containers
         after = fold(
-            before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._tells_every_run(version),
+            before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._shows_every_run(version),
             now_s=self._now_s(),
         )
         self._await_node(after, version)
@@ -145,7 +146,7 @@ class PodBook:
         """Take from an older version what stays true: ids and whether they were fixed, a binding, a container, a certificate."""
         node = self._node_of(version.node_name)
         folded = fold(
-            known, version, node, from_birth=known.from_birth, runs_known=self._tells_every_run(version), now_s=self._now_s()
+            known, version, node, from_birth=known.from_birth, runs_known=self._shows_every_run(version), now_s=self._now_s()
         )
         self._await_node(folded, version)
         kept = replace(
@@ -158,20 +159,20 @@ class PodBook:
             return kept
         return died(replace(kept, since_s=folded.since_s), folded.certificate)
 
-    def _tells_every_run(self, version: PodVersion) -> bool:
+    def _shows_every_run(self, version: PodVersion) -> bool:
         """True for a version that shows what ran before, if another process watched until this one began.
 
         Notes
         -----
         So a restart of the operator does not make a pod whose image was never pulled a suspect for ever.
         """
-        return self.is_resumed and version.tells_every_run
+        return self.is_resumed and shows_every_run(version)
 
     def _await_node(self, pod: KnownPod, version: PodVersion) -> None:
         """Keep a terminal version that only lacks the facts of its node."""
         if pod.state is PodState.DEAD:
             self._awaiting_node.pop(version.uid, None)
-        elif version.is_terminal and version.node_name and self._node_of(version.node_name) is None:
+        elif is_terminal(version) and version.node_name and self._node_of(version.node_name) is None:
             self._awaiting_node[version.uid] = version
             if len(self._awaiting_node) > AWAITING_NODE_MAX:
                 del self._awaiting_node[next(iter(self._awaiting_node))]
@@ -278,7 +279,7 @@ def _is_back(before: KnownPod, version: PodVersion, listed_at: int) -> bool:
     if version.resource_version <= before.resource_version:
         is_older = version.resource_version < before.resource_version or not before.object_present
         return is_older and before.resource_version <= listed_at
-    if version.is_terminal:
+    if is_terminal(version):
         return False
     return not before.object_present or (before.certificate is not None and before.certificate.resource_version < version.resource_version)
 
