@@ -21,7 +21,7 @@ from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
 from .executor import Executor
-from .fleet import Sinks, journal_of, recommendations_of
+from .fleet import NoJournal, Sinks, journal_of, recommendations_of
 from .gather import Gatherer
 from .injection import Injection
 from .listener import Listener
@@ -88,6 +88,8 @@ class Assembly(ABC):
             now_s=sources.now_s,
             sinks=journal_sinks,
         )
+        if not isinstance(self.journal, NoJournal):
+            self.listener.journals.append(self.journal)
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
         self.outage = transport.outage
@@ -128,7 +130,7 @@ class Assembly(ABC):
             policy_name=self.settings.policy_name,
             webhook_name=self.settings.webhook_name,
             is_outage=lambda: self.outage.is_on,
-            on_change=self.listener.look_at_all_groups,
+            on_change=self.listener.request_all_rounds,
         )
 
     def _active_lease(self, transport: Transport) -> ActiveLease:

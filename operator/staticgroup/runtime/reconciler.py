@@ -174,12 +174,6 @@ class Reconciler:
         until_s = memory.waits_until_s(now_s)
         return Result(failed=True) if until_s is None else Result(requeue_after_s=min(requeue_after_s, until_s - now_s))
 
-    def mark_changed(self, key: Key) -> None:
-        """Mark a StaticGroup, or something it needs, as changed, so that its next round plans again."""
-        memory = self.memories.known(key)
-        if memory is not None:
-            memory.change_count += 1
-
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""
         self.memories.forget(key)

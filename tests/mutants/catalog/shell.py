@@ -144,7 +144,7 @@ SHELL = (
     ),
     mutant(
         "round rests though something was told",
-        "runtime/reconciler.py",
+        "runtime/memory/memory.py",
         REST,
         ("            memory.change_count += 1\n", "            pass\n"),
     ),
