@@ -24,7 +24,7 @@ from ..core.plan import Plan, Survey, decide
 from ..core.snapshot import Snapshot
 from ..core.status.durable import history_from, wire_members
 from ..core.status.projection import project, suspended_conditions
-from .connections.allowed import may_be_exclusive
+from .connections.connections import may_be_exclusive
 from .executor import Executor
 from .fleet import JournalPort, NoJournal
 from .gather import Described, Gatherer

@@ -30,7 +30,7 @@ SHELL = (
     ),
     mutant(
         "namespace that is not allowed is served all the same",
-        "runtime/connections/allowed.py",
+        "runtime/connections/connections.py",
         CLUSTER_CONNECTIONS,
         ("any(e.has_group(group.spec.group_id) for e in found):", "connection.spec.allowed_namespaces:"),
     ),
@@ -60,13 +60,13 @@ SHELL = (
     ),
     mutant(
         "word of a tenant believed over credentials of somebody else",
-        "runtime/connections/allowed.py",
+        "runtime/connections/connections.py",
         CLUSTER_CONNECTIONS,
         ("any(e.allow_exclusive and e.has_group(", "any(e.has_group("),
     ),
     mutant(
         "word that is allowed for another group believed",
-        "runtime/connections/allowed.py",
+        "runtime/connections/connections.py",
         CLUSTER_CONNECTIONS,
         ("e.allow_exclusive and e.has_group(group.spec.group_id) for", "e.allow_exclusive for"),
     ),

@@ -68,11 +68,11 @@ async def known(through: Transport) -> AsyncIterator[set[str]]:
     """The names that an informer of the operator knows of, as it is told."""
     names: set[str] = set()
 
-    def tell(raw: Any, *, is_deleted: bool) -> None:
+    def on_object(raw: Any, *, is_deleted: bool) -> None:
         (names.discard if is_deleted else names.add)(raw["metadata"]["name"])
 
     informer = Informer(
-        through, STATEFULSETS, tell, scope="shop", outage=through.outage, rng=Random(7),
+        through, STATEFULSETS, on_object, scope="shop", outage=through.outage, rng=Random(7),
         clock_s=asyncio.get_running_loop().time, stall_timeout_s=STALL_S, relist_s=60,
     )  # fmt: skip
     following = asyncio.create_task(follow(informer))

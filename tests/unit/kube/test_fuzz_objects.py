@@ -22,7 +22,7 @@ from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.container_runs import pod_runs
 from staticgroup.kube.gateway import AioKubeGateway
-from staticgroup.kube.informer import Informer, Tell
+from staticgroup.kube.informer import Informer, OnObject
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
@@ -191,10 +191,10 @@ async def test_no_stream_ends_by_what_it_is_told() -> None:
             settings=PodStoreSettings(),
         )  # fmt: skip
         nodes = NodeStore(transport, on_change=lambda name: None, clock_s=clock_s)
-        tells: tuple[tuple[Resource, Tell], ...] = ((NODES, nodes.changed), (STATEFULSETS, lambda raw, is_deleted: told.append(raw)))
+        handlers: tuple[tuple[Resource, OnObject], ...] = ((NODES, nodes.changed), (STATEFULSETS, lambda raw, is_deleted: told.append(raw)))
         informers = [
-            Informer(transport, resource, tell, scope="", outage=transport.outage, rng=rng, clock_s=clock_s, sleep=no_pause)
-            for resource, tell in tells
+            Informer(transport, resource, on_object, scope="", outage=transport.outage, rng=rng, clock_s=clock_s, sleep=no_pause)
+            for resource, on_object in handlers
         ]
         running = [asyncio.create_task(pods.run(None)), *(asyncio.create_task(follow(i)) for i in informers)]
         try:

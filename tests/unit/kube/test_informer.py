@@ -71,12 +71,12 @@ def clock() -> Clock:
 
 @asynccontextmanager
 async def following(
-    server: FakeApiServer, clock: Clock, *, scope: str = "", tell: Any = None, **options: Any
+    server: FakeApiServer, clock: Clock, *, scope: str = "", on_object: Any = None, **options: Any
 ) -> AsyncIterator[tuple[Informer, Store]]:
     transport, store = connect(server.configuration()), Store()
     transport.outage = Outage(clock_s=clock)
     informer = Informer(
-        transport, STATEFULSETS, tell or store, scope=scope, outage=transport.outage, rng=Random(1), clock_s=clock,
+        transport, STATEFULSETS, on_object or store, scope=scope, outage=transport.outage, rng=Random(1), clock_s=clock,
         sleep=clock.sleep, **options,
     )
     task = asyncio.create_task(follow(informer))
@@ -281,14 +281,14 @@ async def test_fault_over_one_object_keeps_no_other_from_being_told(
 ) -> None:
     heard: list[str] = []
 
-    def tell(raw: Json, *, is_deleted: bool) -> None:
+    def on_object(raw: Json, *, is_deleted: bool) -> None:
         if raw["metadata"]["name"] == "b":
             raise KeyError("spec")
         heard.append(raw["metadata"]["name"])
 
     for name in "abc":
         server.put(workload(name), RESOURCE)
-    async with following(server, clock, tell=tell) as (informer, _):
+    async with following(server, clock, on_object=on_object) as (informer, _):
         await informer.wait_complete()
         assert heard == ["a", "c"]
     (fault,) = caplog.records

@@ -1,7 +1,7 @@
 """The informers of one process: of our resources, StatefulSets, Nodes, and the labels of namespaces.
 
-One idea: what belongs to no namespace is followed only by an operator of all namespaces (Nodes apart, which each pod
-needs), and none is lost without it: a StaticGroup that needs it says why it cannot be read.
+Only an operator of all namespaces follows what belongs to no namespace (and Nodes, which each pod needs). Any other works
+without it: a StaticGroup that needs it reports why it cannot be read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLUSTER_KAFKA_CONNECTIONS = _ours(names.CLUSTER_KAFKA_CONNECTION_PLURAL)
 
 
 async def list_once(informers: Sequence[Informer]) -> None:
-    """Have everything told that there is, or why it cannot be."""
+    """Run each informer until it has passed on what exists, or why it cannot be read."""
     listing = [asyncio.create_task(i.list(), name=i.name) for i in informers]
     try:
         await asyncio.gather(*(i.wait_complete() for i in informers))
@@ -55,7 +55,7 @@ class Informers:
     Attributes
     ----------
     of_our_kinds: those that must be complete before a status is read.
-    cluster: of what belongs to no namespace; the operator works without it, too.
+    cluster: those of what belongs to no namespace, without which the operator works too.
     """
 
     def __init__(

@@ -10,8 +10,7 @@ from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.login.lent import Lent
-from staticgroup.runtime.connections.allowed import may_be_exclusive, may_use
-from staticgroup.runtime.connections.connections import Connections
+from staticgroup.runtime.connections.connections import Connections, may_be_exclusive, may_use
 from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.stores import Stores
 from support.fake_gateways import FakeKafka, FakeKube
