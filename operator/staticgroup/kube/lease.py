@@ -9,7 +9,7 @@ A process that was frozen may find the Lease free again, or even in its own name
 meanwhile. So a holding is one Lease object and one number of transitions, which each acquisition raises, also after one
 of the same name: a Lease that shows another number is lost first, and acquired only by a later attempt.
 
-The holder renews over the version that it wrote last, one request each time; whoever else wrote meanwhile makes that a 409, and
+The holder renews over the version that it wrote last, one request each time; another write meanwhile makes that a 409, and
 then the Lease is read before it is written again.
 
 Source: client-go tools/leaderelection; every write carries the resourceVersion it was read at, so a lost race is a 409. Its times
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 _OTHER_VERSION: Final = (KubeProblemKind.CONFLICT, KubeProblemKind.NOT_FOUND)
 """What a write answers when the Lease is no longer as it was."""
 RELEASE_PAUSES_S: Final = (0.0, 0.1, 0.4, 0.8)
-"""Waits before each try to give the Lease up; another replica looks each second, and waits no longer than its duration anyway."""
+"""Waits before each try to give the Lease up; another replica tries each second, and waits no longer than its duration anyway."""
 POSITION_ANNOTATION: Final = "staticgroup.io/watch-position"
 """What a later process goes on from; a Lease without it, as one that was deleted, begins new watches."""
 
@@ -89,7 +89,7 @@ class ActiveLease:
     ----------
     identity: unique name of this replica.
     position: what to store with each renewal; None keeps what is stored.
-    on_went_back: told, in words, when the Lease is read in a version older than one that was seen.
+    on_went_back: called with a reason when the Lease is read in a version older than one that was seen.
     clock_s: monotonic seconds; now_s: seconds since the Unix epoch, only for the times shown to people.
     sleep: waits between attempts and between readings that failed, seconds.
     """
@@ -189,7 +189,7 @@ class ActiveLease:
         if isinstance(raw, KubeProblem):
             return
         if self._is_overtaken(raw) or self._holding != before:  # also where a round has found so meanwhile (`confirm`)
-            # Told as lost before a later attempt acquires it: what the other holder wrote is to be read again.
+            # Lost first and acquired by a later attempt: what the other holder wrote is to be read again.
             self._lose()
             return
         if raw is None:

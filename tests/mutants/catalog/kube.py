@@ -98,7 +98,7 @@ WATCHES: tuple[Mutant, ...] = (
             ("namespace that is gone waited for", ("    if isinstance(answer, KubeProblem) and answer.kind is KubeProblemKind.NOT_FOUND:\n        return False\n", "")),
             ("API server that is busy taken for a refusal", (" and each.kind in _REFUSED for each", " for each")),
             ("namespace served again that nobody says is there", ("each, KubeProblem) for each in (answer, *answers))", "each, KubeProblem) for each in answers)")),
-            ("process ends again and again where nothing could be served", ("            looks.clear()", "            pass")),
+            ("process ends again and again where nothing could be served", ("            counts.clear()", "            pass")),
         )
     ),
 )  # fmt: skip

@@ -191,10 +191,10 @@ ON_ITS_WAY = (
         for name, change in (
             ("text that is too long to be followed holds no id", ("if expanded is None or (", "if (expanded := expanded or '') and (")),
             ("text that only the kubelet knows holds no id", ('if expanded is None or ("$(" in expanded and pod_name in expanded):', "if expanded is None:")),
-            ("separator that a shell writes parts a container from the id", ("    return wanted <= {word for text in texts for word in _NO_WORD.split(text)}", "    return False")),
+            ("separator that a shell writes parts a container from the id", ("    return wanted <= {piece for text in texts for piece in _SEPARATOR.split(text)}", "    return False")),
             ("hooks and probes of a container hold no id", ("    for place, key in (*places,", "    for place, key in () and (*places,")),
             ("nobody types an id in a debug container", ('() if kind == "ephemeralContainers" else _made(', "_made(")),
-            ("id that is the pod's name is in no container's host name", ("tuple(part for part in (instance_id.split(told) if told else [instance_id]) if part)", "(instance_id,)")),
+            ("id that is the pod's name is in no container's host name", ("tuple(part for part in (instance_id.split(known) if known else [instance_id]) if part)", "(instance_id,)")),
         )
     ),
     mutant(
@@ -202,8 +202,8 @@ ON_ITS_WAY = (
         "kube/translate/pods.py",
         TOLD_RUNS,
         (
-            '        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], holders),\n',
-            '        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], frozenset()),\n',
+            'statuses["ephemeralContainerStatuses"], carried.holders),\n',
+            'statuses["ephemeralContainerStatuses"], {}),\n',
         ),
     ),
 )

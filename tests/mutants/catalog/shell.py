@@ -321,7 +321,7 @@ SHELL = (
         mutant(name, "runtime/process/namespaces.py", NAMESPACES, change)
         for name, change in (
             ("no namespace taken for all", (" or tuple(wanted)", "")),
-            ("one answer that a namespace is gone believed", ("LOOKS: Final = 2", "LOOKS: Final = 1")),
+            ("one answer that a namespace is gone believed", ("CHECKS: Final = 2", "CHECKS: Final = 1")),
             ("namespace served again of which only pods may be read", ("for resource in FOLLOWED)", "for resource in (PODS,))")),
         )
     ),

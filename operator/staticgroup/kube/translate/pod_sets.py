@@ -1,7 +1,7 @@
 """A StrimziPodSet as the decisions use it: what it wants are the pods that it lists, each a whole pod.
 
-Whatever it lists that is not called as its pods are ends the reading: such a pod would be nobody's seat, and its place would
-look departed.
+A listed pod that is not named as its pods are makes the object malformed: it would have no seat, and its place would seem
+departed.
 Source: StrimziPodSetSpec, StrimziPodSetStatus and StrimziPodSetController of Strimzi.
 """
 

@@ -1,4 +1,4 @@
-"""A Pod as the decisions use it: who owns it, what its containers show, and which ids it carries.
+"""A Pod as the decisions use it: its owner, what its containers show, and which ids it carries.
 
 Sources: Pod of the core/v1 API; peer pods: RuntimeClasses of kata-deploy and OpenShift sandboxed containers, and the resource that the
 webhook of cloud-api-adaptor asks for in place of a pod's own, whatever its class is called.
@@ -50,6 +50,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
     phase_manager, phase_has_statuses, phase_written_at_s = _phase_writer(metadata, statuses)
     carried = carried_ids(metadata, spec, env_names)
     grace_s = metadata.get("deletionGracePeriodSeconds")
+    addresses = () if spec.get("hostNetwork") else objects_of(status, "podIPs", "status")
     return PodVersion(
         namespace=intern(required_text_of(metadata, "namespace", "metadata")),
         name=required_text_of(metadata, "name", "metadata"),
@@ -71,7 +72,12 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         is_peer_pod=_is_peer_pod(spec),
         shares_processes=bool(spec.get("shareProcessNamespace")),
         disruption_reason=_disruption_reason(conditions),
-        required=_required_containers(spec, statuses, carried.holders),
+        # Every container that may hold a client: containers, sidecars, ephemeral containers.
+        required=(
+            *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"], carried.holders),
+            *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"], carried.holders),
+            *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], carried.holders),
+        ),
         inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"], carried.holders),
         started_containers=_started_containers(statuses),
         ready_since_s=_true_since_s(conditions, "Ready"),
@@ -79,13 +85,8 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         instance_ids=carried.instance_ids,
         ids_are_fixed=carried.are_fixed,
         session_timeouts_ms=session_timeouts_ms(metadata, spec),
-        addresses=() if spec.get("hostNetwork") else _addresses(status),
+        addresses=tuple(text_of(entry, "ip", "status.podIPs[]") for entry in addresses),
     )
-
-
-def _addresses(status: Json) -> tuple[str, ...]:
-    """Return status.podIPs."""
-    return tuple(text_of(entry, "ip", "status.podIPs[]") for entry in objects_of(status, "podIPs", "status"))
 
 
 def _is_peer_pod(spec: Json) -> bool:
@@ -117,11 +118,11 @@ def _owner_name(metadata: Json) -> str:
 
 
 def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool, float | None]:
-    """Return who owns status.phase, whether every owner of it owns all container statuses that there are, and since when.
+    """Return the owner of status.phase, whether every owner of it owns all container statuses that exist, and since when.
 
     Notes
     -----
-    An Update takes a changed field from everybody else, so the newest owner wrote it; an Apply of the same value owns it
+    An Update takes a changed field from all other owners, so the newest owner wrote it; an Apply of the same value owns it
     beside others, and then the oldest may have written it, so every owner has to be a writer of statuses.
     """
     manager, written_at, owners = "", "", 0
@@ -156,7 +157,7 @@ def _true_since_s(conditions: Iterable[Json], kind: str) -> float | None:
 
 
 def _started_containers(statuses: dict[str, list[Json]]) -> frozenset[str]:
-    """Name the containers that ran at some time, as far as this version tells."""
+    """Name the containers that ran at some time, as far as this version shows."""
     entries = (entry for kind in statuses for entry in statuses[kind])
     return frozenset(intern(text_of(entry, "name", "status")) for entry in entries if _shows_a_run(entry))
 
@@ -178,17 +179,6 @@ def _shows_a_run(entry: Json) -> bool:
     return object_of(entry, "lastState", "status").get("terminated") is not None
 
 
-def _required_containers(
-    spec: Json, statuses: dict[str, list[Json]], holders: Mapping[str, frozenset[str]]
-) -> tuple[ContainerView, ...]:
-    """List every container that may hold a client: containers, sidecars, ephemeral containers."""
-    return (
-        *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"], holders),
-        *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"], holders),
-        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], holders),
-    )
-
-
 def _init_containers(spec: Json, *, is_sidecar: bool) -> list[Json]:
     """List the init containers that go on beside the others (sidecars), or those that end before them."""
     return [c for c in objects_of(spec, "initContainers", "spec") if (c.get("restartPolicy") == "Always") == is_sidecar]
@@ -204,54 +194,29 @@ def _views(
 
 
 def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -> ContainerView:
-    """Read one status entry; `running` wins over everything else it may say. `ids` that it may hold; empty: any; None: none."""
-    may_hold_id, only_ids = ids is not None, ids or frozenset()
+    """Read one status entry. `ids` that it may hold; empty: any; None: none."""
     if entry is None:
-        return ContainerView(name=name, phase=ContainerPhase.ABSENT, may_hold_id=may_hold_id, only_ids=only_ids)
+        return ContainerView(name=name, phase=ContainerPhase.ABSENT, may_hold_id=ids is not None, only_ids=ids or frozenset())
     path = f"status[{name}]"
     state = object_of(entry, "state", path)
-    restart_count = whole_of(entry, "restartCount", path)
-    terminated = object_of(state, "terminated", f"{path}.state")
+    # A running state wins over every other; the API says that an empty one means waiting.
+    phases = (ContainerPhase.RUNNING, ContainerPhase.TERMINATED)
+    phase = next((p for p in phases if state.get(p.value) is not None), ContainerPhase.WAITING)
+    is_running, has_ended = phase is ContainerPhase.RUNNING, phase is ContainerPhase.TERMINATED
+    shown, where = object_of(state, phase.value, f"{path}.state"), f"{path}.state.{phase.value}"
     earlier = object_of(object_of(entry, "lastState", path), "terminated", f"{path}.lastState")
-    was_lost = text_of(earlier, "reason", f"{path}.lastState.terminated") in LOST_RUN_REASONS
-    if state.get("running") is not None:
-        running = object_of(state, "running", f"{path}.state")
-        return ContainerView(
-            name=name,
-            phase=ContainerPhase.RUNNING,
-            container_id=text_of(entry, "containerID", path),
-            may_hold_id=may_hold_id,
-            only_ids=only_ids,
-            restart_count=restart_count,
-            started_at_s=_time_s(running.get("startedAt")),
-            last_end=_end_view(earlier),
-            was_lost=was_lost,
-        )
-    if state.get("terminated") is not None:
-        return ContainerView(
-            name=name,
-            phase=ContainerPhase.TERMINATED,
-            container_id=text_of(terminated, "containerID", f"{path}.state.terminated"),
-            finished_at=text_of(terminated, "finishedAt", f"{path}.state.terminated"),
-            reason=text_of(terminated, "reason", f"{path}.state.terminated"),
-            may_hold_id=may_hold_id,
-            only_ids=only_ids,
-            restart_count=restart_count,
-            last_end=_end_view(terminated),
-            was_lost=was_lost,
-        )
-    # The API says that an empty state means waiting.
-    waiting = object_of(state, "waiting", f"{path}.state")
     return ContainerView(
         name=name,
-        phase=ContainerPhase.WAITING,
-        container_id=text_of(entry, "containerID", path),
-        reason=text_of(waiting, "reason", "waiting"),
-        may_hold_id=may_hold_id,
-        only_ids=only_ids,
-        restart_count=restart_count,
-        last_end=_end_view(earlier),
-        was_lost=was_lost,
+        phase=phase,
+        container_id=text_of(shown, "containerID", where) if has_ended else text_of(entry, "containerID", path),
+        finished_at=text_of(shown, "finishedAt", where) if has_ended else "",
+        reason="" if is_running else text_of(shown, "reason", where),
+        may_hold_id=ids is not None,
+        only_ids=ids or frozenset(),
+        restart_count=whole_of(entry, "restartCount", path),
+        started_at_s=_time_s(shown.get("startedAt")) if is_running else None,
+        last_end=_end_view(shown if has_ended else earlier),
+        was_lost=text_of(earlier, "reason", f"{path}.lastState.terminated") in LOST_RUN_REASONS,
     )
 
 
@@ -266,7 +231,7 @@ def _end_view(terminated: Json) -> EndView | None:
 
 
 def _time_s(found: object) -> float | None:
-    """Read a time in seconds since the Unix epoch; None for what tells none, as the year 1 of a kubelet that lost a container."""
+    """Read a time in seconds since the Unix epoch; None where there is none, as in the year 1 of a kubelet that lost a container."""
     try:
         at_s = datetime.fromisoformat(found).timestamp() if isinstance(found, str) else 0.0
     except (ValueError, OverflowError):
@@ -279,8 +244,8 @@ def may_hold_a_seat(raw: object) -> bool:
 
     Notes
     -----
-    All pods are watched, without a label selector: that would leave gaps just where harm begins, with a pod whose label was never
-    there (made by hand, or by a controller before 1.28) or was taken off; and it shows a label edit as a deletion.
+    All pods are watched, without a label selector: a selector would miss a pod that never had the label (made by hand, or by a
+    controller before 1.28) or lost it, and would show a label edit as a deletion.
     """
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     if not isinstance(metadata, dict):

@@ -1,4 +1,4 @@
-"""A StatefulSet as the decisions use it, and what the pod template of any workload tells.
+"""A StatefulSet as the decisions use it, and what the pod template of any workload shows.
 
 Source: StatefulSet of the apps/v1 API.
 """
@@ -12,7 +12,7 @@ from ...core.workload import ContainerBudget, JavaOptions, WorkloadView
 from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, translated, whole_of
 
 # Literal values of other variables may be secrets and are not kept.
-_TELLING_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL", "REBALANCE", "REQUEST_TIMEOUT")
+_KEPT_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL", "REBALANCE", "REQUEST_TIMEOUT")
 
 
 def workload_view(raw: object) -> WorkloadView | MalformedObject:
@@ -50,11 +50,11 @@ def _workload_view(raw: Json) -> WorkloadView:
 
 
 def with_pod_spec(view: WorkloadView, pod_spec: Json, path: str) -> WorkloadView:
-    """Add what the spec of its pods tells.
+    """Add what the spec of its pods shows.
 
     Parameters
     ----------
-    pod_spec: empty where no pod tells it. path: where that stands in the object.
+    pod_spec: empty where no pod shows it. path: where that stands in the object.
     """
     return replace(
         view,
@@ -75,7 +75,7 @@ def _budget(container: Json, path: str) -> ContainerBudget:
         env_names=tuple(name for name, _ in named),
         env_values=tuple(
             (name, text_of(e, "value", f"{path}.env[]")) for name, e in named
-            if e.get("value") is not None and any(word in name.upper() for word in _TELLING_ENV)
+            if e.get("value") is not None and any(part in name.upper() for part in _KEPT_ENV)
         ),
         startup_budget_s=_startup_budget_s(container, path),
         java_options=_java_options(container, entries, path),

@@ -177,10 +177,9 @@ def refusal(stores: Stores, group: StaticGroup) -> KafkaProblem | None:
     if found:
         prefixes = ", ".join(sorted({prefix for e in found for prefix in e.group_prefixes}))
         text = f"ClusterKafkaConnection {ref.name} allows namespace {namespace} no group {group.spec.group_id}, only those that begin with {prefixes}: "
-        text += "correct spec.groupId, or whoever owns the connection adds a prefix to groupPrefixes in spec.allowedNamespaces"
+        text += "correct spec.groupId, or have its owner add a prefix to groupPrefixes in spec.allowedNamespaces"
         return KafkaProblem(kind=KafkaProblemKind.GROUP_NOT_ALLOWED, message=text)
-    text = f"ClusterKafkaConnection {ref.name} does not allow namespace {namespace}: whoever owns it adds the namespace to"
-    text = f"{text} spec.allowedNamespaces"
+    text = f"ClusterKafkaConnection {ref.name} does not allow namespace {namespace}: have its owner add the namespace to spec.allowedNamespaces"
     if stores.namespaces.problem and any(e.selector is not None for e in connection.spec.allowed_namespaces):
         text = f"{text} by name, because labels of namespaces cannot be read ({stores.namespaces.problem})"
     return KafkaProblem(kind=KafkaProblemKind.NAMESPACE_NOT_ALLOWED, message=text)

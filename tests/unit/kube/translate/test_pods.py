@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.core.evidence.certificate import Certificate, Refusal, certify
+from staticgroup.core.evidence.certificate import Certificate, Unproven, certify
 from staticgroup.core.evidence.pod import ContainerPhase, NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
@@ -23,7 +23,7 @@ def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
 def test_running_pod_becomes_a_version_with_all_its_facts() -> None:
     found = version(pod())
     assert (found.owner_name, found.node_name, found.phase, found.resource_version) == ("web", "node-a", "Running", 7)
-    assert found.runs
+    assert [c.phase for c in found.required] == [ContainerPhase.RUNNING]
     assert found.started_containers == {"app"}
     assert found.instance_ids == {"web-0.1a2b3c4d"}
     assert found.created_at_s == 1767225600.0
@@ -296,4 +296,4 @@ def test_end_of_a_peer_pod_proves_nothing(runtime_class: str | None, resources: 
     raw = pod(phase="Failed", statuses=[ended()])
     raw["spec"] |= {"runtimeClassName": runtime_class, "containers": [{"name": "app"} | ({"resources": resources} if resources else {})]}
     verdict = certify(version(raw), NODE, started=frozenset({"app"}), runs_known=True)
-    assert isinstance(verdict, Refusal if is_peer_pod else Certificate), verdict
+    assert isinstance(verdict, Unproven if is_peer_pod else Certificate), verdict

@@ -9,7 +9,7 @@ import pytest
 
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.kube.transport import NAMESPACES, Resource
-from staticgroup.runtime.process.namespaces import LOOK_EVERY_S, serving, there, until_others
+from staticgroup.runtime.process.namespaces import CHECK_EVERY_S, serving, there, until_others
 from staticgroup.runtime.process.settings import Settings
 
 WANTED = ("team-a", "team-b")
@@ -104,12 +104,12 @@ async def test_none_at_all_is_not_taken_for_all() -> None:
 
 async def test_a_process_ends_when_a_namespace_is_gone_that_it_serves() -> None:
     server = ApiServer(happens={3: lambda: server.existing.remove("team-b")})
-    assert await server.wait(WANTED) == 4 * LOOK_EVERY_S
+    assert await server.wait(WANTED) == 4 * CHECK_EVERY_S
 
 
 async def test_a_process_ends_when_it_may_not_read_a_namespace_any_more_that_it_serves(caplog: pytest.LogCaptureFixture) -> None:
     server = ApiServer(happens={3: lambda: server.forbidden.update({"team-b": ALL})})
-    assert await server.wait(WANTED) == 4 * LOOK_EVERY_S
+    assert await server.wait(WANTED) == 4 * CHECK_EVERY_S
     (told,) = caplog.records
     assert (told.levelname, told.__dict__["namespace"], told.__dict__["found"]) == ("WARNING", "team-b", "it is gone, or may not be read")
 
@@ -140,7 +140,7 @@ async def test_a_process_ends_when_a_namespace_can_be_read_again_and_not_before(
     """It is made again, and its Role only by the next upgrade of the chart."""
     server = ApiServer(existing={"team-a"}, forbidden={"team-b": ALL})
     server.happens = {2: lambda: server.existing.add("team-b"), 6: server.forbidden.clear}
-    assert await server.wait(("team-a",)) == 7 * LOOK_EVERY_S
+    assert await server.wait(("team-a",)) == 7 * CHECK_EVERY_S
     waited, ended = caplog.records
     assert (waited.__dict__["namespace"], ended.__dict__["found"]) == ("team-b", "can be read")
 
@@ -158,10 +158,10 @@ async def test_what_is_left_of_several_that_could_not_be_served_is_served() -> N
     server = ApiServer(existing=set())
     served = await there(server, WANTED)  # type: ignore[arg-type]
     server.happens = {2: lambda: server.existing.add("team-a")}
-    assert await server.wait(served) == 3 * LOOK_EVERY_S
+    assert await server.wait(served) == 3 * CHECK_EVERY_S
 
 
 async def test_when_the_last_one_is_gone_too_it_ends_and_waits_for_any() -> None:
     last = ApiServer(existing={"team-a"})
     last.happens = {2: last.existing.clear}
-    assert await last.wait(("team-a",)) == 3 * LOOK_EVERY_S
+    assert await last.wait(("team-a",)) == 3 * CHECK_EVERY_S
