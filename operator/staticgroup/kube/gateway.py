@@ -224,9 +224,9 @@ class AioKubeGateway:
         if isinstance(raw, KubeProblem):
             return raw
         uid = (raw.get("metadata") or {}).get("uid")
-        return uid if isinstance(uid, str) and uid else _malformed(
-            MalformedObject(kind="Namespace", field="metadata.uid", found=type(uid).__name__), NAMESPACES, ""
-        )
+        if isinstance(uid, str) and uid:
+            return uid
+        return _malformed(MalformedObject(kind="Namespace", field="metadata.uid", found=type(uid).__name__), NAMESPACES, "")
 
     async def read_object(self, plural: str, namespace: str, name: str) -> Json | KubeProblem | None:
         """Read one of our resources consistently; None when it does not exist."""

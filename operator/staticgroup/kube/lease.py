@@ -73,15 +73,6 @@ class Holding:
     transitions: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Observed:
-    """One version of the Lease and when it was first seen, monotonic seconds."""
-
-    raw: Json
-    resource_version: str
-    seen_s: float
-
-
 class ActiveLease:
     """Acquire, renew and release the Lease.
 
@@ -107,7 +98,8 @@ class ActiveLease:
         self._clock_s = clock_s
         self._now_s = now_s
         self._sleep = sleep
-        self._observed: _Observed | None = None
+        self._observed = ("", 0.0)
+        """The version of the Lease seen last, and when that was first seen, monotonic seconds."""
         self._renewed_s: float | None = None
         self._begun_s: float | None = None
         self._holding: Holding | None = None
@@ -138,7 +130,7 @@ class ActiveLease:
             _log.warning("waiting for the Lease to be readable", extra={"problem": raw.message})
             await self._sleep(self._settings.retry_period_s)
         self._take_reading(raw)
-        text = _annotations(raw).get(POSITION_ANNOTATION)
+        text = (((raw or {}).get("metadata") or {}).get("annotations") or {}).get(POSITION_ANNOTATION)
         return WatchPosition.from_json(text) if isinstance(text, str) else None
 
     async def run(self, *, on_acquired: Callable[[], None], on_lost: Callable[[], None]) -> None:
@@ -198,17 +190,12 @@ class ActiveLease:
         self._observe(raw)
         spec = raw.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
-        is_ours = holder == self._identity
-        if is_ours or not holder or self._is_expired(spec) or not self._settings.is_election_enabled:
+        if holder in ("", self._identity) or self._is_expired(spec) or not self._settings.is_election_enabled:
             await self._write(raw, begun_s)
 
     def _is_overtaken(self, raw: Json | None) -> bool:
         """True when this replica had the Lease and somebody else may have had it since."""
-        return (
-            self._settings.is_election_enabled
-            and self._holding is not None
-            and self._holding_in(raw) != self._holding
-        )
+        return self._settings.is_election_enabled and self._holding is not None and self._holding_in(raw) != self._holding
 
     def _holding_in(self, raw: Json | None) -> Holding | None:
         """Return the holding that a version of the Lease shows; None when it is not in this replica's name."""
@@ -221,25 +208,21 @@ class ActiveLease:
 
     async def _read(self) -> Json | KubeProblem | None:
         """Read the Lease; None when it does not exist."""
-        raw = await self._transport.call(
-            "get", LEASES, namespace=self._settings.namespace, name=self._settings.name
-        )
+        raw = await self._transport.call("get", LEASES, namespace=self._settings.namespace, name=self._settings.name)
         return None if isinstance(raw, KubeProblem) and raw.kind is KubeProblemKind.NOT_FOUND else raw
 
     def _observe(self, raw: Json) -> None:
         self._transitions_seen = max(self._transitions_seen, _transitions_in(raw))
         resource_version = raw["metadata"]["resourceVersion"]
         self._take_reading(raw)
-        if self._observed is None or self._observed.resource_version != resource_version:
-            self._observed = _Observed(raw=raw, resource_version=resource_version, seen_s=self._clock_s())
+        if self._observed[0] != resource_version:
+            self._observed = resource_version, self._clock_s()
 
     def _take_reading(self, raw: Json | None) -> None:
         """Compare a reading with those before, also the one that the pod watch goes on from."""
         version = raw["metadata"]["resourceVersion"] if raw is not None else ""
         if is_older(version, self._version_seen):
-            self._on_went_back(
-                f"the Lease was read at resourceVersion {version} after {self._version_seen} (etcd restored?)"
-            )
+            self._on_went_back(f"the Lease was read at resourceVersion {version} after {self._version_seen} (etcd restored?)")
         self._version_seen = version or self._version_seen
 
     async def confirm(self) -> bool:
@@ -259,10 +242,9 @@ class ActiveLease:
 
     def _is_expired(self, spec: Json) -> bool:
         """True when the Lease stayed unchanged for its whole duration by our own clock."""
-        assert self._observed is not None
         duration_s = spec.get("leaseDurationSeconds")
         duration_s = duration_s if isinstance(duration_s, int) and duration_s > 0 else self._settings.lease_duration_s
-        return self._clock_s() - self._observed.seen_s >= duration_s
+        return self._clock_s() - self._observed[1] >= duration_s
 
     async def _write(self, raw: Json | None, begun_s: float) -> None:
         answer = await self._put(raw)
@@ -272,11 +254,13 @@ class ActiveLease:
             self._lose()
 
     async def _put(self, raw: Json | None) -> Json | KubeProblem:
-        """Write the Lease over a version of it; None makes it."""
-        body, where = self._body(raw), self._settings.namespace
+        """Write the Lease over a version of it; None creates it."""
         if raw is None:
-            return await self._transport.call("create", LEASES, namespace=where, body=body)
-        return await self._transport.call("update", LEASES, namespace=where, name=self._settings.name, body=body)
+            return await self._transport.call("create", LEASES, namespace=self._settings.namespace, body=self._body(raw))
+        return await self._update(self._body(raw))
+
+    async def _update(self, body: Json) -> Json | KubeProblem:
+        return await self._transport.call("update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body)
 
     def _accept(self, answer: Json, begun_s: float) -> None:
         """Take note of a version that we wrote."""
@@ -343,19 +327,12 @@ class ActiveLease:
             return False
         body = self._body(raw)
         body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-        answer = await self._transport.call(
-            "update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body
-        )
-        return None if isinstance(answer, KubeProblem) else True
+        return None if isinstance(await self._update(body), KubeProblem) else True
 
 
 def is_older(read: str, seen: str) -> bool:
     """Compare the resourceVersions of one object, numbers that only grow (KEP-5504); what is no number is never older."""
     return read.isdigit() and seen.isdigit() and int(read) < int(seen)
-
-
-def _annotations(raw: Json | None) -> Json:
-    return ((raw or {}).get("metadata") or {}).get("annotations") or {}
 
 
 def _transitions_in(raw: Json) -> int:

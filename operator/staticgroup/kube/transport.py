@@ -201,18 +201,13 @@ class Transport:
             content_type=content_type, is_answer=partial(is_answer, verb=verb, group=resource.group),
         )
 
-    async def call_path(
-        self, verb: str, path: str, label: str, *, namespace: str = "", query: Mapping[str, str] | None = None,
-        body: Json | None = None, content_type: str = JSON,
-    ) -> Json | KubeProblem:
+    async def call_path(self, verb: str, path: str, label: str) -> Json | KubeProblem:
         """Send one request to a path that is not a resource, such as /version; see `call`."""
-        return await self._call(
-            verb, path, label, namespace=namespace, query=query, body=body, content_type=content_type, is_answer=_is_json_object
-        )
+        return await self._call(verb, path, label)
 
     async def _call(
-        self, verb: str, path: str, label: str, *, namespace: str, query: Mapping[str, str] | None, body: Json | None,
-        content_type: str, is_answer: Callable[[object], bool],
+        self, verb: str, path: str, label: str, *, namespace: str = "", query: Mapping[str, str] | None = None,
+        body: Json | None = None, content_type: str = JSON, is_answer: Callable[[object], bool] = lambda decoded: True,
     ) -> Json | KubeProblem:
         method = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH"}[verb]
         try:
@@ -223,9 +218,7 @@ class Transport:
             async with response:
                 if not 200 <= response.status < 300:
                     text = await _beginning(response) if verb in _WRITES else ""
-                    return self._noted(
-                        problem_of(response.status, verb=verb, resource=label, namespace=namespace, text=text)
-                    )
+                    return self._noted(problem_of(response.status, verb=verb, resource=label, namespace=namespace, text=text))
                 content = await _read(response)
                 if content is None:
                     why = f"has more than {RESPONSE_MAX_MIB} MiB, which is not read"
@@ -280,15 +273,10 @@ class Transport:
                 self.outage.answered()
                 yield WatchStream(response)
             else:
-                problem = problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace)
-                yield self._noted(problem)
+                yield self._noted(problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace))
         finally:
             # close, not release: an unread watch must not go back to the pool.
             response.close()
-
-
-def _is_json_object(decoded: object) -> bool:
-    return isinstance(decoded, dict)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytearray | None:
