@@ -19,9 +19,8 @@ from staticgroup.api import names
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import GroupView, MemberView
 from staticgroup.kube.lease import POSITION_ANNOTATION, ActiveLease, LeaseSettings
-from staticgroup.kube.pods.hooks import PodStoreHooks
 from staticgroup.kube.pods.position import WatchPosition
-from staticgroup.kube.pods.store import PodStore
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.executor import Executor

@@ -14,9 +14,8 @@ from ..kafka.login.lent import Lent
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.nodes.store import NodeStore
-from ..kube.pods.hooks import PodStoreSettings
 from ..kube.pods.position import WatchPosition
-from ..kube.pods.store import PodStore
+from ..kube.pods.store import PodStore, PodStoreSettings
 from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter

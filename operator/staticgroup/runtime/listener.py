@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 from ..core.evidence.pod import PodVersion
 from ..kube.nodes.store import NodeStore
-from ..kube.pods.hooks import PodStoreHooks
-from ..kube.pods.store import PodStore
+from ..kube.pods.store import PodStore, PodStoreHooks
 from ..kube.problem import KubeProblem
 from ..kube.translate import MalformedObject, workload_view
 from .connections import Connections

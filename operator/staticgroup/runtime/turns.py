@@ -17,41 +17,23 @@ LANES_REMEMBERED_MAX = 10_000
 """Lanes of which it is known whether they answer; the one that was used longest ago is forgotten, which costs it little."""
 
 
-@dataclass(frozen=True, slots=True)
 class Limits:
-    """How many rounds may be under way at once.
+    """How many rounds may be under way at once, all derived from the places of a process.
 
-    Parameters
+    Attributes
     ----------
     places: rounds that are not late, of all tenants; 1 or more.
+    places_of_tenant: of one tenant: half, so that one busy tenant leaves room for another.
+    of_lane: rounds of a lane that answers, late ones included.
+    doubted_of_tenant: rounds of one tenant in lanes that were silent last, so that its other lanes keep places.
+    late, late_of_tenant: rounds that gave up their place: each is little more than a wait for a socket.
     """
 
-    places: int
-
-    @property
-    def places_of_tenant(self) -> int:
-        """Rounds of one tenant that are not late: half, so that one busy tenant leaves room for another."""
-        return max(2, self.places // 2)
-
-    @property
-    def of_lane(self) -> int:
-        """Rounds of a lane that answers, late ones included."""
-        return max(1, self.places // 4)
-
-    @property
-    def doubted_of_tenant(self) -> int:
-        """Rounds of one tenant in lanes that were silent last, so that its other lanes keep places."""
-        return max(1, self.places // 4)
-
-    @property
-    def late(self) -> int:
-        """Rounds that gave up their place: each is little more than a wait for a socket."""
-        return 16 * self.places
-
-    @property
-    def late_of_tenant(self) -> int:
-        """Rounds of one tenant that gave up their place."""
-        return 2 * self.places
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self.places_of_tenant = max(2, places // 2)
+        self.of_lane = self.doubted_of_tenant = max(1, places // 4)
+        self.late, self.late_of_tenant = 16 * places, 2 * places
 
 
 @dataclass(slots=True)

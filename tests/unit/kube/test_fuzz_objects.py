@@ -25,8 +25,7 @@ from staticgroup.kube.gateway import AioKubeGateway
 from staticgroup.kube.informer import Informer, OnObject
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.nodes.store import NodeStore
-from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
-from staticgroup.kube.pods.store import PodStore
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
 from staticgroup.kube.translate.pods import may_hold_a_seat, uid_of
 from staticgroup.kube.transport import NODES, STATEFULSETS, Resource, Transport, connect

@@ -274,16 +274,10 @@ def certify(
     if refusal is not None:
         return refusal
     if not ever:
-        return Certificate(
-            kind=CertificateKind.NEVER_RAN,
-            resource_version=version.resource_version,
-            statement=f"phase {version.phase} and no container of this pod ever had a containerID",
-        )
-    return Certificate(
-        kind=CertificateKind.ENDED,
-        resource_version=version.resource_version,
-        statement=_ended_statement(version, node, ever),
-    )
+        statement = f"phase {version.phase} and no container of this pod ever had a containerID"
+        return Certificate(kind=CertificateKind.NEVER_RAN, resource_version=version.resource_version, statement=statement)
+    statement = _ended_statement(version, node, ever)
+    return Certificate(kind=CertificateKind.ENDED, resource_version=version.resource_version, statement=statement)
 
 
 def _ended_statement(version: PodVersion, node: NodeView | None, started: frozenset[str]) -> str:
@@ -312,8 +306,5 @@ def certify_unbound(version: PodVersion, *, ever_bound: bool) -> Certificate | U
             RefusalReason.END_UNSEEN,
             f"the object vanished while bound to {version.node_name or 'a node'}, its end was not seen",
         )
-    return Certificate(
-        kind=CertificateKind.NEVER_RAN,
-        resource_version=version.resource_version,
-        statement="the pod was deleted before it was bound to a node",
-    )
+    statement = "the pod was deleted before it was bound to a node"
+    return Certificate(kind=CertificateKind.NEVER_RAN, resource_version=version.resource_version, statement=statement)

@@ -236,18 +236,10 @@ def _lost_boot(base: KnownPod, lost: frozenset[str], boot: str) -> str:
 def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> KnownPod:
     """Return what is known of a new UID before its first version is folded."""
     return KnownPod(
-        namespace=version.namespace,
-        pod_name=version.name,
-        uid=version.uid,
-        instance_ids=frozenset(),
-        node_name="",
-        state=PodState.LIVE,
-        since_s=now_s,
-        resource_version=version.resource_version,
-        from_birth=from_birth,
-        created_at_s=version.created_at_s,
-        ids_are_fixed=version.ids_are_fixed,
-    )
+        namespace=version.namespace, pod_name=version.name, uid=version.uid, instance_ids=frozenset(), node_name="",
+        state=PodState.LIVE, since_s=now_s, resource_version=version.resource_version, from_birth=from_birth,
+        created_at_s=version.created_at_s, ids_are_fixed=version.ids_are_fixed,
+    )  # fmt: skip
 
 
 def died(known: KnownPod, proof: Certificate) -> KnownPod:

@@ -113,21 +113,16 @@ class NodeStore:
 
     async def _get(self, name: str) -> None:
         raw = await self._transport.call("get", NODES, name=name)
-        if isinstance(raw, KubeProblem):
-            self._take_refusal(name, raw)
-            return
-        view = node_view(raw)
-        if isinstance(view, NodeView):
-            self._answered_s[name] = self._clock_s()
-            if not self._put(view):
-                self._on_change(name)  # it may be judged by what is confirmed
-
-    def _take_refusal(self, name: str, problem: KubeProblem) -> None:
-        if problem.kind is KubeProblemKind.NOT_FOUND:
+        if isinstance(raw, KubeProblem) and raw.kind is KubeProblemKind.NOT_FOUND:
             self._answered_s[name] = self._clock_s()
             if name in self._nodes:
                 self._remember_vanished(name)
             else:
                 self._on_change(name)
-        elif problem.kind is not KubeProblemKind.FORBIDDEN:
-            del self._asked_s[name]
+        elif isinstance(raw, KubeProblem):
+            if raw.kind is not KubeProblemKind.FORBIDDEN:
+                del self._asked_s[name]
+        elif isinstance(view := node_view(raw), NodeView):
+            self._answered_s[name] = self._clock_s()
+            if not self._put(view):
+                self._on_change(name)  # it may be judged by what is confirmed

@@ -25,7 +25,7 @@ from .shape import (
     time_s_of,
     translated,
     whole_of,
-)
+)  # fmt: skip
 
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _PEER_POD_CLASS = "kata-remote"
@@ -49,6 +49,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
     statuses = {kind: objects_of(status, kind, "status") for kind in _STATUS_LISTS}
     phase_manager, phase_has_statuses, phase_written_at_s = _phase_writer(metadata, statuses)
     carried = carried_ids(metadata, spec, env_names)
+    owner = next((o for o in objects_of(metadata, "ownerReferences", "metadata") if o.get("controller") is True), {})
     grace_s = metadata.get("deletionGracePeriodSeconds")
     addresses = () if spec.get("hostNetwork") else objects_of(status, "podIPs", "status")
     return PodVersion(
@@ -56,7 +57,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         name=required_text_of(metadata, "name", "metadata"),
         uid=required_text_of(metadata, "uid", "metadata"),
         resource_version=_resource_version(metadata),
-        owner_name=_owner_name(metadata),
+        owner_name=intern(text_of(owner, "name", "metadata.ownerReferences[]")),
         node_name=intern(text_of(spec, "nodeName", "spec")),
         phase=intern(text_of(status, "phase", "status")),
         phase_manager=phase_manager,
@@ -71,7 +72,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         host_pid=bool(spec.get("hostPID")),
         is_peer_pod=_is_peer_pod(spec),
         shares_processes=bool(spec.get("shareProcessNamespace")),
-        disruption_reason=_disruption_reason(conditions),
+        disruption_reason=intern(text_of(_true(conditions, "DisruptionTarget") or {}, "reason", "status.conditions[]")),
         # Every container that may hold a client: containers, sidecars, ephemeral containers.
         required=(
             *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"], carried.holders),
@@ -110,13 +111,6 @@ def _resource_version(metadata: Json) -> int:
     return int(found)
 
 
-def _owner_name(metadata: Json) -> str:
-    for reference in objects_of(metadata, "ownerReferences", "metadata"):
-        if reference.get("controller") is True:
-            return intern(text_of(reference, "name", "metadata.ownerReferences[]"))
-    return ""
-
-
 def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool, float | None]:
     """Return the owner of status.phase, whether every owner of it owns all container statuses that exist, and since when.
 
@@ -141,19 +135,15 @@ def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str,
     return manager, has_statuses and owners > 0, _time_s(written_at)
 
 
-def _disruption_reason(conditions: Iterable[Json]) -> str:
-    for condition in conditions:
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return intern(text_of(condition, "reason", "status.conditions[]"))
-    return ""
+def _true(conditions: Iterable[Json], kind: str) -> Json | None:
+    """Return the condition of a kind if it is True."""
+    return next((c for c in conditions if c.get("type") == kind and c.get("status") == "True"), None)
 
 
 def _true_since_s(conditions: Iterable[Json], kind: str) -> float | None:
     """Return since when a condition is True; None when it is not."""
-    for condition in conditions:
-        if condition.get("type") == kind and condition.get("status") == "True":
-            return time_s_of(condition, "lastTransitionTime", "status.conditions[]") or 0.0
-    return None
+    found = _true(conditions, kind)
+    return None if found is None else time_s_of(found, "lastTransitionTime", "status.conditions[]") or 0.0
 
 
 def _started_containers(statuses: dict[str, list[Json]]) -> frozenset[str]:

@@ -25,13 +25,10 @@ ONLY_SOME_NAMESPACES = (
 )
 
 
-def _ours(plural: str) -> Resource:
-    return Resource(group=names.GROUP, version=names.VERSION, plural=plural)
-
-
-STATIC_GROUPS = _ours(names.STATIC_GROUP_PLURAL)
-KAFKA_CONNECTIONS = _ours(names.KAFKA_CONNECTION_PLURAL)
-CLUSTER_KAFKA_CONNECTIONS = _ours(names.CLUSTER_KAFKA_CONNECTION_PLURAL)
+STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS = (
+    Resource(group=names.GROUP, version=names.VERSION, plural=plural)
+    for plural in (names.STATIC_GROUP_PLURAL, names.KAFKA_CONNECTION_PLURAL, names.CLUSTER_KAFKA_CONNECTION_PLURAL)
+)
 
 
 async def list_once(informers: Sequence[Informer]) -> None:

@@ -9,7 +9,7 @@ Source: RFC 5280; `clientConfig.caBundle` of admissionregistration.k8s.io/v1 may
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -111,13 +111,9 @@ def due(known: Material | None, names: Sequence[str], *, now_s: float, trusted_f
         is_usable = _left(known.shown.certificate, now_s) > 0 and set(names) <= set(_names(known.shown.certificate))
         if not is_by_newest and is_usable and trusted_for_s < TRUST_SETTLES_S:
             return None
-        return Material(
-            authorities=known.authorities, authority_key=known.authority_key, shown=_signed(signing, names, now_s)
-        )
+        return replace(known, shown=_signed(signing, names, now_s))
     holding = tuple(a for a in known.authorities if _left(a, now_s) > 0)
-    if holding != known.authorities:
-        return Material(authorities=holding, authority_key=known.authority_key, shown=known.shown)
-    return None
+    return replace(known, authorities=holding) if holding != known.authorities else None
 
 
 def is_trusted(certificate: bytes, bundle: bytes) -> bool:
@@ -199,6 +195,4 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def _pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

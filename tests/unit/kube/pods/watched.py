@@ -8,9 +8,8 @@ from typing import Any
 
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.pod import NodeView
-from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
-from staticgroup.kube.pods.store import PodStore
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import NODE
