@@ -62,7 +62,7 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """What tells one holding of the Lease from every other.
+    """What distinguishes one holding of the Lease from every other.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class ActiveLease:
 
     @property
     def holding(self) -> Holding | None:
-        """What tells this replica's holding from others, with a lower number than any later one; None: it has none."""
+        """The holding of this replica, with a lower number than any later one; None while it has none."""
         return self._holding
 
     async def read_position(self) -> WatchPosition | None:

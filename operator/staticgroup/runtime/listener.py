@@ -7,53 +7,35 @@ standby receives all of it too, so that its stores are warm, and only asks for n
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..core.evidence.pod import PodVersion
-from ..kube.nodes.store import NodeStore
-from ..kube.pods.store import PodStore, PodStoreHooks
+from ..kube.pods.store import PodStoreHooks
 from ..kube.problem import KubeProblem
 from ..kube.translate import MalformedObject, workload_view
-from .connections import Connections
-from .connections.reporter import ConnectionReporter
 from .fleet import JournalPort
-from .metrics import Metrics
-from .reconciler import Reconciler
-from .stores import Stores, uid_of
-from .work_queue import Key, WorkQueue
+from .stores import uid_of
+from .work_queue import Key
+
+if TYPE_CHECKING:
+    from .assembly import Assembly
 
 log = logging.getLogger(__name__)
 
 
-class Parts(Protocol):
-    """The parts of a process that receive news; read at each call, because every term makes its queues again.
-
-    Attributes
-    ----------
-    is_active: True while rounds may begin here.
-    """
-
-    is_active: bool
-    metrics: Metrics
-    stores: Stores
-    nodes: NodeStore
-    pods: PodStore
-    connections: Connections
-    reconciler: Reconciler
-    connection_reporter: ConnectionReporter
-    queue: WorkQueue
-    connection_queue: WorkQueue
-
-
 class Listener:
     """Receive what the informers and the pod store of one process report; see `informer.OnObject` for the methods named after a kind.
+
+    Parameters
+    ----------
+    parts: read at each call, because every term makes its queues again.
 
     Attributes
     ----------
     journals: those that record pods.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Assembly) -> None:
         self.journals: list[JournalPort] = []
         self._parts = parts
         self._stores = parts.stores

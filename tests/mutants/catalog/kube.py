@@ -17,7 +17,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("history that is gone asked for again", _STREAM, GAPS, ("return _expired(position) if stream.kind is KubeProblemKind.GONE else None", "return None")),
     ("what never ran known over a gap", _STORE, GAPS, ("        self._book.is_resumed = False\n        self.gap_count", "        self.gap_count")),
     # what a LIST does not show
-    ("pod that a LIST does not show left alive", _STREAM, GAPS, ("        self.position = listing.resource_version\n        self._sink.take_absent(self.scope, listing)\n", "        self.position = listing.resource_version\n")),
+    ("pod that a LIST does not show left alive", _STREAM, GAPS, ("        self.position = listing.resource_version\n        self._store.take_absent(self.scope, listing)\n", "        self.position = listing.resource_version\n")),
     ("LIST ends what was seen after it", _BOOK, BOOK, ("pod.object_present and pod.resource_version <= resource_version and", "pod.object_present and")),
     ("LIST of one namespace ends the pods of others", _BOOK, BOOK, ("pod for pod in self.index.in_scope(scope)\n", "pod for pod in self.index.in_scope(\"\")\n")),
     ("pods that exist forgotten", _BOOK, RECORDS, ("        if after.object_present:\n            self._gone.pop", "        if False:\n            self._gone.pop")),

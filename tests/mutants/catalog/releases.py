@@ -25,7 +25,7 @@ RUN_ENDS = tuple(
         ("clock of a node held against the API server's only", ("min(now_s, version.phase_written_at_s)", "version.phase_written_at_s")),
         (
             "status without a time of writing believed",
-            ('        return "the object does not tell when its status was written, so the node\'s clock cannot be judged"\n', '        return ""\n'),
+            ('        return "the object does not say when its status was written, so the node\'s clock cannot be judged"\n', '        return ""\n'),
         ),
         ("id that a container held forgotten", ("known.only_ids | shown.only_ids if are_few", "shown.only_ids if are_few")),
         ("container that may hold any id narrowed", ("are_few = bool(known.only_ids and shown.only_ids)", "are_few = True")),

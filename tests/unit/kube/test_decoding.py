@@ -1,4 +1,4 @@
-"""What an API server sends is read however deep its owners made it, what is not is told for what it is, and no value stays with the parser."""
+"""What an API server sends is read however deep its owners made it, what is not JSON is reported as such, and the parser keeps no value."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ async def test_deep_object_keeps_no_other_from_being_told(server: FakeApiServer,
         server.put(deep_workload(levels, namespace="bill"), RESOURCE)
         server.put(workload("later"), RESOURCE)
         async with asyncio.timeout(5):
-            while "later" not in store.uids:  # noqa: ASYNC110 - the store tells nobody
+            while "later" not in store.uids:  # noqa: ASYNC110 - the store has no callback
                 await asyncio.sleep(0.01)
-        assert store.told.count(("uid-deep", False)) == 2
+        assert store.received.count(("uid-deep", False)) == 2
 
 
 @pytest.mark.parametrize("levels", LEVELS)

@@ -1,4 +1,4 @@
-"""Each fault of the way to the API server, seen by the operator's own client: told as a problem, and caught up with after its end."""
+"""Each fault of the way to the API server, seen by the operator's own client: returned as a problem, and caught up with after its end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = {
     ByteFault.HALF_OPEN: KubeProblemKind.UNAVAILABLE,
     ByteFault.BLACKOUT: KubeProblemKind.UNAVAILABLE,
 }
-"""What a write is told; the other faults are of watches only."""
+"""What a write returns; the other faults are of watches only."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ async def through(front: KubeFront) -> AsyncIterator[Transport]:
 
 @pytest_asyncio.fixture
 async def known(through: Transport) -> AsyncIterator[set[str]]:
-    """The names that an informer of the operator knows of, as it is told."""
+    """The names that an informer of the operator passes on."""
     names: set[str] = set()
 
     def on_object(raw: Any, *, is_deleted: bool) -> None:

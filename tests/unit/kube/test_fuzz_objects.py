@@ -180,7 +180,7 @@ async def no_pause(seconds: float) -> None:
 async def test_no_stream_ends_by_what_it_is_told() -> None:
     async with odd_server() as (server, transport):
         rng, clock_s = Random(7), asyncio.get_running_loop().time
-        told: list[Any] = []
+        taken: list[Any] = []
         hooks = PodStoreHooks(
             node_of=lambda name: None, is_managed=lambda namespace, name: True, on_change=lambda *key: None,
             on_gap=lambda reason: None, on_uncertified=lambda reason: None, on_object=pod_runs,  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ async def test_no_stream_ends_by_what_it_is_told() -> None:
             settings=PodStoreSettings(),
         )  # fmt: skip
         nodes = NodeStore(transport, on_change=lambda name: None, clock_s=clock_s)
-        handlers: tuple[tuple[Resource, OnObject], ...] = ((NODES, nodes.changed), (STATEFULSETS, lambda raw, is_deleted: told.append(raw)))
+        handlers: tuple[tuple[Resource, OnObject], ...] = ((NODES, nodes.changed), (STATEFULSETS, lambda raw, is_deleted: taken.append(raw)))
         informers = [
             Informer(transport, resource, on_object, scope="", outage=transport.outage, rng=rng, clock_s=clock_s, sleep=no_pause)
             for resource, on_object in handlers

@@ -1,4 +1,4 @@
-"""One outage is told twice, however many calls fail in it; tries are spread and never far apart."""
+"""One outage is logged twice, however many calls fail in it; tries are spread and never far apart."""
 
 from random import Random
 

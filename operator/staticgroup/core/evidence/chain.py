@@ -341,6 +341,6 @@ def _doubt(version: PodVersion, node: NodeView | None) -> str:
 def _clock_doubt(finished_at_s: float, version: PodVersion, now_s: float) -> str:
     """Return that the node's clock is ahead when it dates an end later than other clocks dated its report; "" otherwise."""
     if version.phase_written_at_s is None:
-        return "the object does not tell when its status was written, so the node's clock cannot be judged"
+        return "the object does not say when its status was written, so the node's clock cannot be judged"
     is_ahead = finished_at_s > min(now_s, version.phase_written_at_s) + CLOCK_AHEAD_MAX_S
     return f"the clock of node {version.node_name} is ahead" if is_ahead else ""

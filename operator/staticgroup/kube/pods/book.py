@@ -229,7 +229,7 @@ class PodBook:
 
         Returns
         -------
-        What the watch must have missed, in words; "" when both agree.
+        What the watch must have missed; "" when both agree.
         """
         for uid, listed_version in listed.items():
             pod = self.index.get(uid)

@@ -24,7 +24,7 @@ from ..translate import MalformedObject, pod_version
 from ..transport import Transport
 from .book import GONE_MAX, Change, IsManaged, NodeOf, PodBook
 from .position import ScopePosition, WatchPosition
-from .watch.sink import Gap, PodListing, restored
+from .watch.messages import Gap, PodListing, restored
 from .watch.stream import STALL_TIMEOUT_S, PodStream
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class PodStoreHooks:
     is_managed: (namespace, pod name) belongs to a StaticGroup.
     on_change: (namespace, owner name, pod name) has changed in a way that decisions can see.
     on_end: likewise, afterwards: a pod or a container of it has ended, or may have.
-    on_gap: a watch is not whole any more, with the reason in words.
+    on_gap: a watch is not whole any more, with the reason.
     on_anchor: the watch of a scope is whole, with its name.
     on_uncertified: a pod that a StaticGroup manages vanished without a certificate, with the kind of what stood against it.
     on_object: a raw pod as a watch or a LIST showed it, and its translation, before it is folded.
@@ -156,7 +156,7 @@ class PodStore:
         for stream in self._streams.values():
             await stream.relist()
 
-    # -- what a stream calls (PodSink)
+    # -- what a stream calls
 
     def translate(self, raw: object) -> PodVersion | MalformedObject:
         """Translate a raw pod; a pod that cannot be read is logged by the field that is wrong, never by its content."""

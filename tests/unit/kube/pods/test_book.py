@@ -1,4 +1,4 @@
-"""What the book makes of the versions of a pod: live, ended or a suspect, and what of it is worth a look."""
+"""What the book makes of the versions of a pod: live, ended or a suspect, and which of it decisions can see."""
 
 from dataclasses import replace
 from typing import Any
@@ -146,7 +146,7 @@ def test_unbound_pod_is_certified_when_its_deletion_was_delivered_and_not_when_a
 )
 def test_whatever_is_remembered_of_a_pod_that_lives_is_worth_a_look(changes: dict[str, Any]) -> None:
     """A helper without an id that is started again so quickly that its pod stays Ready, an ephemeral container that reads an annotation,
-    an annotation that is edited before the container starts: a StaticGroup at rest would not hear of it for five minutes.
+    an annotation that is edited before the container starts: a quiet StaticGroup would not see it for five minutes.
     """
     book, known = make_book(), {"ids_are_fixed": True, "started_containers": frozenset[str]()}
     book.take(pod_version(resource_version=1, **known), is_deleted=False, in_order=True)
@@ -155,7 +155,7 @@ def test_whatever_is_remembered_of_a_pod_that_lives_is_worth_a_look(changes: dic
 
 
 def test_a_longer_grace_of_an_older_version_counts_whenever_it_comes() -> None:
-    """Its kubelet may have heard that one."""
+    """Its kubelet may have received that one."""
     book = make_book()
     book.take(pod_version(resource_version=9, grace_s=30), is_deleted=False, in_order=True)
     asked = pod_version(resource_version=8, grace_s=30, is_deleting=True, deletion_grace_s=3600)

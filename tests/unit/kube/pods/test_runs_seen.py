@@ -51,7 +51,7 @@ def test_end_that_comes_together_with_the_next_run_is_worth_a_look() -> None:
     change = book.take(at_version(runs(), 2), is_deleted=False, in_order=True)
     assert (change.is_visible, change.is_end) == (False, False)
     change = book.take(at_version(runs("b", restarts=1, last=end()), 3), is_deleted=False, in_order=True)
-    assert (change.is_visible, change.is_end) == (True, True), "whoever is released must be so before it is back"
+    assert (change.is_visible, change.is_end) == (True, True), "a member must be released before its process is back"
     change = book.take(at_version(runs("b", restarts=1, last=end()), 4), is_deleted=False, in_order=True)
     assert (change.is_visible, change.is_end) == (False, False)
 

@@ -23,7 +23,7 @@ async def test_first_start_lists_in_chunks_and_begins_a_watch(server: FakeApiSer
 
 
 async def test_pods_named_like_those_of_a_statefulset_are_followed_whatever_their_labels(server: FakeApiServer) -> None:
-    """Controllers before 1.28 set no pod index label, and whoever makes a pod by hand sets what he likes."""
+    """Controllers before 1.28 set no pod index label, and a pod that is made by hand may have any labels."""
     server.put(pod(labels={}))
     async with following(server) as world:
         server.put(pod("web-1", uid="by-hand", labels={}, ownerReferences=[]))

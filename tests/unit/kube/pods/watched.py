@@ -1,4 +1,4 @@
-"""A pod store that follows the fake API server over real HTTP, with what it told."""
+"""A pod store that follows the fake API server over real HTTP, with what it reported."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +18,7 @@ UID = "uid-0"
 
 
 class WatchedStore:
-    """One store following the fake server, with what it told."""
+    """One store following the fake server, with what it reported."""
 
     def __init__(self, store: PodStore, nodes: dict[str, NodeView]) -> None:
         self.store = store

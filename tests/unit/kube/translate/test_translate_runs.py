@@ -1,4 +1,4 @@
-"""What a raw Pod object tells of the runs of its containers, and which of them may hold an instance id."""
+"""What a raw Pod object shows of the runs of its containers, and which of them may hold an instance id."""
 
 from __future__ import annotations
 
@@ -210,8 +210,8 @@ def test_volume_without_an_id_makes_no_holder() -> None:
 
 
 def test_sidecars_and_ephemeral_containers_are_asked_too() -> None:
-    told = {"args": ["web-0.1a2b3c4d"]}
-    assert holders(init=told | {"restartPolicy": "Always"}, ephemeral=told) == {"app", "init", "debug"}
+    given = {"args": ["web-0.1a2b3c4d"]}
+    assert holders(init=given | {"restartPolicy": "Always"}, ephemeral=given) == {"app", "init", "debug"}
 
 
 @pytest.mark.parametrize("count", [SEARCHED_IDS_MAX + 1, CARRIED_IDS_MAX + 1])
@@ -253,8 +253,8 @@ def test_container_with_two_ids_may_hold_both() -> None:
 
 
 def test_container_that_can_make_the_id_of_its_neighbour_may_hold_it_too() -> None:
-    told = {"env": A["env"], "args": ["sh", "-c", "consume --instance-id=$(hostname).1a2b3c4d-b"]}
-    assert ids_of(consumers(told, B))["c0"] == {"web-0.1a2b3c4d-a", "web-0.1a2b3c4d-b"}
+    given = {"env": A["env"], "args": ["sh", "-c", "consume --instance-id=$(hostname).1a2b3c4d-b"]}
+    assert ids_of(consumers(given, B))["c0"] == {"web-0.1a2b3c4d-a", "web-0.1a2b3c4d-b"}
     bare = {"env": [{"name": "INSTANCE_ID", "value": "web-0"}]}
     assert ids_of(consumers(bare, B)) == {"c0": {"web-0"}, "c1": {"web-0", "web-0.1a2b3c4d-b"}}
 

@@ -273,7 +273,7 @@ async def test_the_word_that_ids_are_exclusive_counts_where_the_connection_allow
 
 @pytest.mark.parametrize(("is_allowed", "reason"), [(False, "UnscopedId"), (True, "JoinedBeforeWatch")])
 async def test_a_scope_that_was_written_is_the_same_word(is_allowed: bool, reason: str) -> None:
-    """Whoever reads the scope of another cluster's StaticGroup in Kafka can write it into his own."""
+    """A tenant that reads the scope of another cluster's StaticGroup in Kafka can write it into its own."""
     world = await with_decoys(WRITTEN, "web-{ordinal}.0badc0de", names=["shop"], allowExclusive=is_allowed)
     assert world.left == []
     (message,) = {e.message for e in world.status.exceptions if e.reason == reason}

@@ -1,6 +1,6 @@
-"""All objects are looked through when the heap has grown, and not for what comes and goes, such as the pages of a LIST.
+"""All objects are traversed when the heap has grown, and not for what comes and goes, such as the pages of a LIST.
 
-`gc.get_stats` is what tells: CPython counts there how often it looked through each generation.
+`gc.get_stats` shows it: CPython counts there how often it collected each generation.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ class Circle:
 
 
 class Blocks:
-    """A heap whose size is told: what it is at each count, then the end. A look at it takes `look_s`.
+    """A heap of given sizes: one at each count, then the end. A collection takes `collection_s`.
 
     Parameters
     ----------
-    held: bytes that the process holds at each count; none told: always the same.
-    garbage: blocks that a look gives back. garbage_bytes: what the process holds less by it.
+    held: bytes that the process holds at each count; none: always the same.
+    garbage: blocks that a collection frees. garbage_bytes: what the process holds less by it.
     """
 
     def __init__(
-        self, *sizes: int, held: Sequence[int] = (), garbage: int = 0, garbage_bytes: int = 0, look_s: float = 0.0
+        self, *sizes: int, held: Sequence[int] = (), garbage: int = 0, garbage_bytes: int = 0, collection_s: float = 0.0
     ) -> None:
         self.sizes = list(sizes)
         self.held = list(held) or [0] * len(sizes)
         self.garbage_bytes = garbage_bytes
         self.garbage = garbage
-        self.look_s = look_s
+        self.collection_s = collection_s
         self.now_s = 0.0
         self.collected_at: list[int] = []
         self.frozen_at: list[int] = []
@@ -58,7 +58,7 @@ class Blocks:
         self.collected_at.append(self.sizes[0])
         self.sizes[0] -= self.garbage
         self.held[0] -= self.garbage_bytes
-        self.now_s += self.look_s
+        self.now_s += self.collection_s
 
     def freeze(self) -> None:
         self.frozen_at.append(self.sizes[0])
@@ -106,7 +106,7 @@ async def test_large_heap_is_looked_at_for_each_step_of_growth() -> None:
 
 
 async def _held(*mib: int, garbage_mib: int = 0) -> int:
-    """Return how often all is looked through while the process holds so much, and has as many objects as ever."""
+    """Return how often everything is collected while the process holds so much, and has as many objects as ever."""
     heap = Blocks(*[1000] * len(mib), held=[m * MIB for m in mib], garbage_bytes=garbage_mib * MIB)
     return len((await _followed(heap)).collected_at)
 
@@ -151,9 +151,9 @@ def test_process_knows_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 async def test_what_a_long_look_leaves_is_not_looked_through_again() -> None:
-    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, look_s=LONG_S + 0.01))
+    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, collection_s=LONG_S + 0.01))
     assert (heap.collected_at, heap.frozen_at) == ([1250, 2000], [1200, 1950])
-    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, look_s=LONG_S - 0.01))
+    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, collection_s=LONG_S - 0.01))
     assert (heap.collected_at, heap.frozen_at) == ([1250, 2000], [])
 
 
@@ -178,28 +178,28 @@ async def test_objects_that_are_set_apart_end_by_their_reference_counts_and_are_
     assert not gc.get_freeze_count()
 
 
-def _looks_at_all() -> int:
+def _full_collections() -> int:
     return int(gc.get_stats()[2]["collections"])
 
 
 async def test_pages_that_come_and_go_have_nothing_looked_through() -> None:
     before = gc.get_threshold()
-    looks: list[int] = []
+    collections: list[int] = []
 
     async def sleep(delay_s: float) -> None:
-        if looks:
+        if collections:
             raise asyncio.CancelledError
-        at = _looks_at_all()
+        at = _full_collections()
         _read_pages()
-        looks.append(_looks_at_all() - at)
+        collections.append(_full_collections() - at)
 
     gc.collect()
-    at = _looks_at_all()
+    at = _full_collections()
     _read_pages()
-    assert _looks_at_all() > at, "CPython's own rule"
+    assert _full_collections() > at, "CPython's own rule"
     with pytest.raises(asyncio.CancelledError):
         await follow_growth(sleep=sleep)
-    assert looks == [0]
+    assert collections == [0]
     assert gc.get_threshold() == before, "others in the process have what they had"
 
 

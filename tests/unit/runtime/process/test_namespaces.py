@@ -31,7 +31,7 @@ class ApiServer:
     statuses: dict[tuple[str, str], int] = field(default_factory=dict)
     slept_s: float = 0.0
     happens: dict[int, Any] = field(default_factory=dict)
-    looks: int = 0
+    reads: int = 0
 
     async def call(
         self, verb: str, resource: Resource, *, namespace: str = "", name: str = "", query: Any = None
@@ -44,16 +44,16 @@ class ApiServer:
     def _status(self, resource: Resource, namespace: str) -> int:
         if resource == NAMESPACES:
             return 200 if namespace in self.existing else 404
-        # A Role in a namespace is gone with it, and an API server looks at rights first.
+        # A Role in a namespace is gone with it, and an API server checks rights first.
         return 200 if namespace in self.existing and resource.plural not in self.forbidden.get(namespace, ()) else 403
 
     async def sleep(self, seconds: float) -> None:
-        self.looks += 1
+        self.reads += 1
         self.slept_s += seconds
-        change = self.happens.get(self.looks)
+        change = self.happens.get(self.reads)
         if change is not None:
             change()
-        if self.looks > 20:
+        if self.reads > 20:
             raise TimeoutError("nothing was other for ten minutes")
 
     async def wait(self, served: tuple[str, ...]) -> float:
@@ -94,7 +94,7 @@ async def test_an_api_server_that_is_busy_says_nothing(status: int, asked: str, 
 
 
 async def test_none_at_all_is_not_taken_for_all() -> None:
-    """Without a namespace an operator serves the whole cluster, so it goes on waiting for those that it was told."""
+    """Without a namespace an operator serves the whole cluster, so it goes on waiting for those that it is to serve."""
     for server in (ApiServer(existing=set()), ApiServer(forbidden=dict.fromkeys(WANTED, ALL))):
         assert await there(server, WANTED) == WANTED  # type: ignore[arg-type]
         assert await there(server, ()) == ()  # type: ignore[arg-type]
@@ -110,8 +110,8 @@ async def test_a_process_ends_when_a_namespace_is_gone_that_it_serves() -> None:
 async def test_a_process_ends_when_it_may_not_read_a_namespace_any_more_that_it_serves(caplog: pytest.LogCaptureFixture) -> None:
     server = ApiServer(happens={3: lambda: server.forbidden.update({"team-b": ALL})})
     assert await server.wait(WANTED) == 4 * CHECK_EVERY_S
-    (told,) = caplog.records
-    assert (told.levelname, told.__dict__["namespace"], told.__dict__["found"]) == ("WARNING", "team-b", "it is gone, or may not be read")
+    (record,) = caplog.records
+    assert (record.levelname, record.__dict__["namespace"], record.__dict__["found"]) == ("WARNING", "team-b", "it is gone, or may not be read")
 
 
 async def test_a_namespace_that_is_gone_is_so_although_everything_may_be_read_in_it() -> None:

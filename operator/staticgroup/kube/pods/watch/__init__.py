@@ -1,4 +1,4 @@
 """Follow the pods of one scope without losing an event, or report that one may be lost.
 
-`stream` lists and watches; it passes what it reads, and each gap, to the `sink`.
+A `stream` lists and watches; it passes versions of pods to the store, and the `messages` for a complete LIST and a gap.
 """

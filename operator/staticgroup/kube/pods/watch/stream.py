@@ -21,7 +21,7 @@ has passed r, so its true end, if it lies in the replay, was folded first.
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ....core.evidence.pod import PodVersion
 from ...outage import RETRY_MAX_S, Backoff
@@ -31,7 +31,10 @@ from ...translate import MalformedObject
 from ...translate.pods import may_hold_a_seat, uid_of
 from ...transport import CONNECTION_ERRORS, PODS, Json, Transport
 from ..position import ScopePosition, new_watch
-from .sink import Gap, PodListing, PodSink, restored
+from .messages import Gap, PodListing, restored
+
+if TYPE_CHECKING:
+    from ..store import PodStore
 
 SERVER_TIMEOUT_S: Final = 300
 STALL_TIMEOUT_S: Final = 75.0
@@ -54,13 +57,14 @@ class PodStream:
 
     Parameters
     ----------
+    store: takes every version before the position moves, because its methods are synchronous.
     scope: a namespace; "" for all.
     now_s: seconds since the Unix epoch. clock_s: monotonic seconds.
     rng: draws names and spreads retries. sleep: waits between them.
     """
 
     def __init__(
-        self, transport: Transport, sink: PodSink, *, scope: str, rng: Random, now_s: Callable[[], float],
+        self, transport: Transport, store: "PodStore", *, scope: str, rng: Random, now_s: Callable[[], float],
         clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
         stall_timeout_s: float = STALL_TIMEOUT_S, reconnect_delay_s: float = 0.2,
     ) -> None:
@@ -72,7 +76,7 @@ class PodStream:
         self.watch = ""
         self.problem: KubeProblem | None = None
         self._transport = transport
-        self._sink = sink
+        self._store = store
         self._rng = rng
         self._now_s = now_s
         self._clock_s = clock_s
@@ -133,7 +137,7 @@ class PodStream:
         while not isinstance(listing := await self._list(fold=True), PodListing):
             await self._sleep(1.0)
         if listing.resource_version < resume_from:
-            self._sink.begin_anew(restored(listing.resource_version, resume_from))
+            self._store.begin_anew(restored(listing.resource_version, resume_from))
             return
         # Step 2: the stream passes that LIST, so that every deletion before it has been folded.
         while self._gap_count == 0 and not await self.catch_up(listing.resource_version):
@@ -141,7 +145,7 @@ class PodStream:
         self._count_in(listing)
         # Step 3: what the LIST does not show has vanished. After a gap the stream anchors itself with a LIST of its own.
         if self._gap_count == 0 and self._reported_gap is None:
-            self._sink.take_absent(self.scope, listing)
+            self._store.take_absent(self.scope, listing)
             self._set_anchored()
 
     async def _follow(self) -> None:
@@ -168,7 +172,7 @@ class PodStream:
         self._reported_gap = None
         self._gap_reported.clear()
         await self.close()
-        self._sink.gap_opened(self.scope, gap)
+        self._store.gap_opened(self.scope, gap)
         await self._anchor()
 
     async def _watch_until_gap(self, *, check_restore: bool) -> Gap | None:
@@ -196,7 +200,7 @@ class PodStream:
             if current is None:
                 return None
             if current < known:
-                self._sink.begin_anew(restored(current, known))
+                self._store.begin_anew(restored(current, known))
                 return None
         # Step 2: fold every event after the position.
         position = self.position
@@ -215,7 +219,7 @@ class PodStream:
 
     def _set_problem(self, problem: KubeProblem) -> None:
         self.problem = problem
-        self._sink.troubled(self.scope)
+        self._store.troubled(self.scope)
 
     def _take_event(self, event: Json) -> Gap | None:
         """Fold one event and move the position; a Gap when the event cannot be believed."""
@@ -230,16 +234,16 @@ class PodStream:
             if resource_version.isdigit():
                 self._advance(int(resource_version))
             return None
-        version = self._sink.translate(raw)
+        version = self._store.translate(raw)
         if isinstance(version, MalformedObject):
             return Gap(reason=f"the pod watch sent a pod whose {version.field} cannot be read")
-        self._sink.take_event(version, is_deleted=kind == "DELETED")
+        self._store.take_event(version, is_deleted=kind == "DELETED")
         self._advance(version.resource_version)
         return None
 
     def _is_followed(self, raw: object) -> bool:
         """True for a pod that may hold a seat, and for one that is in the book because it once could."""
-        return may_hold_a_seat(raw) or self._sink.knows(uid_of(raw))
+        return may_hold_a_seat(raw) or self._store.knows(uid_of(raw))
 
     # -- the position
 
@@ -321,9 +325,9 @@ class PodStream:
         while not isinstance(listing := await self._list(fold=True), PodListing):
             await self._sleep(self._backoff.next_s())
         if listing.resource_version < self.position:
-            self._sink.begin_anew(restored(listing.resource_version, self.position))
+            self._store.begin_anew(restored(listing.resource_version, self.position))
         self.position = listing.resource_version
-        self._sink.take_absent(self.scope, listing)
+        self._store.take_absent(self.scope, listing)
         self._advance(listing.resource_version)
         self.watch = new_watch(self._now_s(), self._rng)
         self._set_anchored()
@@ -331,7 +335,7 @@ class PodStream:
     def _set_anchored(self) -> None:
         self.is_anchored = True
         self.anchored_at = self.position
-        self._sink.anchored(self.scope)
+        self._store.anchored(self.scope)
 
     async def _list(self, *, fold: bool) -> PodListing | KubeProblem:
         """LIST in chunks of one consistent resourceVersion; an expired continue token is a problem, start over."""
@@ -350,9 +354,9 @@ class PodStream:
                         passed_over[uid] = at
                 elif not fold:
                     versions[uid] = at
-                elif isinstance(version := self._sink.translate(raw), PodVersion):
+                elif isinstance(version := self._store.translate(raw), PodVersion):
                     versions[uid] = at
-                    self._sink.take_listed(version, listed_at=resource_version)
+                    self._store.take_listed(version, listed_at=resource_version)
             self.received_s = self._clock_s()
             # Decoding and folding a chunk takes tens of milliseconds; let others run in between.
             await asyncio.sleep(0)
@@ -361,7 +365,7 @@ class PodStream:
 
     def _count_in(self, listing: PodListing) -> None:
         """Count in the pods of a LIST that became followed by events of before it, once these are folded."""
-        listing.versions.update((uid, at) for uid, at in listing.passed_over.items() if self._sink.knows(uid))
+        listing.versions.update((uid, at) for uid, at in listing.passed_over.items() if self._store.knows(uid))
 
     async def current_resource_version(self) -> int | None:
         """Read consistently where the API server is now; None when it does not answer."""
@@ -378,12 +382,12 @@ class PodStream:
         if not isinstance(listing, PodListing) or not self.is_anchored:
             return
         if listing.resource_version < before:
-            self._sink.begin_anew(restored(listing.resource_version, before))
+            self._store.begin_anew(restored(listing.resource_version, before))
             return
         if not await self.catch_up(listing.resource_version) or not self.is_anchored:
             return
         self._count_in(listing)
-        contradiction = self._sink.contradiction(self.scope, listing)
+        contradiction = self._store.contradiction(self.scope, listing)
         if contradiction:
             self.report_gap(Gap(reason=contradiction))
 
