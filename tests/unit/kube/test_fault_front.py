@@ -102,7 +102,7 @@ async def test_an_informer_catches_up_with_what_happened_during_a_fault(
 
 
 @pytest.mark.parametrize("fault", FRONT_FAULTS)
-async def test_a_write_is_told_what_happened_in_time(through: Transport, front: KubeFront, fault: FrontFault) -> None:
+async def test_a_write_returns_what_happened_in_time(through: Transport, front: KubeFront, fault: FrontFault) -> None:
     body = {"metadata": {"name": "orders", "namespace": "shop"}}
     front.begin(fault)
     async with asyncio.timeout(5 * CALL_TIMEOUT_S + 2):

@@ -177,7 +177,7 @@ async def no_pause(seconds: float) -> None:
     await asyncio.sleep(0)
 
 
-async def test_no_stream_ends_by_what_it_is_told() -> None:
+async def test_no_stream_ends_by_what_it_receives() -> None:
     async with odd_server() as (server, transport):
         rng, clock_s = Random(7), asyncio.get_running_loop().time
         taken: list[Any] = []

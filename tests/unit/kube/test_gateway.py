@@ -164,7 +164,7 @@ async def test_secret_without_the_label_that_is_asked_for_is_refused_naming_it(
     assert "canary" not in repr(found)
 
 
-async def test_content_of_a_secret_without_the_label_is_not_even_looked_at(
+async def test_content_of_a_secret_without_the_label_is_not_even_read(
     server: FakeApiServer, transport: Transport
 ) -> None:
     server.put({"metadata": {"namespace": "shop", "name": "s"}, "data": {"password": "not-base64!"}}, "secrets")

@@ -115,7 +115,7 @@ async def test_objects_are_listed_in_chunks_and_then_followed(server: FakeApiSer
 
 
 @pytest.mark.parametrize("how", ["broken", "410", "error event", "ended", "restored"])
-async def test_deletion_that_nobody_watched_is_told_by_the_next_list(
+async def test_deletion_that_nobody_watched_is_shown_by_the_next_list(
     server: FakeApiServer, clock: Clock, how: str
 ) -> None:
     server.put(workload("kept"), RESOURCE)
@@ -149,7 +149,7 @@ async def test_error_event_of_an_open_watch_leads_to_a_list(server: FakeApiServe
         await eventually(lambda: lists(server) > before and server.watches)
 
 
-async def test_object_created_again_under_its_name_unseen_is_the_new_one_and_the_old_one_is_told_gone(
+async def test_object_created_again_under_its_name_unseen_is_the_new_one_and_the_old_one_is_reported_gone(
     server: FakeApiServer, clock: Clock
 ) -> None:
     server.put(workload("web", "old"), RESOURCE)
@@ -205,7 +205,7 @@ async def test_long_outage_is_outlasted_with_tries_never_more_than_five_seconds_
     ]
 
 
-async def test_resource_that_is_refused_is_told_once_and_once_when_it_is_followed(
+async def test_resource_that_is_refused_is_reported_once_and_once_when_it_is_followed(
     server: FakeApiServer, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A missing right or CustomResourceDefinition is no outage: the API server answers."""
@@ -276,7 +276,7 @@ async def test_only_the_scope_is_followed(server: FakeApiServer, clock: Clock) -
         await eventually(lambda: set(store.uids) == {"web", "web2"})
 
 
-async def test_fault_over_one_object_keeps_no_other_from_being_told(
+async def test_fault_over_one_object_does_not_affect_the_others(
     server: FakeApiServer, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     received: list[str] = []

@@ -263,7 +263,7 @@ async def test_holding_of_a_lease_that_is_gone_is_not_confirmed(
     assert (await lease.confirm(), lease.holds()) == (False, False)
 
 
-async def test_holder_renews_twice_per_deadline_and_others_look_once_per_retry(
+async def test_holder_renews_twice_per_deadline_and_others_try_once_per_retry(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
     """A renewal that failed is tried again as soon as others try."""
@@ -323,7 +323,7 @@ def test_killed_holder_is_replaced_in_time_by_default() -> None:
     )  # fmt: skip
 
 
-async def test_holding_that_a_round_finds_lost_is_told_as_lost_before_the_lease_is_acquired_again(
+async def test_holding_that_a_round_finds_lost_is_reported_as_lost_before_the_lease_is_acquired_again(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
     """What the other one wrote must be read, also when a round has asked the Lease before the next renewal is due."""
@@ -353,7 +353,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
-async def test_holding_that_a_round_finds_lost_during_a_renewal_is_told_as_lost_too(
+async def test_holding_that_a_round_finds_lost_during_a_renewal_is_reported_as_lost_too(
     transport: Transport, clock: Clock, is_asked: bool
 ) -> None:
     """The one who had it meanwhile has given it up by the time the renewal is refused, so the Lease is free."""

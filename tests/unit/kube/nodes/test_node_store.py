@@ -138,7 +138,7 @@ async def test_facts_asked_by_name_are_asked_again_after_a_minute(server: FakeAp
         assert gets(server) == 2
 
 
-async def test_facts_that_are_confirmed_are_told_too(server: FakeApiServer) -> None:
+async def test_facts_that_are_confirmed_are_reported_too(server: FakeApiServer) -> None:
     """What waits for them was refused meanwhile."""
     server.denied.add(("list", "nodes"))
     server.put(node(), "nodes")

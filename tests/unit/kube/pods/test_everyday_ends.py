@@ -137,7 +137,7 @@ def test_end_that_a_resuming_operator_lists_first_is_proven_by_the_replay(versio
 
 
 @each_story
-def test_end_of_which_a_resuming_operator_sees_nothing_but_the_last_word_is_not_proven(versions: list[dict[str, Any]]) -> None:
+def test_end_of_which_a_resuming_operator_sees_nothing_but_the_last_report_is_not_proven(versions: list[dict[str, Any]]) -> None:
     """In its last report a kubelet may drop the id of what it lost, so that alone shows no run."""
     book = resumed()
     see(book, versions[-1], 21, listed=True)

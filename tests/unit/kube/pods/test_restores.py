@@ -58,7 +58,7 @@ async def test_restore_that_only_the_list_after_a_gap_shows_is_one(server: FakeA
 
 
 @pytest.mark.parametrize("turns", [3, 4])
-async def test_restore_that_is_told_while_another_gap_begins_is_not_lost(server: FakeApiServer, turns: int) -> None:
+async def test_restore_that_is_reported_while_another_gap_begins_is_not_lost(server: FakeApiServer, turns: int) -> None:
     """A restore breaks watches and shows in the Lease at about the same time; `_recover` clears what was reported."""
     server.put(composed(finished()))
     async with following(server) as world:

@@ -68,7 +68,7 @@ async def test_lists_and_labels_take_effect_as_they_change(cluster: Cluster) -> 
         assert operator.is_ready()
 
 
-async def test_its_status_is_written_and_its_groups_look_again(cluster: Cluster) -> None:
+async def test_its_status_is_written_and_its_groups_are_decided_again(cluster: Cluster) -> None:
     put(cluster, names=["shop"])
     async with cluster.operating():
         await says(cluster, "BrokersReachable")

@@ -82,11 +82,11 @@ async def _collected(*sizes: int, garbage: int = 0) -> list[int]:
     return (await _followed(Blocks(*sizes, garbage=garbage))).collected_at
 
 
-async def test_nothing_is_looked_through_while_the_heap_does_not_grow_by_a_quarter() -> None:
+async def test_nothing_is_collected_while_the_heap_does_not_grow_by_a_quarter() -> None:
     assert await _collected(1000, 1249, 1100, 1249) == []
 
 
-async def test_all_is_looked_through_for_each_quarter_that_came() -> None:
+async def test_all_is_collected_for_each_quarter_that_came() -> None:
     assert GROWTH == 1.25
     assert await _collected(1000, 1250, 1300, 1562, 1563) == [1250, 1563]
 
@@ -95,11 +95,11 @@ async def test_what_was_garbage_counts_as_growth_again() -> None:
     assert await _collected(1000, 1250, 1240, 1312, 1313, garbage=200) == [1250, 1313]
 
 
-async def test_heap_that_has_shrunk_is_looked_through_when_it_grows_from_there() -> None:
+async def test_heap_that_has_shrunk_is_collected_when_it_grows_from_there() -> None:
     assert await _collected(1000, 400, 500) == [500]
 
 
-async def test_large_heap_is_looked_at_for_each_step_of_growth() -> None:
+async def test_large_heap_is_collected_for_each_step_of_growth() -> None:
     at = 10 * GROWTH_MAX_BLOCKS
     heap = await _followed(Blocks(at, at + GROWTH_MAX_BLOCKS - 1, at + GROWTH_MAX_BLOCKS, at + GROWTH_MAX_BLOCKS + 1))
     assert heap.collected_at == [at + GROWTH_MAX_BLOCKS]
@@ -119,7 +119,7 @@ async def test_few_large_objects_are_growth_once_the_process_holds_much_more() -
     assert await _held(1000, 1250, 1250) == 1
 
 
-async def test_what_the_process_holds_grows_from_what_the_last_look_left_or_from_less() -> None:
+async def test_what_the_process_holds_grows_from_what_the_last_collection_left_or_from_less() -> None:
     assert await _held(100, 164, 163, 164, garbage_mib=64) == 2
     assert await _held(200, 100, 163, 164) == 1
 
@@ -150,7 +150,7 @@ def test_process_knows_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert resident_bytes() == 0
 
 
-async def test_what_a_long_look_leaves_is_not_looked_through_again() -> None:
+async def test_what_a_long_collection_leaves_is_frozen() -> None:
     heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, collection_s=LONG_S + 0.01))
     assert (heap.collected_at, heap.frozen_at) == ([1250, 2000], [1200, 1950])
     heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, collection_s=LONG_S - 0.01))
@@ -182,7 +182,7 @@ def _full_collections() -> int:
     return int(gc.get_stats()[2]["collections"])
 
 
-async def test_pages_that_come_and_go_have_nothing_looked_through() -> None:
+async def test_pages_that_come_and_go_trigger_no_collection() -> None:
     before = gc.get_threshold()
     collections: list[int] = []
 

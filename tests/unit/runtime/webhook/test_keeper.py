@@ -63,7 +63,7 @@ def keeper(objects: Objects, clock: Clock, shown: list[tuple[bytes, bytes]], *, 
     )  # fmt: skip
 
 
-async def test_the_first_look_makes_publishes_and_shows() -> None:
+async def test_the_first_check_makes_publishes_and_shows() -> None:
     objects, clock, shown = Objects(), Clock(), []
     one = keeper(objects, clock, shown)
     assert not one.is_showing
@@ -100,7 +100,7 @@ async def test_who_loses_the_race_shows_the_winners() -> None:
 
 
 @pytest.mark.parametrize("lacking", ["Secret", "right", "configuration"])
-async def test_what_lacks_is_told_once_and_nothing_breaks(lacking: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_missing_is_reported_once_and_nothing_breaks(lacking: str, caplog: pytest.LogCaptureFixture) -> None:
     objects, clock, shown = Objects(), Clock(), []
     if lacking == "Secret":
         objects.entries = None
