@@ -25,9 +25,8 @@ from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import AioKubeGateway, PodRead
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
-from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
-from staticgroup.kube.pods.store import PodStore
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import MERGE_PATCH, NAMESPACES, PODS, Resource, Transport, connect
 

@@ -20,9 +20,8 @@ from staticgroup.api import names
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import GroupView, MemberView
 from staticgroup.kube.lease import POSITION_ANNOTATION, ActiveLease, LeaseSettings
-from staticgroup.kube.pods.hooks import PodStoreHooks
 from staticgroup.kube.pods.position import WatchPosition
-from staticgroup.kube.pods.store import PodStore
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.executor import Executor
@@ -248,7 +247,7 @@ class Roll:
         self.version += self.rng.choice((1, 1, 1, 4))
         version = replace(version, resource_version=self.version)
         self.pods.take_event(version, is_deleted=is_deleted)
-        self.stream._position.advance(self.version)
+        self.stream._advance(self.version)
         self.moved.append((self.loop.time(), self.version))
 
     def _steps(self, number: int, began_s: float) -> Iterator[tuple[float, Any]]:

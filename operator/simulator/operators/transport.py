@@ -129,23 +129,9 @@ class ModelTransport(Transport):
 
         return await self._exchange(verb, label, namespace, act)
 
-    async def call_path(
-        self,
-        verb: str,
-        path: str,
-        label: str,
-        *,
-        namespace: str = "",
-        query: Mapping[str, str] | None = None,
-        body: Json | None = None,
-        content_type: str = JSON,
-    ) -> Json | KubeProblem:
+    async def call_path(self, verb: str, path: str, label: str) -> Json | KubeProblem:
         """Send one request to a path that is not a resource."""
-
-        def act() -> Json:
-            return _discovery(path)
-
-        return await self._exchange(verb, label, namespace, act)
+        return await self._exchange(verb, label, "", lambda: _discovery(path))
 
     async def _exchange(self, verb: str, label: str, namespace: str, act: _Act) -> Json | KubeProblem:
         link, loop = self.link, self.link.loop

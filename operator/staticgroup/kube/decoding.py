@@ -1,9 +1,9 @@
 """Decode what an API server sends.
 
 pydantic's parser takes half of the time and memory of the standard library's. It takes no more than 200 levels, though, and an API
-server takes 10,000: what preserves unknown fields, such as the pods of a StrimziPodSet, or tells fields by their paths (managedFields)
-is as deep as its owner likes. Nothing that is read here is deeper than 20 levels, so what is too deep for the parser is cut away, and
-one object takes neither a page of a LIST nor a watch from all the others.
+server takes 10,000: what preserves unknown fields, such as the pods of a StrimziPodSet, or names fields by their paths (managedFields)
+can be that deep. Nothing that is read here is deeper than 20 levels, so what is too deep for the parser is cut away, and one such
+object breaks neither a page of a LIST nor a watch.
 Source: jiter, `recursion limit exceeded`; sigs.k8s.io/json, which takes 10,000 levels.
 """
 
@@ -17,7 +17,7 @@ NO_JSON: Final = ValueError
 LEVELS_MAX: Final = 100
 """Objects and lists inside each other that are kept of a text that is too deep."""
 _TOO_DEEP: Final = "recursion limit"
-# Everything between two brackets at once, or one bracket. Each byte is looked at once, whatever the text is.
+# Everything between two brackets at once, or one bracket. Each byte is read once, whatever the text is.
 _PIECE: Final = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?|\[\]|\{\})++|([\[{])|([\]}])', re.DOTALL)
 _OPENS, _CLOSES = 1, 2
 
@@ -27,7 +27,7 @@ def decoded(text: bytes | bytearray) -> object:
 
     Notes
     -----
-    Of texts only the keys of objects are kept by the parser for the next time: a value may be a Secret's, and goes with whoever read it.
+    The parser caches only the keys of objects: a value may be a Secret's, and must not outlive its reader.
     """
     try:
         return from_json(text, cache_strings="keys")

@@ -1,7 +1,7 @@
-"""What every object of Kubernetes is, whatever its kind: metadata that is an object, whose well-known fields are texts.
+"""Check that an answer is an object of Kubernetes, whatever its kind: it has metadata, whose well-known fields are texts.
 
-The one idea: an answer without it did not come from an API server, whatever its HTTP status is; a load balancer, a proxy or a
-page of somebody else was there instead. It counts as no answer, and whoever reads objects behind this need not ask again.
+An answer without metadata did not come from an API server, whatever its HTTP status is, but from a load balancer, a proxy or
+another web server. It counts as no answer, so that the readers of objects need not check again.
 Source: ObjectMeta and ListMeta of meta/v1; resourceVersion as a number: KEP-5504.
 """
 
@@ -20,12 +20,12 @@ _VERSION_DIGITS_MAX: Final = 20
 
 
 def is_version(text: object) -> bool:
-    """Say whether something is a resourceVersion that can be compared."""
+    """Return whether something is a resourceVersion that can be compared."""
     return isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= _VERSION_DIGITS_MAX
 
 
 def is_object(raw: object) -> bool:
-    """Say whether something is an object of some kind."""
+    """Return whether something is an object of some kind."""
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     if not isinstance(raw, dict) or not isinstance(metadata, dict):
         return False
@@ -38,7 +38,7 @@ def is_object(raw: object) -> bool:
 
 
 def is_list(raw: object) -> bool:
-    """Say whether something is a list of objects."""
+    """Return whether something is a list of objects."""
     if not is_object(raw):
         return False
     assert isinstance(raw, dict)
@@ -47,13 +47,13 @@ def is_list(raw: object) -> bool:
 
 
 def is_event(event: Json) -> bool:
-    """Say whether something is an event of a watch: a change with its object, or an ERROR with whatever it says."""
+    """Return whether something is an event of a watch: a change with its object, or an ERROR with whatever it says."""
     kind = event.get("type")
     return kind == "ERROR" or (kind in _CHANGES and is_object(event.get("object")))
 
 
 def is_answer(decoded: object, *, verb: str, group: str) -> bool:
-    """Say whether something answers a call of a resource."""
+    """Return whether something answers a call of a resource."""
     if group in _REVIEWS:
         return isinstance(decoded, dict) and isinstance(decoded.get("status"), dict)
     return is_list(decoded) if verb == "list" else is_object(decoded)

@@ -1,12 +1,11 @@
-"""Post Kubernetes Events without flooding: the same news about the same object becomes a count, not another object.
+"""Post Kubernetes Events without flooding: a repeated Event about the same object becomes a count, not another object.
 
-events.k8s.io/v1 asks repeated events to be a series on the first one; within ten minutes a repetition patches
-`series.count`. Event names come from the content, so two replicas do not double them.
+In events.k8s.io/v1 repeated events are a series on the first one; within ten minutes a repetition patches `series.count`.
 """
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -72,38 +71,28 @@ class EventPoster:
         key = (involved.uid, reason, note)
         now_s = self._now_s()
         known = self._series.get(key)
+        # Step 1: count up the Event that exists, unless it was deleted.
         if known is not None and now_s - known.begun_s < SERIES_WINDOW_S:
-            outcome = await self._count_up(involved, key, known, now_s)
-            if not (isinstance(outcome, KubeProblem) and outcome.kind is KubeProblemKind.NOT_FOUND):
-                return outcome
-        return await self._create(involved, key, type_=type_, action=action, now_s=now_s)
-
-    async def _count_up(
-        self, involved: Involved, key: tuple[str, str, str], known: _Series, now_s: float
-    ) -> KubeProblem | None:
-        count = known.count + 1
-        body: Json = {"series": {"count": count, "lastObservedTime": _micro_time(now_s)}}
-        answer = await self._transport.call(
-            "patch", EVENTS, namespace=involved.namespace, name=known.name, body=body, content_type=MERGE_PATCH
-        )
-        if isinstance(answer, KubeProblem):
-            return answer
-        self._series[key] = _Series(name=known.name, begun_s=known.begun_s, count=count)
-        return None
-
-    async def _create(
-        self, involved: Involved, key: tuple[str, str, str], *, type_: str, action: str, now_s: float
-    ) -> KubeProblem | None:
+            body: Json = {"series": {"count": known.count + 1, "lastObservedTime": _micro_time(now_s)}}
+            answer = await self._transport.call(
+                "patch", EVENTS, namespace=involved.namespace, name=known.name, body=body, content_type=MERGE_PATCH
+            )
+            if not isinstance(answer, KubeProblem):
+                self._series[key] = replace(known, count=known.count + 1)
+                return None
+            if answer.kind is not KubeProblemKind.NOT_FOUND:
+                return answer
+        # Step 2: create one, and forget the series that began longest ago.
         digest = hashlib.sha256("\0".join((*key, self._instance, repr(now_s))).encode()).hexdigest()[:16]
         name = f"{involved.name[:200]}.{digest}"
-        body: Json = {
+        body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": name, "namespace": involved.namespace},
             "eventTime": _micro_time(now_s),
             "type": type_,
-            "reason": key[1],
-            "note": key[2],
+            "reason": reason,
+            "note": note,
             "action": action,
             "reportingController": f"staticgroup.io/{FIELD_MANAGER}",
             "reportingInstance": self._instance[:128],

@@ -1,9 +1,9 @@
-"""Every single question to and every write at the API server, behind one protocol.
+"""Every single read and write at the API server, behind one protocol.
 
-The stores follow pods and nodes; this is for the rest: consistent reads right before a removal, Secrets, status,
-Events, and what the API server can and allows. Each call has a timeout and gives a value: what was asked for, None
-for an object that does not exist, or a `KubeProblem`. A read without resourceVersion is consistent (quorum) in
-Kubernetes, which step 2 of the removal order relies on.
+The stores follow pods and nodes; this is for the rest: consistent reads right before a removal, Secrets, status, Events, and
+what the API server can and allows. Each call has a timeout and returns a value: what was asked for, None for an object that
+does not exist, or a `KubeProblem`. A read without resourceVersion is consistent (quorum) in Kubernetes, which step 2 of the
+removal order relies on.
 """
 
 import base64
@@ -142,8 +142,8 @@ class AioKubeGateway:
 
         Notes
         -----
-        A kind of somebody else is answered with 404 both where the object is missing and where its CustomResourceDefinition is: only
-        the second says nothing about pods. So it is asked, of the document that everybody may read, whether the kind is served.
+        For a kind of another project both a missing object and a missing CustomResourceDefinition are answered with 404: only the
+        second says nothing about pods. So the discovery document, which every client may read, is asked whether the kind is served.
         """
         kind = KIND_OF[ref.kind]
         resource = Resource(group=kind.group, version=ref.api_version.rpartition("/")[2], plural=kind.plural)
@@ -224,9 +224,9 @@ class AioKubeGateway:
         if isinstance(raw, KubeProblem):
             return raw
         uid = (raw.get("metadata") or {}).get("uid")
-        return uid if isinstance(uid, str) and uid else _malformed(
-            MalformedObject(kind="Namespace", field="metadata.uid", found=type(uid).__name__), NAMESPACES, ""
-        )
+        if isinstance(uid, str) and uid:
+            return uid
+        return _malformed(MalformedObject(kind="Namespace", field="metadata.uid", found=type(uid).__name__), NAMESPACES, "")
 
     async def read_object(self, plural: str, namespace: str, name: str) -> Json | KubeProblem | None:
         """Read one of our resources consistently; None when it does not exist."""

@@ -1,4 +1,4 @@
-"""Know all objects of one resource: a LIST tells those that there are, and events tell what changes after it.
+"""Know all objects of one resource: a LIST shows those that exist, and events show what changes after it.
 
 kopf drives it (runtime/process/session.py): it asks for a LIST, then for the changes after it, and hands each change
 back through its handlers. Nothing is resumed: whatever ends the changes (410, a broken connection, a server that forgot
@@ -30,15 +30,15 @@ RELIST_S: Final = 600.0
 REFUSED_RETRY_MAX_S: Final = 60.0
 """A kind that is not installed, or that the operator has no right to, hardly comes from one second to the next."""
 _REFUSED: Final = frozenset({KubeProblemKind.FORBIDDEN, KubeProblemKind.NOT_FOUND})
-TELL_AFTER_S: Final = 10.0
+LOG_AFTER_S: Final = 10.0
 """Trouble with one resource while the API server answers other calls is logged when it has lasted this long."""
 
 
-class Tell(Protocol):
-    """What an informer feeds."""
+class OnObject(Protocol):
+    """Receive the objects of an informer."""
 
     def __call__(self, raw: Json, *, is_deleted: bool) -> None:
-        """Take an object as it is now; of a deleted one only namespace, name and uid."""
+        """Take an object as it is now; a deleted one has only namespace, name and uid."""
 
 
 class Informer:
@@ -46,26 +46,26 @@ class Informer:
 
     Parameters
     ----------
-    tell: is told every object, listed ones too when nothing about them is new; must not block. Under one name it is
-        told the end of an object before its successor.
+    on_object: receives every object, listed ones even when they have not changed; must not block. Under one name it receives
+        the end of an object before its successor.
     scope: a namespace; "" for all.
     outage: whether the API server answers at all, so that trouble is not logged twice.
     clock_s: monotonic seconds.
     sleep: waits between tries.
     relist_s: longest time between two LISTs, seconds; each watch is shortened at random by up to a fifth.
-    on_refused: given for a resource that the operator can do without. It is told why the resource cannot be read, or
-        None once it can, and a LIST that is refused counts as complete.
+    on_refused: given for a resource that the operator can do without. It receives why the resource cannot be read, or None
+        once it can, and a LIST that is refused counts as complete.
     """
 
     def __init__(
-        self, transport: Transport, resource: Resource, tell: Tell, *, scope: str, outage: Outage, rng: Random,
+        self, transport: Transport, resource: Resource, on_object: OnObject, *, scope: str, outage: Outage, rng: Random,
         clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
         stall_timeout_s: float = STALL_TIMEOUT_S, relist_s: float = RELIST_S, retry_delay_s: float = 0.2,
         on_refused: Callable[[KubeProblem | None], None] | None = None,
     ) -> None:
         self.name = f"{resource.label()} in {scope or 'all namespaces'}"
         self.resource = resource
-        self.tell = tell
+        self._on_object = on_object
         self.scope = scope
         self._transport = transport
         self._outage = outage
@@ -92,11 +92,11 @@ class Informer:
 
     @property
     def is_complete(self) -> bool:
-        """True once every object was told, or it is known that none can be."""
+        """True once every object was passed on, or none can be read."""
         return self._finished > 0
 
     async def wait_complete(self) -> None:
-        """Wait until every object was told once."""
+        """Wait until `is_complete`."""
         await self._finish_of(1)
 
     def hurry(self) -> None:
@@ -106,7 +106,7 @@ class Informer:
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
     async def refresh(self) -> None:
-        """Wait until a LIST that begins after this call has told what is there, and what is gone."""
+        """Wait until a LIST that begins after this call has shown what exists and what is gone."""
         number = self._begun + 1
         self.hurry()
         await self._finish_of(number)
@@ -126,7 +126,7 @@ class Informer:
     # -- LIST
 
     async def list(self) -> str:
-        """Tell what is there and what is gone, and return where changes go on from; ends with success only."""
+        """Pass on what exists and what is gone, and return where changes go on from; ends with success only."""
         while True:
             if self._begun:
                 with suppress(TimeoutError):
@@ -194,7 +194,7 @@ class Informer:
                 self._log_end(str(error) or type(error).__name__)
             elif not self._is_list_asked:
                 self._note(problem_of(0, verb="watch", resource=self.resource.label(), namespace=self.scope))
-        # A watch that ends at once is no success: whatever ended it would be asked again without a pause.
+        # A watch that ends at once is no success: it would be opened again without a pause.
         if opened_s is not None and self._clock_s() - opened_s >= RETRY_MAX_S:
             self._backoff.reset()
 
@@ -203,7 +203,7 @@ class Informer:
             _log.info("a watch broke; listing again", extra={"resource": self.name, "cause": cause[:200]})
 
     def take(self, event: Json) -> None:
-        """Tell a change, unless a LIST told it, or something newer has come under its name."""
+        """Pass on a change, unless a LIST showed it, or something newer was received under its name."""
         if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
             return
         key, version = _key_of(event["object"]), _version_of(event["object"])
@@ -219,18 +219,18 @@ class Informer:
         if key in self._known and self._known[key][0] != uid:
             self._drop(key)  # the end of its predecessor went unseen, or is still to come
         self._known[key] = uid, _version_of(raw)
-        self._say(raw, is_deleted=False)
+        self._pass_on(raw, is_deleted=False)
         return key
 
     def _drop(self, key: Key) -> None:
         uid, _ = self._known.pop(key, ("", 0))
         if uid:
-            self._say({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}}, is_deleted=True)
+            self._pass_on({"metadata": {"namespace": key[0], "name": key[1], "uid": uid}}, is_deleted=True)
 
-    def _say(self, raw: Json, *, is_deleted: bool) -> None:
-        """Tell one object; a fault over one of them must not keep the others from being told."""
+    def _pass_on(self, raw: Json, *, is_deleted: bool) -> None:
+        """Pass on one object; a fault over one of them must not affect the others."""
         try:
-            self.tell(raw, is_deleted=is_deleted)
+            self._on_object(raw, is_deleted=is_deleted)
         except Exception:
             name = raw["metadata"].get("name")
             _log.exception("an object could not be taken", extra={"resource": self.resource.label(), "object": name})
@@ -247,7 +247,7 @@ class Informer:
         now_s = self._clock_s()
         if self._failing_since_s is None:
             self._failing_since_s = now_s
-        is_lasting = now_s - self._failing_since_s >= TELL_AFTER_S and not self._outage.is_on
+        is_lasting = now_s - self._failing_since_s >= LOG_AFTER_S and not self._outage.is_on
         if is_lasting and (self._logged is None or self._logged.kind is not problem.kind):
             self._logged = problem
             _log.warning("cannot be followed", extra={"resource": self.name, "problem": problem.message})

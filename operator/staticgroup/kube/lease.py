@@ -9,7 +9,7 @@ A process that was frozen may find the Lease free again, or even in its own name
 meanwhile. So a holding is one Lease object and one number of transitions, which each acquisition raises, also after one
 of the same name: a Lease that shows another number is lost first, and acquired only by a later attempt.
 
-The holder renews over the version that it wrote last, one request each time; whoever else wrote meanwhile makes that a 409, and
+The holder renews over the version that it wrote last, one request each time; another write meanwhile makes that a 409, and
 then the Lease is read before it is written again.
 
 Source: client-go tools/leaderelection; every write carries the resourceVersion it was read at, so a lost race is a 409. Its times
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 _OTHER_VERSION: Final = (KubeProblemKind.CONFLICT, KubeProblemKind.NOT_FOUND)
 """What a write answers when the Lease is no longer as it was."""
 RELEASE_PAUSES_S: Final = (0.0, 0.1, 0.4, 0.8)
-"""Waits before each try to give the Lease up; another replica looks each second, and waits no longer than its duration anyway."""
+"""Waits before each try to give the Lease up; another replica tries each second, and waits no longer than its duration anyway."""
 POSITION_ANNOTATION: Final = "staticgroup.io/watch-position"
 """What a later process goes on from; a Lease without it, as one that was deleted, begins new watches."""
 
@@ -62,7 +62,7 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """What tells one holding of the Lease from every other.
+    """What distinguishes one holding of the Lease from every other.
 
     Parameters
     ----------
@@ -73,15 +73,6 @@ class Holding:
     transitions: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Observed:
-    """One version of the Lease and when it was first seen, monotonic seconds."""
-
-    raw: Json
-    resource_version: str
-    seen_s: float
-
-
 class ActiveLease:
     """Acquire, renew and release the Lease.
 
@@ -89,7 +80,7 @@ class ActiveLease:
     ----------
     identity: unique name of this replica.
     position: what to store with each renewal; None keeps what is stored.
-    on_went_back: told, in words, when the Lease is read in a version older than one that was seen.
+    on_went_back: called with a reason when the Lease is read in a version older than one that was seen.
     clock_s: monotonic seconds; now_s: seconds since the Unix epoch, only for the times shown to people.
     sleep: waits between attempts and between readings that failed, seconds.
     """
@@ -107,7 +98,8 @@ class ActiveLease:
         self._clock_s = clock_s
         self._now_s = now_s
         self._sleep = sleep
-        self._observed: _Observed | None = None
+        self._observed = ("", 0.0)
+        """The version of the Lease seen last, and when that was first seen, monotonic seconds."""
         self._renewed_s: float | None = None
         self._begun_s: float | None = None
         self._holding: Holding | None = None
@@ -123,7 +115,7 @@ class ActiveLease:
 
     @property
     def holding(self) -> Holding | None:
-        """What tells this replica's holding from others, with a lower number than any later one; None: it has none."""
+        """The holding of this replica, with a lower number than any later one; None while it has none."""
         return self._holding
 
     async def read_position(self) -> WatchPosition | None:
@@ -138,7 +130,7 @@ class ActiveLease:
             _log.warning("waiting for the Lease to be readable", extra={"problem": raw.message})
             await self._sleep(self._settings.retry_period_s)
         self._take_reading(raw)
-        text = _annotations(raw).get(POSITION_ANNOTATION)
+        text = (((raw or {}).get("metadata") or {}).get("annotations") or {}).get(POSITION_ANNOTATION)
         return WatchPosition.from_json(text) if isinstance(text, str) else None
 
     async def run(self, *, on_acquired: Callable[[], None], on_lost: Callable[[], None]) -> None:
@@ -189,7 +181,7 @@ class ActiveLease:
         if isinstance(raw, KubeProblem):
             return
         if self._is_overtaken(raw) or self._holding != before:  # also where a round has found so meanwhile (`confirm`)
-            # Told as lost before a later attempt acquires it: what the other holder wrote is to be read again.
+            # Lost first and acquired by a later attempt: what the other holder wrote is to be read again.
             self._lose()
             return
         if raw is None:
@@ -198,17 +190,12 @@ class ActiveLease:
         self._observe(raw)
         spec = raw.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
-        is_ours = holder == self._identity
-        if is_ours or not holder or self._is_expired(spec) or not self._settings.is_election_enabled:
+        if holder in ("", self._identity) or self._is_expired(spec) or not self._settings.is_election_enabled:
             await self._write(raw, begun_s)
 
     def _is_overtaken(self, raw: Json | None) -> bool:
         """True when this replica had the Lease and somebody else may have had it since."""
-        return (
-            self._settings.is_election_enabled
-            and self._holding is not None
-            and self._holding_in(raw) != self._holding
-        )
+        return self._settings.is_election_enabled and self._holding is not None and self._holding_in(raw) != self._holding
 
     def _holding_in(self, raw: Json | None) -> Holding | None:
         """Return the holding that a version of the Lease shows; None when it is not in this replica's name."""
@@ -221,25 +208,21 @@ class ActiveLease:
 
     async def _read(self) -> Json | KubeProblem | None:
         """Read the Lease; None when it does not exist."""
-        raw = await self._transport.call(
-            "get", LEASES, namespace=self._settings.namespace, name=self._settings.name
-        )
+        raw = await self._transport.call("get", LEASES, namespace=self._settings.namespace, name=self._settings.name)
         return None if isinstance(raw, KubeProblem) and raw.kind is KubeProblemKind.NOT_FOUND else raw
 
     def _observe(self, raw: Json) -> None:
         self._transitions_seen = max(self._transitions_seen, _transitions_in(raw))
         resource_version = raw["metadata"]["resourceVersion"]
         self._take_reading(raw)
-        if self._observed is None or self._observed.resource_version != resource_version:
-            self._observed = _Observed(raw=raw, resource_version=resource_version, seen_s=self._clock_s())
+        if self._observed[0] != resource_version:
+            self._observed = resource_version, self._clock_s()
 
     def _take_reading(self, raw: Json | None) -> None:
         """Compare a reading with those before, also the one that the pod watch goes on from."""
         version = raw["metadata"]["resourceVersion"] if raw is not None else ""
         if is_older(version, self._version_seen):
-            self._on_went_back(
-                f"the Lease was read at resourceVersion {version} after {self._version_seen} (etcd restored?)"
-            )
+            self._on_went_back(f"the Lease was read at resourceVersion {version} after {self._version_seen} (etcd restored?)")
         self._version_seen = version or self._version_seen
 
     async def confirm(self) -> bool:
@@ -259,10 +242,9 @@ class ActiveLease:
 
     def _is_expired(self, spec: Json) -> bool:
         """True when the Lease stayed unchanged for its whole duration by our own clock."""
-        assert self._observed is not None
         duration_s = spec.get("leaseDurationSeconds")
         duration_s = duration_s if isinstance(duration_s, int) and duration_s > 0 else self._settings.lease_duration_s
-        return self._clock_s() - self._observed.seen_s >= duration_s
+        return self._clock_s() - self._observed[1] >= duration_s
 
     async def _write(self, raw: Json | None, begun_s: float) -> None:
         answer = await self._put(raw)
@@ -272,11 +254,13 @@ class ActiveLease:
             self._lose()
 
     async def _put(self, raw: Json | None) -> Json | KubeProblem:
-        """Write the Lease over a version of it; None makes it."""
-        body, where = self._body(raw), self._settings.namespace
+        """Write the Lease over a version of it; None creates it."""
         if raw is None:
-            return await self._transport.call("create", LEASES, namespace=where, body=body)
-        return await self._transport.call("update", LEASES, namespace=where, name=self._settings.name, body=body)
+            return await self._transport.call("create", LEASES, namespace=self._settings.namespace, body=self._body(raw))
+        return await self._update(self._body(raw))
+
+    async def _update(self, body: Json) -> Json | KubeProblem:
+        return await self._transport.call("update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body)
 
     def _accept(self, answer: Json, begun_s: float) -> None:
         """Take note of a version that we wrote."""
@@ -343,19 +327,12 @@ class ActiveLease:
             return False
         body = self._body(raw)
         body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-        answer = await self._transport.call(
-            "update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body
-        )
-        return None if isinstance(answer, KubeProblem) else True
+        return None if isinstance(await self._update(body), KubeProblem) else True
 
 
 def is_older(read: str, seen: str) -> bool:
     """Compare the resourceVersions of one object, numbers that only grow (KEP-5504); what is no number is never older."""
     return read.isdigit() and seen.isdigit() and int(read) < int(seen)
-
-
-def _annotations(raw: Json | None) -> Json:
-    return ((raw or {}).get("metadata") or {}).get("annotations") or {}
 
 
 def _transitions_in(raw: Json) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Namespaces:
-    """Labels as the watch told them.
+    """Labels as the watch showed them last.
 
     Attributes
     ----------

@@ -1,9 +1,8 @@
 """Know whether the API server is away, and how soon to ask again.
 
-An outage is the time in which nothing at all is answered. It is told once when it has lasted a few seconds and once
-when it is over; whoever waits for the API server need not say so again. Everything that is tried again shares one rule
-of delays: short enough that the end of an outage is noticed at once, and spread at random so that all replicas and all
-watches do not come back in the same moment.
+An outage is the time in which nothing at all is answered. It is logged here once when it has lasted a few seconds and once when
+it is over, and nowhere else. All retries share one rule of delays: short enough that the end of an outage is noticed at once,
+and spread at random so that all replicas and all watches do not come back in the same moment.
 """
 
 import logging
@@ -20,7 +19,7 @@ RETRY_MAX_S: Final = 3.0
 
 
 class Outage:
-    """Follow whether the API server answers; told of every call by the transport.
+    """Follow whether the API server answers; the transport reports every call.
 
     Parameters
     ----------
@@ -39,13 +38,13 @@ class Outage:
         self._back_s = clock_s()
 
     def missed(self, message: str) -> None:
-        """Hear that a call got no answer, or only that the server cannot serve it now (5xx, 429)."""
+        """Note that a call got no answer, or only that the server cannot serve it now (5xx, 429)."""
         if not self.is_on and self._clock_s() - self._answered_s >= OUTAGE_AFTER_S:
             self.is_on = True
             _log.warning("the API server is away; nothing is done until it answers", extra={"problem": message})
 
     def answered(self) -> None:
-        """Hear that a call was answered, whatever the answer was."""
+        """Note that a call was answered, whatever the answer was."""
         now_s = self._clock_s()
         away_s, self._answered_s = now_s - self._answered_s, now_s
         if self.is_on:

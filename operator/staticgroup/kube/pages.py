@@ -1,8 +1,8 @@
 """LIST in pages of a size that the objects themselves decide.
 
-The one idea: how large a page is depends on whoever writes the objects, so the limit follows what came. A page that is
-large halves the limit, one that is small lets it grow again, and one that is too large to be taken is asked for again in
-halves. The API server takes another limit with the same continue token.
+How large a page is depends on the objects, so the limit follows the pages that came. A large page halves the limit, a small
+one lets it grow again, and one that is too large to be read is asked for again in halves. The API server takes another limit
+with the same continue token.
 Source: KEP-365 (paginated LIST).
 """
 

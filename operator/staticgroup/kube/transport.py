@@ -34,7 +34,7 @@ RESPONSE_MAX_BYTES = RESPONSE_MAX_MIB * 1024 * 1024
 EVENT_MAX_BYTES = 16 * 1024 * 1024
 """Of one line of a watch, for the same reason."""
 REFUSAL_MAX_BYTES: Final = 16 * 1024
-"""Of the answer to a refused write that is looked at; what says why stands at its beginning."""
+"""Of the answer to a refused write that is read; the reason stands at its beginning."""
 _WRITES: Final = frozenset({"create", "update", "patch"})
 
 JSON: Final = "application/json"
@@ -149,7 +149,7 @@ class Transport:
         self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=None)
         self._now_s = now_s
         self.clock_ahead_s = 0.0
-        """By how much the API server's clock is ahead of ours, as the Date of its last answer told, in whole seconds."""
+        """By how much the API server's clock is ahead of ours, by the Date of its last answer, in whole seconds."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -201,18 +201,13 @@ class Transport:
             content_type=content_type, is_answer=partial(is_answer, verb=verb, group=resource.group),
         )
 
-    async def call_path(
-        self, verb: str, path: str, label: str, *, namespace: str = "", query: Mapping[str, str] | None = None,
-        body: Json | None = None, content_type: str = JSON,
-    ) -> Json | KubeProblem:
+    async def call_path(self, verb: str, path: str, label: str) -> Json | KubeProblem:
         """Send one request to a path that is not a resource, such as /version; see `call`."""
-        return await self._call(
-            verb, path, label, namespace=namespace, query=query, body=body, content_type=content_type, is_answer=_is_json_object
-        )
+        return await self._call(verb, path, label)
 
     async def _call(
-        self, verb: str, path: str, label: str, *, namespace: str, query: Mapping[str, str] | None, body: Json | None,
-        content_type: str, is_answer: Callable[[object], bool],
+        self, verb: str, path: str, label: str, *, namespace: str = "", query: Mapping[str, str] | None = None,
+        body: Json | None = None, content_type: str = JSON, is_answer: Callable[[object], bool] = lambda decoded: True,
     ) -> Json | KubeProblem:
         method = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH"}[verb]
         try:
@@ -223,17 +218,16 @@ class Transport:
             async with response:
                 if not 200 <= response.status < 300:
                     text = await _beginning(response) if verb in _WRITES else ""
-                    return self._noted(
-                        problem_of(response.status, verb=verb, resource=label, namespace=namespace, text=text)
-                    )
+                    return self._noted(problem_of(response.status, verb=verb, resource=label, namespace=namespace, text=text))
                 content = await _read(response)
                 if content is None:
-                    return _too_large(verb, label, namespace)
+                    why = f"has more than {RESPONSE_MAX_MIB} MiB, which is not read"
+                    return _unread(KubeProblemKind.TOO_LARGE, verb, label, namespace, why)
                 found = decoded(content)
         except CONNECTION_ERRORS:
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
         except NO_JSON:  # of somebody in the API server's stead
-            return self._noted(_undecodable(verb, label, namespace))
+            return self._noted(_unread(KubeProblemKind.UNAVAILABLE, verb, label, namespace, "cannot be decoded: it is not JSON"))
         if not isinstance(found, dict) or not is_answer(found):
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
         self.outage.answered()
@@ -242,7 +236,7 @@ class Transport:
         return answer
 
     def _noted(self, problem: KubeProblem) -> KubeProblem:
-        """Tell the outage whether this was an answer, as a refusal is, and return the problem."""
+        """Report to the outage whether this was an answer, as a refusal is, and return the problem."""
         if problem.kind is KubeProblemKind.UNAVAILABLE:
             self.outage.missed(problem.message)
         else:
@@ -279,15 +273,10 @@ class Transport:
                 self.outage.answered()
                 yield WatchStream(response)
             else:
-                problem = problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace)
-                yield self._noted(problem)
+                yield self._noted(problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace))
         finally:
             # close, not release: an unread watch must not go back to the pool.
             response.close()
-
-
-def _is_json_object(decoded: object) -> bool:
-    return isinstance(decoded, dict)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytearray | None:
@@ -315,25 +304,11 @@ async def _beginning(response: aiohttp.ClientResponse) -> str:
     return content[:REFUSAL_MAX_BYTES].decode(errors="replace")
 
 
-def _too_large(verb: str, label: str, namespace: str) -> KubeProblem:
+def _unread(kind: KubeProblemKind, verb: str, label: str, namespace: str, why: str) -> KubeProblem:
     where = f" in namespace {namespace}" if namespace else ""
     return KubeProblem(
-        kind=KubeProblemKind.TOO_LARGE, verb=verb, resource=label, namespace=namespace,
-        message=f"the API server's answer to {verb} {label}{where} has more than {RESPONSE_MAX_MIB} MiB, which is not read",
+        kind=kind, verb=verb, resource=label, namespace=namespace, message=f"the API server's answer to {verb} {label}{where} {why}"
     )
-
-
-def _undecodable(verb: str, label: str, namespace: str) -> KubeProblem:
-    where = f" in namespace {namespace}" if namespace else ""
-    return KubeProblem(
-        kind=KubeProblemKind.UNAVAILABLE, verb=verb, resource=label, namespace=namespace,
-        message=f"the API server's answer to {verb} {label}{where} cannot be decoded: it is not JSON",
-    )
-
-
-def is_gone(outcome: object) -> bool:
-    """True when the API server answered 410: the resourceVersion or continue token is too old."""
-    return isinstance(outcome, KubeProblem) and outcome.kind is KubeProblemKind.GONE
 
 
 def connect(configuration: Configuration) -> Transport:
@@ -346,7 +321,7 @@ def connect(configuration: Configuration) -> Transport:
     Notes
     -----
     A watch holds its connection for as long as it is followed, so in one pool with the calls many namespaces would
-    leave none for renewals of the Lease. The pool of watches has no limit: whoever opens them bounds their number
+    leave none for renewals of the Lease. The pool of watches has no limit: the parts that open them bound their number
     (for each followed namespace the main stream and at most one replay; one of nodes; ten proofs).
     """
     configuration.tcp_connector_limit_per_host = None

@@ -31,7 +31,7 @@ class StoredEntries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """What API servers are told of the webhook.
+    """Which authorities API servers trust for the webhook.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Configured:
     bundles: Mapping[str, bytes]
 
     def trusts(self, bundle: bytes) -> bool:
-        """Tell whether every webhook has exactly this bundle."""
+        """Return whether every webhook has exactly this bundle."""
         return bool(self.bundles) and all(each == bundle for each in self.bundles.values())
 
 

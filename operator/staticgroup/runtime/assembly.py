@@ -14,14 +14,13 @@ from ..kafka.login.shared_credentials import SharedCredentials
 from ..kube.gateway import AioKubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.nodes.store import NodeStore
-from ..kube.pods.hooks import PodStoreSettings
 from ..kube.pods.position import WatchPosition
-from ..kube.pods.store import PodStore
+from ..kube.pods.store import PodStore, PodStoreSettings
 from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
 from .executor import Executor
-from .fleet import Sinks, journal_of, recommendations_of
+from .fleet import NoJournal, Sinks, journal_of, recommendations_of
 from .gather import Gatherer
 from .injection import Injection
 from .listener import Listener
@@ -88,6 +87,8 @@ class Assembly(ABC):
             now_s=sources.now_s,
             sinks=journal_sinks,
         )
+        if not isinstance(self.journal, NoJournal):
+            self.listener.journals.append(self.journal)
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
         self.outage = transport.outage
@@ -128,7 +129,7 @@ class Assembly(ABC):
             policy_name=self.settings.policy_name,
             webhook_name=self.settings.webhook_name,
             is_outage=lambda: self.outage.is_on,
-            on_change=self.listener.look_at_all_groups,
+            on_change=self.listener.request_all_rounds,
         )
 
     def _active_lease(self, transport: Transport) -> ActiveLease:

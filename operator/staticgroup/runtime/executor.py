@@ -18,7 +18,7 @@ from ..core.releases import Release
 from ..kafka.gateway import KioGateway
 from ..kafka.login.credentials import ConnectionSettings
 from .connections import Connections
-from .connections.allowed import may_use
+from .connections.connections import may_use
 from .memory.memory import Memory
 from .narrator import Narrator
 from .stores import Stores

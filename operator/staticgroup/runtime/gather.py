@@ -33,8 +33,7 @@ from ..kube.gateway import KubeGateway
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
-from .connections.allowed import may_be_exclusive
-from .connections.connections import Connections
+from .connections.connections import Connections, may_be_exclusive
 from .fleet import AdvicePort, NoAdvice
 from .members import SightGatherer
 from .memory.memory import Memory

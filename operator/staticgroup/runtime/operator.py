@@ -153,14 +153,14 @@ class Operator(Assembly):
         self.connection_queue.start()
         self._term_began_s = self.sources.monotonic_s()
         self.is_active = True
-        self.listener.look_at_everything()
+        self.listener.request_everything()
 
     def _outage_ended(self) -> None:
         """Look at everything at once when the API server is back: what waits for its next try need not."""
         for informer in self.informers.all:
             informer.hurry()
         if self.is_active:
-            self.listener.look_at_everything()
+            self.listener.request_everything()
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:

@@ -24,7 +24,7 @@ from ..core.plan import Plan, Survey, decide
 from ..core.snapshot import Snapshot
 from ..core.status.durable import history_from, wire_members
 from ..core.status.projection import project, suspended_conditions
-from .connections.allowed import may_be_exclusive
+from .connections.connections import may_be_exclusive
 from .executor import Executor
 from .fleet import JournalPort, NoJournal
 from .gather import Described, Gatherer
@@ -173,12 +173,6 @@ class Reconciler:
         now_s = self.monotonic_s()
         until_s = memory.waits_until_s(now_s)
         return Result(failed=True) if until_s is None else Result(requeue_after_s=min(requeue_after_s, until_s - now_s))
-
-    def mark_changed(self, key: Key) -> None:
-        """Mark a StaticGroup, or something it needs, as changed, so that its next round plans again."""
-        memory = self.memories.known(key)
-        if memory is not None:
-            memory.change_count += 1
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup that is gone; its pods stay in the pod store."""

@@ -17,7 +17,7 @@ from ..core.ids.overlap import share_an_id
 from ..core.ids.schemes import resolved_template, schemes_from, schemes_of, scope_of, wanted_scheme
 from ..core.protocols import protocol_asked_for
 from ..kube.pods.store import PodStore
-from .connections.allowed import may_use
+from .connections.connections import may_use
 from .stores import Stores, workload_key
 from .work_queue import Key
 

@@ -1,9 +1,9 @@
-"""Whose turn it is: which waiting key begins its round next, so that nobody waits for the broker of another tenant.
+"""Choose which waiting key begins its round next, so that no tenant waits for another tenant's broker.
 
 A *lane* is a KafkaConnection, a *tenant* its namespace. Tenants take turns, and so do the lanes of one tenant. A round
-that lasts long, mostly because a broker is silent, gives its place to others and goes on outside; everything has a limit
-all the same. A lane gets one place until it has answered and after it was silent, and several once it answers. Nothing
-here knows the time: the queue says when a round has become late.
+that lasts long, mostly because a broker is silent, gives its place to others and goes on as *late*; late rounds have limits
+of their own. A lane gets one place until it has answered and after it was silent, and several once it answers. Nothing
+here knows the time: the queue decides when a round has become late.
 """
 
 from __future__ import annotations
@@ -14,44 +14,26 @@ Key = tuple[str, str]
 """(namespace, name): of a StaticGroup where a key is meant, of a KafkaConnection where a lane is."""
 
 LANES_REMEMBERED_MAX = 10_000
-"""Lanes of which it is known whether they answer; the one heard of longest ago is forgotten, which costs it little."""
+"""Lanes of which it is known whether they answer; the one that was used longest ago is forgotten, which costs it little."""
 
 
-@dataclass(frozen=True, slots=True)
 class Limits:
-    """How many rounds may be under way at once.
+    """How many rounds may be under way at once, all derived from the places of a process.
 
-    Parameters
+    Attributes
     ----------
     places: rounds that are not late, of all tenants; 1 or more.
+    places_of_tenant: of one tenant: half, so that one busy tenant leaves room for another.
+    of_lane: rounds of a lane that answers, late ones included.
+    doubted_of_tenant: rounds of one tenant in lanes that were silent last, so that its other lanes keep places.
+    late, late_of_tenant: rounds that gave up their place: each is little more than a wait for a socket.
     """
 
-    places: int
-
-    @property
-    def places_of_tenant(self) -> int:
-        """Rounds of one tenant that are not late: half, so that two busy tenants do not need each other's mercy."""
-        return max(2, self.places // 2)
-
-    @property
-    def of_lane(self) -> int:
-        """Rounds of a lane that answers, late ones included."""
-        return max(1, self.places // 4)
-
-    @property
-    def doubted_of_tenant(self) -> int:
-        """Rounds of one tenant in lanes that were silent last, so that its other lanes keep places."""
-        return max(1, self.places // 4)
-
-    @property
-    def late(self) -> int:
-        """Rounds that gave their place up: each is little more than a wait for a socket."""
-        return 16 * self.places
-
-    @property
-    def late_of_tenant(self) -> int:
-        """Rounds of one tenant that gave their place up."""
-        return 2 * self.places
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self.places_of_tenant = max(2, places // 2)
+        self.of_lane = self.doubted_of_tenant = max(1, places // 4)
+        self.late, self.late_of_tenant = 16 * places, 2 * places
 
 
 @dataclass(slots=True)
@@ -80,7 +62,7 @@ class _Round:
 
 @dataclass(slots=True)
 class Turns:
-    """Keep who waits and who runs, and choose who is next."""
+    """Record which keys wait and run, and choose the next one."""
 
     limits: Limits
     _tenants: dict[str, _Tenant] = field(default_factory=dict)
@@ -99,11 +81,11 @@ class Turns:
 
     @property
     def late(self) -> int:
-        """Rounds under way that gave their place up."""
+        """Rounds under way that gave up their place."""
         return len(self._rounds) - self._in_place
 
     def wait(self, key: Key, lane_key: Key) -> None:
-        """Let a key wait for its turn in a lane; one that waits already stays where it is."""
+        """Append a key to a lane; a key that waits already stays where it is."""
         if key in self._lane_of_waiting:
             return
         self._lane_of_waiting[key] = lane_key
@@ -113,14 +95,14 @@ class Turns:
         tenant.lanes.setdefault(lane_key, _Lane()).waiting[key] = None
 
     def withdraw(self, key: Key) -> None:
-        """Let a key wait no longer."""
+        """Remove a key that waits."""
         lane_key = self._lane_of_waiting.get(key)
         if lane_key is not None:
             self._take(key, lane_key)
             self._drop_if_idle(lane_key)
 
     def next(self, places: int | None = None) -> Key | None:
-        """Choose the key whose turn it is and count its round as begun; None when nobody may begin now.
+        """Choose the key whose turn it is and count its round as begun; None when none may begin now.
 
         Parameters
         ----------
@@ -136,7 +118,7 @@ class Turns:
                     self._tenants[name] = self._tenants.pop(name)  # to the end of the round
                     tenant.lanes[lane_key] = tenant.lanes.pop(lane_key)
                     return self._begin(tenant, lane_key, lane)
-            tenant.is_stuck = True  # until something happens to it: others must not pay for looking at all its lanes
+            tenant.is_stuck = True  # until something changes, so that its lanes are not searched again for nothing
         return None
 
     def _may_begin(self, tenant: _Tenant, lane_key: Key, lane: _Lane) -> bool:
@@ -159,7 +141,7 @@ class Turns:
         return key
 
     def grow_late(self, key: Key) -> bool:
-        """Let a running round that lasts long go on without its place; False when it has to keep it."""
+        """Let a long round go on without its place; False when it has to keep it."""
         running = self._rounds[key]
         running.is_late = True
         tenant = self._tenants[running.lane[0]]
@@ -172,7 +154,7 @@ class Turns:
         return True
 
     def end(self, key: Key, *, failed: bool) -> None:
-        """Take the end of a round: only one that failed after a long time speaks against its lane."""
+        """Take the end of a round; only a late failure counts against its lane."""
         running = self._rounds.pop(key)
         tenant = self._tenants[running.lane[0]]
         if running.has_place:

@@ -1,9 +1,8 @@
-"""A keyed work queue: events only say *look again*, and the queue decides when.
+"""A keyed work queue: events only ask for a round, and the queue decides when it runs.
 
-One key is one StaticGroup. A key is never worked on twice at once; adding it while it runs means one more run
-afterwards; failures back off per key from 1 s to 1 min; the number of concurrent rounds and the time of each are bounded,
-and whose turn it is `turns.py` says. The shape is controller-runtime's and client-go's workqueue; the clock is the event
-loop's.
+One key is one StaticGroup. No two rounds of a key run at once; adding it while one runs means one more afterwards; failures
+back off per key from 1 s to 1 min; the number of concurrent rounds and the time of each are bounded, and `turns.py` chooses
+whose turn it is. The shape is controller-runtime's and client-go's workqueue; the clock is the event loop's.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ log = logging.getLogger(__name__)
 
 BACKOFF_MIN_S = 1.0
 BACKOFF_MAX_S = 60.0
-"""A rotated Secret or a broker that came back sends no event; this is how long a user waits for it at most, and
-`kafka.pool.SILENCE_MAX_S` longer when the broker was silent."""
+"""A rotated Secret or a broker that came back sends no event: a user waits at most this long, and `kafka.pool.SILENCE_MAX_S`
+longer when the broker was silent."""
 _CLOCK_SLACK_S = 0.001
-"""A timer may come as much too early as the clock is coarse."""
+"""A timer may fire as much too early as the clock is coarse."""
 LATE_AFTER_S = 1.0
-"""A round that lasts so long gives its place to another; a healthy one takes a fraction of it."""
+"""A round that lasts longer gives its place to another; a healthy round takes a fraction of it."""
 BUSY_LAG_S = 0.05
-"""A timer that comes so much too late tells that this process is busy. Then rounds last long because they wait for it and not for
-somebody silent, and more of them at once would only make each longer, and all else that waits for the loop: the Lease was lost so."""
+"""A timer that fires this much too late shows that this process is busy. Then rounds last long because they wait for the loop and not
+for a silent broker; more rounds at once would delay each other and everything else on the loop, such as the renewal of the Lease."""
 BUSY_SHARE = 4
-"""A process whose loop needs longer than `BUSY_LAG_S` to get round begins no more than one in so many of the rounds that it may have at
-once: each computes, so more would end no sooner, and a renewal of the Lease, which waits for the loop eight times, would come too late."""
+"""A process whose loop takes longer than `BUSY_LAG_S` per turn runs at most this fraction (1/4) of its rounds at once: each computes, so
+more would end no sooner, and a renewal of the Lease, which waits for the loop eight times, would come too late."""
 LOOP_FADES = 0.8
-"""How much of the longest turn of the loop is still believed at the next dispatch: rounds that begin together also compute together."""
+"""Share of the longest turn of the loop that counts at the next dispatch: rounds that begin together also compute together."""
 KEPT_WHILE_BUSY_S = 8.0
-"""No longer does a round keep its place for that: in a busy process, too, some wait for somebody silent, and others for their places."""
+"""A round keeps its place in a busy process no longer than this: some rounds wait for a silent broker, and others for their places."""
 SPACING_S = 0.5
-"""Changes that come so soon after a round began wait for those that follow: a pod that ends, or begins, changes three or four times
-within less, and one round sees it all."""
+"""Changes that arrive so soon after a round began wait for those that follow: the end or start of a pod comes as three or four events
+within less, and one round sees them all."""
 Key = turns.Key
 
 
@@ -59,7 +58,7 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one round asks for: look again after `requeue_after_s`, or back off when it `failed`."""
+    """What one round asks for: another one after `requeue_after_s`, or a back-off when it `failed`."""
 
     requeue_after_s: float | None = None
     failed: bool = False
@@ -74,15 +73,15 @@ def _own_lane(key: Key) -> Key:
 
 @dataclass(slots=True)
 class WorkQueue:
-    """Run `work` for keys, at most `concurrency` at once that move, and never one key twice at once.
+    """Run `work` for keys, at most `concurrency` at once that are not late, and never one key twice at once.
 
     Parameters
     ----------
     work: one round; an exception counts as a failure and is logged once with the key.
     concurrency: most rounds at once that are not late, 1 or more; what follows from it is in `turns.Limits`.
-    lane_of: (namespace, name) of the KafkaConnection that a key's round speaks to; the namespace is the tenant.
-    deadline_s: a round that lasts longer is cancelled and counts as a failure; > 0, None: it may last.
-    on_given_up: called with each key whose round was cancelled so.
+    lane_of: (namespace, name) of the KafkaConnection that a key's round uses; the namespace is the tenant.
+    deadline_s: a round that lasts longer is cancelled and counts as a failure; > 0, None: no deadline.
+    on_given_up: called with each key whose round was cancelled at its deadline.
     """
 
     work: Work
@@ -91,6 +90,8 @@ class WorkQueue:
     deadline_s: float | None = None
     on_given_up: Callable[[Key], None] | None = None
     _entries: dict[Key, _Entry] = field(default_factory=dict)
+    _due: dict[Key, None] = field(default_factory=dict)
+    """Keys whose round was asked for since the last dispatch."""
     _turns: turns.Turns = field(init=False)
     _rounds: set[asyncio.Task[None]] = field(default_factory=set)
     _context: Context | None = None
@@ -102,11 +103,14 @@ class WorkQueue:
 
     def __len__(self) -> int:
         """Return the number of keys that wait or run now."""
-        return len(self._turns)
+        return len(self._turns) + sum(key not in self._turns for key in self._due)
+
+    def _is_waiting(self, key: Key) -> bool:
+        return key in self._due or key in self._turns
 
     @property
     def late(self) -> int:
-        """Return the number of rounds under way that lasted long and gave their place up."""
+        """Return the number of rounds under way that gave up their place."""
         return self._turns.late
 
     def add(self, key: Key) -> None:
@@ -136,7 +140,7 @@ class WorkQueue:
             self._add_at(key, entry, asyncio.get_running_loop().time() + delay_s)
 
     def _add_at(self, key: Key, entry: _Entry, due_at: float) -> None:
-        if key in self._turns or (entry.timer is not None and entry.due_at <= due_at):
+        if self._is_waiting(key) or (entry.timer is not None and entry.due_at <= due_at):
             return
         self._cancel_timer(entry)
         entry.due_at = due_at
@@ -148,6 +152,7 @@ class WorkQueue:
         if entry is None:
             return
         self._cancel_timer(entry)
+        self._due.pop(key, None)
         self._turns.withdraw(key)
         entry.again_at, entry.forgotten = None, entry.running
         if not entry.running:
@@ -155,7 +160,7 @@ class WorkQueue:
 
     def start(self) -> None:
         """Begin to run rounds; what was added before waits until now."""
-        # The caller that adds a key has a context of its own, of a watch or a handler, that a round must not inherit.
+        # A caller that adds a key has a context of its own, of a watch or a handler, that a round must not inherit.
         self._context = copy_context()
         self._dispatch_soon()
 
@@ -180,20 +185,26 @@ class WorkQueue:
         if entry is None:
             return
         entry.timer = None
-        self._turns.wait(key, self.lane_of(key))
+        self._due[key] = None
         self._dispatch_soon()
 
     def _dispatch_soon(self) -> None:
-        """Let those begin whose turn it is, after what runs now has said all it has to say."""
+        """Begin the rounds whose turn it is, once the present callback has added all its keys."""
         if self._context is not None and self._dispatch_asked_at is None:
             self._dispatch_asked_at = asyncio.get_running_loop().time()
             asyncio.get_running_loop().call_soon(self._dispatch, context=self._context)
 
     def _dispatch(self) -> None:
         assert self._dispatch_asked_at is not None
+        # Step 1: how busy the loop is decides how many rounds may be under way.
         took_s = asyncio.get_running_loop().time() - self._dispatch_asked_at
         self._loop_s, self._dispatch_asked_at = max(took_s, LOOP_FADES * self._loop_s), None
         places = max(1, self.concurrency // BUSY_SHARE) if self._loop_s > BUSY_LAG_S else self.concurrency
+        # Step 2: keys that are due join the end of their lanes.
+        for due in self._due:
+            self._turns.wait(due, self.lane_of(due))
+        self._due.clear()
+        # Step 3: rounds begin in turn.
         while self._context is not None and (key := self._turns.next(places)) is not None:
             entry = self._entries[key]
             entry.running, entry.again_at = True, None
@@ -206,7 +217,7 @@ class WorkQueue:
 
     async def _run(self, key: Key, entry: _Entry) -> None:
         result = Result(failed=True)
-        self._look_for_lateness(key, entry)
+        self._watch_for_lateness(key, entry)
         try:
             result = await self._result(key)
         finally:
@@ -231,22 +242,22 @@ class WorkQueue:
             self.on_given_up(key)
         return Result(failed=True)
 
-    def _look_for_lateness(self, key: Key, entry: _Entry) -> None:
+    def _watch_for_lateness(self, key: Key, entry: _Entry) -> None:
         entry.late_timer = asyncio.get_running_loop().call_later(LATE_AFTER_S, self._grow_late, key, entry)
 
     def _grow_late(self, key: Key, entry: _Entry) -> None:
-        """Let others have the place of a round that lasts long; as long as it must keep it, ask again."""
+        """Give the place of a round that lasts long to others; while it must keep it, try again."""
         assert entry.late_timer is not None
         now = asyncio.get_running_loop().time()
         is_kept = now - entry.late_timer.when() > BUSY_LAG_S and now - entry.began_at < KEPT_WHILE_BUSY_S
         if not is_kept and self._turns.grow_late(key):
             self._dispatch_soon()
         else:
-            self._look_for_lateness(key, entry)
+            self._watch_for_lateness(key, entry)
 
     @staticmethod
     def _count(entry: _Entry, result: Result) -> None:
-        """Set how long to back off; a round that somebody asked for meanwhile says nothing new, and lets it grow no further."""
+        """Set how long to back off; a failed round that was asked for during the back-off does not lengthen it."""
         if not result.failed:
             entry.failures, entry.backs_off_until = 0, 0.0
             return
@@ -256,7 +267,7 @@ class WorkQueue:
         entry.backs_off_until = now + min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2 ** (entry.failures - 1))
 
     def _finish(self, key: Key, entry: _Entry, result: Result) -> None:
-        """Schedule the next round of a key after one has ended; a forgotten key has no past."""
+        """Schedule the next round of a key after one has ended; a forgotten key begins without failures."""
         if entry.forgotten:
             entry.forgotten, entry.failures = False, 0
             result = Result()
@@ -271,5 +282,5 @@ class WorkQueue:
             self.add_after(key, entry.backs_off_until - asyncio.get_running_loop().time())
         elif result.requeue_after_s is not None:
             self.add_after(key, result.requeue_after_s)
-        elif key not in self._turns and entry.timer is None:
+        elif not self._is_waiting(key) and entry.timer is None:
             self._entries.pop(key, None)

@@ -23,13 +23,13 @@ EDGES = (
     ),
     mutant(
         "runs known from the last word alone",
-        "core/evidence/pod.py",
+        "core/evidence/certificate.py",
         BOOK,
-        (" and not self.is_terminal and all(", " and all("),
+        (" and not is_terminal(version) and all(", " and all("),
     ),
     mutant(
         "runs known where a container has no entry",
-        "core/evidence/pod.py",
+        "core/evidence/certificate.py",
         BOOK,
         (" and all(c.phase is not ContainerPhase.ABSENT for c in entries)", ""),
     ),
@@ -41,16 +41,16 @@ EDGES = (
     ),
     mutant(
         "pod found only by the ids that it carried first",
-        "kube/pods/index.py",
+        "kube/pods/book.py",
         RECORDS,
         ("        for instance_id in pod.instance_ids - (before.instance_ids if before is not None else frozenset()):", "        for instance_id in pod.instance_ids if before is None else ():"),
     ),
     mutant(
         "pod that is put again found twice",
-        "kube/pods/index.py",
+        "kube/pods/book.py",
         RECORDS,
-        ("        if before is None:\n", "        if True:\n"),
-        ("for uid in dict.fromkeys(uids))", "for uid in uids)"),
+        ("        if before is None:\n            self._by_name.add(", "        if True:\n            self._by_name.add("),
+        ("for uid in dict.fromkeys(uids)),", "for uid in uids),"),
     ),
     mutant(
         "run that an older version shows forgotten",

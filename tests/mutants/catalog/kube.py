@@ -14,10 +14,10 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("two watches of one name", _POSITION, POSITION, ("{rng.getrandbits(32):08x}", "00000000")),
     ("comparison with a LIST finds nothing", _STREAM, GAPS, ("        if contradiction:\n", "        if False:\n")),
     ("pod that cannot be read passed over", _STREAM, GAPS, ("            return Gap(reason=f\"the pod watch sent a pod whose", "            return None and Gap(reason=f\"the pod watch sent a pod whose")),
-    ("history that is gone asked for again", _STREAM, GAPS, ("return Gap.expired(position) if is_gone(stream) else None", "return None")),
+    ("history that is gone asked for again", _STREAM, GAPS, ("return _expired(position) if stream.kind is KubeProblemKind.GONE else None", "return None")),
     ("what never ran known over a gap", _STORE, GAPS, ("        self._book.is_resumed = False\n        self.gap_count", "        self.gap_count")),
     # what a LIST does not show
-    ("pod that a LIST does not show left alive", _STREAM, GAPS, ("        self._position.reached = listing.resource_version\n        self._sink.take_absent(self.scope, listing)\n", "        self._position.reached = listing.resource_version\n")),
+    ("pod that a LIST does not show left alive", _STREAM, GAPS, ("        self.position = listing.resource_version\n        self._store.take_absent(self.scope, listing)\n", "        self.position = listing.resource_version\n")),
     ("LIST ends what was seen after it", _BOOK, BOOK, ("pod.object_present and pod.resource_version <= resource_version and", "pod.object_present and")),
     ("LIST of one namespace ends the pods of others", _BOOK, BOOK, ("pod for pod in self.index.in_scope(scope)\n", "pod for pod in self.index.in_scope(\"\")\n")),
     ("pods that exist forgotten", _BOOK, RECORDS, ("        if after.object_present:\n            self._gone.pop", "        if False:\n            self._gone.pop")),
@@ -27,7 +27,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("end that a LIST shows counted as one of the watch", _BOOK, BOOK, ("        if in_order and change.is_end and", "        if change.is_end and")),
     ("version that waited for its node judged without it", _BOOK, BOOK, ("        waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]\n", "        waiting: list[PodVersion] = []\n")),
     ("node that an older version tells of forgotten", _BOOK, BOOK, ("            is_node_known=folded.is_node_known, provider=folded.provider,\n", "")),
-    ("runs of before known at a first start", _BOOK, BOOK, ("return self.is_resumed and version", "return version")),
+    ("runs of before known at a first start", _BOOK, BOOK, ("return self.is_resumed and shows", "return shows")),
     # the Lease
     ("position of now stored", _STORE, HANDOVER, ("        limit_s = now_s - REPLAYED_S if", "        limit_s = now_s if")),
     ("position passes what no status tells yet", _STORE, HANDOVER, (" if unstored_since_s is None else min(now_s, unstored_since_s) - REPLAYED_S\n", "\n")),
@@ -40,7 +40,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("position of before a gap stored after it", _STORE, HANDOVER, ("for s, p in sample.scopes.items() if s != scope})", "for s, p in sample.scopes.items()})")),
     ("what is stored overwritten before anything is known", _STORE, HANDOVER, ("return WatchPosition({}) if self.gap_count else None", "return WatchPosition({})")),
     ("standby adopts what it did not overlap", _STORE, HANDOVER, (" or stream.anchored_at <= position.resource_version:", " or True:")),
-    ("standby keeps its own name", _STORE, HANDOVER, ("                stream.go_on_as(position.watch)\n", "")),
+    ("standby keeps its own name", _STORE, HANDOVER, ("                stream.watch = position.watch\n", "")),
     ("holder goes on from now although it began from what is stored", _STORE, HANDOVER, ("            if stream.watch == position.watch or stream", "            if stream")),
     ("standby goes on from where it began", _STORE, HANDOVER, ("        self._samples = deque([(float(\"-inf\"), WatchPosition(adopted))] if adopted else ())\n", "")),
     ("replayed events taken for stored", _STORE, HANDOVER, ("        if resume is not None and self._book.is_resumed:\n", "        if False:\n")),
@@ -64,7 +64,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("restore overlooked by a process that goes on", _STREAM, RESTORES, ("        if listing.resource_version < resume_from:\n", "        if False:\n")),
     ("restore overlooked by the comparison", _STREAM, RESTORES, ("        if listing.resource_version < before:\n", "        if False:\n")),
     ("restore overlooked by a barrier", _STORE, BARRIER, ("        if resource_version < not_below:\n", "        if False:\n")),
-    ("restore that is told while another gap begins lost", _STREAM, RESTORES, ("            gap = self._reported_gap  # told while another gap began\n", "            pass\n")),
+    ("restore that is told while another gap begins lost", _STREAM, RESTORES, ("            gap = self._reported_gap  # reported while another gap began\n", "            pass\n")),
     ("read compared with a position that was reached after it", _STREAM, RESTORES, ("            if current < known:\n", "            if current < self.position:\n")),
     # the barrier
     ("barrier passes over a gap", _STORE, (*BARRIER, *STORE), (" and self.watch(namespace) == name\n", "\n")),
@@ -98,7 +98,7 @@ WATCHES: tuple[Mutant, ...] = (
             ("namespace that is gone waited for", ("    if isinstance(answer, KubeProblem) and answer.kind is KubeProblemKind.NOT_FOUND:\n        return False\n", "")),
             ("API server that is busy taken for a refusal", (" and each.kind in _REFUSED for each", " for each")),
             ("namespace served again that nobody says is there", ("each, KubeProblem) for each in (answer, *answers))", "each, KubeProblem) for each in answers)")),
-            ("process ends again and again where nothing could be served", ("            looks.clear()", "            pass")),
+            ("process ends again and again where nothing could be served", ("            counts.clear()", "            pass")),
         )
     ),
 )  # fmt: skip

@@ -17,7 +17,7 @@ LIVING = (
         "pod that once carried an id dropped on arrival",
         "kube/pods/watch/stream.py",
         CARRIED,
-        ("return may_hold_a_seat(raw) or self._sink.knows(uid_of(raw))", "return may_hold_a_seat(raw)"),
+        ("return may_hold_a_seat(raw) or self._store.knows(uid_of(raw))", "return may_hold_a_seat(raw)"),
     ),
     mutant(
         "LIST ahead of the watch hides who carried an id meanwhile",

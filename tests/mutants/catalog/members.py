@@ -154,7 +154,7 @@ LOST = (
     *(
         mutant(name, "core/evidence/certificate.py", LOST_RUNS, change)
         for name, change in (
-            ("lost run forgotten", ("        or _lost_refusal(has_lost)\n", "")),
+            ("lost run forgotten", ("if has_lost else None)\n", "if False else None)\n")),
             ("run that is lost is counted when the next one runs only", ("        elif end is not None and is_named and container.phase is ContainerPhase.TERMINATED", "        elif False and end is not None and container.phase is ContainerPhase.TERMINATED")),
             ("restart of a lost run that its kubelet counts at once counted again", ("container.phase is not ContainerPhase.WAITING or not is_named", "container.phase is not ContainerPhase.WAITING")),
         )

@@ -25,7 +25,7 @@ RUN_ENDS = tuple(
         ("clock of a node held against the API server's only", ("min(now_s, version.phase_written_at_s)", "version.phase_written_at_s")),
         (
             "status without a time of writing believed",
-            ('        return "the object does not tell when its status was written, so the node\'s clock cannot be judged"\n', '        return ""\n'),
+            ('        return "the object does not say when its status was written, so the node\'s clock cannot be judged"\n', '        return ""\n'),
         ),
         ("id that a container held forgotten", ("known.only_ids | shown.only_ids if are_few", "shown.only_ids if are_few")),
         ("container that may hold any id narrowed", ("are_few = bool(known.only_ids and shown.only_ids)", "are_few = True")),
@@ -187,10 +187,10 @@ ON_ITS_WAY = (
         for name, change in (
             ("text that is too long to be followed holds no id", ("if expanded is None or (", "if (expanded := expanded or '') and (")),
             ("text that only the kubelet knows holds no id", ('if expanded is None or ("$(" in expanded and pod_name in expanded):', "if expanded is None:")),
-            ("separator that a shell writes parts a container from the id", ("    return wanted <= {word for text in texts for word in _NO_WORD.split(text)}", "    return False")),
+            ("separator that a shell writes parts a container from the id", ("    return wanted <= {piece for text in texts for piece in _SEPARATOR.split(text)}", "    return False")),
             ("hooks and probes of a container hold no id", ("    for place, key in (*places,", "    for place, key in () and (*places,")),
             ("nobody types an id in a debug container", ('() if kind == "ephemeralContainers" else _made(', "_made(")),
-            ("id that is the pod's name is in no container's host name", ("tuple(part for part in (instance_id.split(told) if told else [instance_id]) if part)", "(instance_id,)")),
+            ("id that is the pod's name is in no container's host name", ("tuple(part for part in (instance_id.split(known) if known else [instance_id]) if part)", "(instance_id,)")),
         )
     ),
     mutant(
@@ -198,8 +198,8 @@ ON_ITS_WAY = (
         "kube/translate/pods.py",
         TOLD_RUNS,
         (
-            '        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], holders),\n',
-            '        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], frozenset()),\n',
+            'statuses["ephemeralContainerStatuses"], carried.holders),\n',
+            'statuses["ephemeralContainerStatuses"], {}),\n',
         ),
     ),
 )

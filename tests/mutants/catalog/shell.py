@@ -30,7 +30,7 @@ SHELL = (
     ),
     mutant(
         "namespace that is not allowed is served all the same",
-        "runtime/connections/allowed.py",
+        "runtime/connections/connections.py",
         CLUSTER_CONNECTIONS,
         ("any(e.has_group(group.spec.group_id) for e in found):", "connection.spec.allowed_namespaces:"),
     ),
@@ -60,13 +60,13 @@ SHELL = (
     ),
     mutant(
         "word of a tenant believed over credentials of somebody else",
-        "runtime/connections/allowed.py",
+        "runtime/connections/connections.py",
         CLUSTER_CONNECTIONS,
         ("any(e.allow_exclusive and e.has_group(", "any(e.has_group("),
     ),
     mutant(
         "word that is allowed for another group believed",
-        "runtime/connections/allowed.py",
+        "runtime/connections/connections.py",
         CLUSTER_CONNECTIONS,
         ("e.allow_exclusive and e.has_group(group.spec.group_id) for", "e.allow_exclusive for"),
     ),
@@ -144,7 +144,7 @@ SHELL = (
     ),
     mutant(
         "round rests though something was told",
-        "runtime/reconciler.py",
+        "runtime/memory/memory.py",
         REST,
         ("            memory.change_count += 1\n", "            pass\n"),
     ),
@@ -321,7 +321,7 @@ SHELL = (
         mutant(name, "runtime/process/namespaces.py", NAMESPACES, change)
         for name, change in (
             ("no namespace taken for all", (" or tuple(wanted)", "")),
-            ("one answer that a namespace is gone believed", ("LOOKS: Final = 2", "LOOKS: Final = 1")),
+            ("one answer that a namespace is gone believed", ("CHECKS: Final = 2", "CHECKS: Final = 1")),
             ("namespace served again of which only pods may be read", ("for resource in FOLLOWED)", "for resource in (PODS,))")),
         )
     ),

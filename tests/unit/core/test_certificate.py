@@ -10,8 +10,8 @@ import pytest
 from staticgroup.core.evidence.certificate import (
     Certificate,
     CertificateKind,
-    Refusal,
     RefusalReason,
+    Unproven,
     certify,
     certify_unbound,
 )
@@ -23,7 +23,7 @@ from .builders import NODE, NOW_S, ended, pod_version, running, terminated
 ALL = frozenset({"app", "sidecar", "debug", "init"})
 
 
-def judged(version, node: NodeView | None = NODE, *, ever: bool = True, birth: bool = False) -> Certificate | Refusal:
+def judged(version, node: NodeView | None = NODE, *, ever: bool = True, birth: bool = False) -> Certificate | Unproven:
     return certify(version, node, started=ALL if ever else frozenset(), runs_known=birth)
 
 
@@ -42,19 +42,19 @@ def test_failed_is_as_terminal_as_succeeded() -> None:
 def test_stale_terminated_of_a_crashed_container_is_no_end_while_the_phase_is_not_terminal(phase: str) -> None:
     """A crash-looping pod shows `terminated` for the run before; only the phase rule tells (seen on a real kubelet)."""
     verdict = judged(ended(phase=phase))
-    assert isinstance(verdict, Refusal)
+    assert isinstance(verdict, Unproven)
     assert "phase" in verdict.clause
 
 
 def test_empty_status_list_means_alive() -> None:
     """`all([])` is true; an absent entry is not a terminated one."""
     verdict = judged(ended(required=(ContainerView(name="app", phase=ContainerPhase.ABSENT),)))
-    assert isinstance(verdict, Refusal)
+    assert isinstance(verdict, Unproven)
     assert "absent" in verdict.clause
 
 
 def test_pod_without_any_named_container_proves_nothing() -> None:
-    assert isinstance(judged(ended(required=())), Refusal)
+    assert isinstance(judged(ended(required=())), Unproven)
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_pod_without_any_named_container_proves_nothing() -> None:
     ids=["running", "waiting", "no containerID", "no finishedAt", "ContainerStatusUnknown"],
 )
 def test_one_container_without_a_kubelet_written_end_withholds_the_certificate(last: ContainerView) -> None:
-    assert isinstance(judged(ended(required=(terminated(), last))), Refusal)
+    assert isinstance(judged(ended(required=(terminated(), last))), Unproven)
 
 
 def test_phase_written_by_the_pod_garbage_collector_is_no_evidence() -> None:
     """PodGC sets Failed on pods of vanished nodes (KEP-3329); no kubelet has spoken."""
     verdict = judged(ended(phase="Failed", disruption_reason="DeletionByPodGC"))
-    assert isinstance(verdict, Refusal)
+    assert isinstance(verdict, Unproven)
     assert "garbage collector" in verdict.clause
 
 
@@ -88,7 +88,7 @@ def test_phase_written_by_the_controller_manager_is_no_evidence_even_without_a_r
         judged(replace(never_started(), phase_manager=manager), ever=False, birth=True),
     )
     for refusal in refusals:
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, Unproven)
         assert f"written by {manager}" in refusal.clause
 
 
@@ -99,7 +99,7 @@ def test_phase_of_a_writer_who_wrote_no_container_statuses_is_no_evidence() -> N
         judged(replace(never_started(), phase_manager="kueue", phase_has_statuses=False), ever=False, birth=True),
     )
     for refusal in refusals:
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, Unproven)
         assert "written by kueue" in refusal.clause
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_certified_on_a_node_that_is_out_of_service() -> None:
     """The taint is a word that nothing runs there, and PodGC acts on it; the node may run on all the same (KEP-2268)."""
     node = replace(NODE, is_out_of_service=True)
     for refusal in (judged(ended(), node), judged(never_started(), node, ever=False, birth=True)):
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, Unproven)
         assert "out of service" in refusal.clause
 
 
@@ -122,7 +122,7 @@ def test_the_kubelet_of_another_machine_than_the_pod_came_to_knows_nothing_of_wh
     came = {"created_at_s": NOW_S - 600, "scheduled_at_s": NOW_S - 500}
     for later in ({"created_at_s": NOW_S - 499}, {"other_until_s": NOW_S - 499}):
         for refusal in (judged(ended(**came), replace(NODE, **later)), judged(never_started(**came), replace(NODE, **later), ever=False, birth=True)):
-            assert isinstance(refusal, Refusal)
+            assert isinstance(refusal, Unproven)
             assert "since the pod came to it" in refusal.clause
     for earlier in ({"created_at_s": NOW_S - 500}, {"other_until_s": NOW_S - 499.1}):
         assert isinstance(judged(ended(**came), replace(NODE, **earlier)), Certificate), "a node that was made for the pod"
@@ -133,7 +133,7 @@ def test_the_kubelet_of_another_machine_than_the_pod_came_to_knows_nothing_of_wh
 def test_a_run_that_the_kubelet_lost_may_live_on_beside_those_that_end() -> None:
     """It starts another one in place of what its runtime does not list, and counts a restart."""
     refusal = certify(ended(), NODE, started=frozenset({"app"}), runs_known=True, has_lost=True)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Unproven)
     assert (refusal.reason, "an earlier run" in refusal.clause) == ("ContainerLost", True)
     again = (pod_version(resource_version=101, required=(replace(running(), was_lost=True),)), pod_version(resource_version=102), ended(resource_version=103))
     known = fold(None, pod_version(resource_version=100), NODE, from_birth=True, now_s=NOW_S)
@@ -147,7 +147,7 @@ def test_other_disruptions_keep_the_kubelets_word() -> None:
 
 
 def test_host_pid_pods_are_never_certified() -> None:
-    assert isinstance(judged(ended(host_pid=True)), Refusal)
+    assert isinstance(judged(ended(host_pid=True)), Unproven)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_host_pid_pods_are_never_certified() -> None:
     ids=["unreadable", "virtual-kubelet", "1.26", "unknown version"],
 )
 def test_only_a_real_kubelet_from_1_27_on_is_believed(node: NodeView | None) -> None:
-    assert isinstance(judged(ended(), node), Refusal)
+    assert isinstance(judged(ended(), node), Unproven)
 
 
 def test_kubelet_1_27_is_believed() -> None:
@@ -185,15 +185,15 @@ def test_pod_that_never_showed_a_container_id_since_birth_never_ran() -> None:
 
 
 def test_never_ran_needs_the_whole_life_to_have_been_watched() -> None:
-    assert isinstance(judged(never_started(), ever=False, birth=False), Refusal)
+    assert isinstance(judged(never_started(), ever=False, birth=False), Unproven)
 
 
 def test_never_ran_is_refused_once_any_version_showed_a_container_id() -> None:
-    assert isinstance(judged(never_started(), ever=True, birth=True), Refusal)
+    assert isinstance(judged(never_started(), ever=True, birth=True), Unproven)
 
 
 def test_never_ran_needs_the_phase_rule_too() -> None:
-    assert isinstance(judged(replace(never_started(), phase="Pending"), ever=False, birth=True), Refusal)
+    assert isinstance(judged(replace(never_started(), phase="Pending"), ever=False, birth=True), Unproven)
 
 
 UNKNOWN = terminated("sidecar", container_id="", finished_at="", reason="ContainerStatusUnknown")
@@ -224,16 +224,16 @@ def test_container_that_never_started_does_not_withhold_the_certificate_of_those
 )
 def test_only_an_entry_that_tells_of_no_run_counts_as_never_started(other: ContainerView) -> None:
     version = ended(required=(terminated(), other))
-    assert isinstance(certify(version, NODE, started=frozenset({"app"}), runs_known=True), Refusal)
+    assert isinstance(certify(version, NODE, started=frozenset({"app"}), runs_known=True), Unproven)
 
 
 @pytest.mark.parametrize("unstarted", [UNKNOWN, WAITING], ids=["ContainerStatusUnknown", "waiting"])
 def test_container_that_showed_a_run_is_not_taken_for_one_that_never_started(unstarted: ContainerView) -> None:
     version = ended(required=(terminated(), unstarted))
     for started, birth in ((frozenset({"app", "sidecar"}), True), (frozenset({"app"}), False)):
-        assert isinstance(certify(version, NODE, started=started, runs_known=birth), Refusal)
+        assert isinstance(certify(version, NODE, started=started, runs_known=birth), Unproven)
     shown_now = replace(version, started_containers=frozenset({"app", "sidecar"}))
-    assert isinstance(certify(shown_now, NODE, started=frozenset({"app"}), runs_known=True), Refusal)
+    assert isinstance(certify(shown_now, NODE, started=frozenset({"app"}), runs_known=True), Unproven)
 
 
 def test_pod_whose_init_container_ran_ended_and_did_not_never_run() -> None:
@@ -250,7 +250,7 @@ def test_init_container_is_asked_where_a_container_after_it_never_started() -> N
     absent = ContainerView(name="init", phase=ContainerPhase.ABSENT)
     for init in (lost, running("init"), absent):
         never = never_started(inits=(init,), started_containers=frozenset({"init"}))
-        assert isinstance(certify(never, NODE, started=frozenset(), runs_known=True), Refusal)
+        assert isinstance(certify(never, NODE, started=frozenset(), runs_known=True), Unproven)
         assert isinstance(judged(ended(inits=(init,))), Certificate)
 
 
@@ -258,7 +258,7 @@ def test_pod_that_was_rejected_has_no_entries_and_proves_nothing_even_from_birth
     """A kubelet that rejects what runs under the one before it writes the same (Kubelet.rejectPod)."""
     absent = ContainerView(name="app", phase=ContainerPhase.ABSENT)
     refusal = judged(never_started(required=(absent,)), ever=False, birth=True)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Unproven)
     assert refusal.reason is RefusalReason.CONTAINER_ABSENT
 
 
@@ -286,7 +286,7 @@ def test_pod_that_was_rejected_has_no_entries_and_proves_nothing_even_from_birth
 )
 def test_each_refusal_has_its_word(version: PodVersion, node: NodeView | None, reason: str) -> None:
     verdict = judged(version, node)
-    assert isinstance(verdict, Refusal)
+    assert isinstance(verdict, Unproven)
     assert verdict.reason == reason
 
 
@@ -298,4 +298,4 @@ def test_unbound_pod_whose_object_is_gone_never_ran() -> None:
 @pytest.mark.parametrize(("node_name", "bound"), [("", True), ("n1", False)], ids=["before", "at the end"])
 def test_pod_that_was_ever_bound_is_not_certified_by_its_deletion(node_name: str, bound: bool) -> None:
     version = pod_version(node_name=node_name, phase="Pending", required=(), started_containers=frozenset())
-    assert isinstance(certify_unbound(version, ever_bound=bound), Refusal)
+    assert isinstance(certify_unbound(version, ever_bound=bound), Unproven)

@@ -153,7 +153,7 @@ def test_clock_that_was_ahead_once_stays_doubted() -> None:
 
 
 def test_end_whose_writing_has_no_time_is_doubted() -> None:
-    assert "does not tell when" in doubt(shows(crashed(), phase_written_at_s=None))
+    assert "does not say when" in doubt(shows(crashed(), phase_written_at_s=None))
 
 
 # which id a container may hold ----------------------------------------------------------------------------------------

@@ -33,14 +33,14 @@ def noting(paused_s: list[float]) -> Callable[[float], Any]:
 
 def make(
     transport: Transport, clock: Clock, identity: str, position: WatchPosition | None = None,
-    sleep: Callable[[float], Any] = asyncio.sleep, told: list[str] | None = None, **rest: Any,
+    sleep: Callable[[float], Any] = asyncio.sleep, went_back: list[str] | None = None, **rest: Any,
 ) -> ActiveLease:
-    heard: list[str] = [] if told is None else told
+    reasons: list[str] = [] if went_back is None else went_back
     settings = LeaseSettings(**{"namespace": "ops", "lease_duration_s": 15, "renew_deadline_s": 10, "retry_period_s": 2} | rest)
     return ActiveLease(
         transport, settings, identity=identity, position=lambda: position,
         clock_s=clock, now_s=lambda: 1_800_000_000.0 + clock.now_s, sleep=sleep,
-        on_went_back=heard.append,
+        on_went_back=reasons.append,
     )
 
 
@@ -50,17 +50,17 @@ class Turning:
 
     Attributes
     ----------
-    told: "acquired" and "lost", in order, each with what `holds()` said then.
+    calls: "acquired" and "lost", in order, each with what `holds()` returned then.
     """
 
     lease: ActiveLease
     wakes: asyncio.Queue[None]
-    told: list[tuple[str, bool]] = field(default_factory=list)
+    calls: list[tuple[str, bool]] = field(default_factory=list)
 
     @property
-    def words(self) -> list[str]:
-        """What was told, in order."""
-        return [word for word, _ in self.told]
+    def names(self) -> list[str]:
+        """Return which changes were reported, in order."""
+        return [name for name, _ in self.calls]
 
     def turn(self, times: int = 1) -> None:
         """Let the loop turn once more, or so often."""
@@ -78,10 +78,10 @@ async def turning(transport: Transport, clock: Clock, identity: str) -> AsyncIte
 
     it = Turning(make(transport, clock, identity, sleep=until_woken), wakes)
     task = asyncio.create_task(it.lease.run(
-        on_acquired=lambda: it.told.append(("acquired", it.lease.holds())), on_lost=lambda: it.told.append(("lost", it.lease.holds())),
+        on_acquired=lambda: it.calls.append(("acquired", it.lease.holds())), on_lost=lambda: it.calls.append(("lost", it.lease.holds())),
     ))
     try:
-        await eventually(lambda: it.told == [("acquired", True)])
+        await eventually(lambda: it.calls == [("acquired", True)])
         yield it
     finally:
         task.cancel()

@@ -93,7 +93,7 @@ def at(raw: Json, resource_version: int) -> Json:
 
 
 async def eventually(condition: Callable[[], object], deadline_s: float = 30.0) -> None:
-    """Wait for a condition on a real loopback server; what it looks up and does not find is not there *yet*.
+    """Wait for a condition on a real loopback server; what it does not find is not there *yet*.
 
     Raises
     ------

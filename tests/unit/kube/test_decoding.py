@@ -1,4 +1,4 @@
-"""What an API server sends is read however deep its owners made it, what is not is told for what it is, and no value stays with the parser."""
+"""What an API server sends is read however deep its owners made it, what is not JSON is reported as such, and the parser keeps no value."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_pod_set_with_deep_unknown_fields_is_read(server: FakeApiServer, t
 
 
 @pytest.mark.parametrize("levels", LEVELS)
-async def test_deep_object_keeps_no_other_from_being_told(server: FakeApiServer, levels: int) -> None:
+async def test_deep_object_does_not_affect_the_others(server: FakeApiServer, levels: int) -> None:
     server.put(workload("other"), RESOURCE)
     server.put(deep_workload(levels, namespace="bill"), RESOURCE)
     async with following(server, Clock()) as (informer, store):
@@ -83,9 +83,9 @@ async def test_deep_object_keeps_no_other_from_being_told(server: FakeApiServer,
         server.put(deep_workload(levels, namespace="bill"), RESOURCE)
         server.put(workload("later"), RESOURCE)
         async with asyncio.timeout(5):
-            while "later" not in store.uids:  # noqa: ASYNC110 - the store tells nobody
+            while "later" not in store.uids:  # noqa: ASYNC110 - the store has no callback
                 await asyncio.sleep(0.01)
-        assert store.told.count(("uid-deep", False)) == 2
+        assert store.received.count(("uid-deep", False)) == 2
 
 
 @pytest.mark.parametrize("levels", LEVELS)
@@ -108,7 +108,7 @@ async def test_deep_pod_of_one_namespace_keeps_no_other_from_being_watched(serve
         assert not world.gaps
 
 
-async def test_answer_that_cannot_be_decoded_is_told_as_one_and_is_an_outage() -> None:
+async def test_answer_that_cannot_be_decoded_is_reported_and_is_an_outage() -> None:
     async with odd_server() as (server, transport):
         now_s = 100.0
         transport.outage = Outage(clock_s=lambda: now_s)
@@ -120,7 +120,7 @@ async def test_answer_that_cannot_be_decoded_is_told_as_one_and_is_an_outage() -
     assert transport.outage.is_on
 
 
-def test_value_of_a_secret_is_held_by_whoever_asked_for_it_only() -> None:
+def test_value_of_a_secret_is_held_by_its_reader_only() -> None:
     read: Any = decoded(b'{"data": {"password": "b2Ygbm9ib2R5IGVsc2U="}}')
     value = read["data"].pop("password")
     assert sys.getrefcount(value) == 2, "the variable, and the argument of the count"

@@ -1,4 +1,4 @@
-"""Each fault of the way to the API server, seen by the operator's own client: told as a problem, and caught up with after its end."""
+"""Each fault of the way to the API server, seen by the operator's own client: returned as a problem, and caught up with after its end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = {
     ByteFault.HALF_OPEN: KubeProblemKind.UNAVAILABLE,
     ByteFault.BLACKOUT: KubeProblemKind.UNAVAILABLE,
 }
-"""What a write is told; the other faults are of watches only."""
+"""What a write returns; the other faults are of watches only."""
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +65,14 @@ async def through(front: KubeFront) -> AsyncIterator[Transport]:
 
 @pytest_asyncio.fixture
 async def known(through: Transport) -> AsyncIterator[set[str]]:
-    """The names that an informer of the operator knows of, as it is told."""
+    """The names that an informer of the operator passes on."""
     names: set[str] = set()
 
-    def tell(raw: Any, *, is_deleted: bool) -> None:
+    def on_object(raw: Any, *, is_deleted: bool) -> None:
         (names.discard if is_deleted else names.add)(raw["metadata"]["name"])
 
     informer = Informer(
-        through, STATEFULSETS, tell, scope="shop", outage=through.outage, rng=Random(7),
+        through, STATEFULSETS, on_object, scope="shop", outage=through.outage, rng=Random(7),
         clock_s=asyncio.get_running_loop().time, stall_timeout_s=STALL_S, relist_s=60,
     )  # fmt: skip
     following = asyncio.create_task(follow(informer))
@@ -102,7 +102,7 @@ async def test_an_informer_catches_up_with_what_happened_during_a_fault(
 
 
 @pytest.mark.parametrize("fault", FRONT_FAULTS)
-async def test_a_write_is_told_what_happened_in_time(through: Transport, front: KubeFront, fault: FrontFault) -> None:
+async def test_a_write_returns_what_happened_in_time(through: Transport, front: KubeFront, fault: FrontFault) -> None:
     body = {"metadata": {"name": "orders", "namespace": "shop"}}
     front.begin(fault)
     async with asyncio.timeout(5 * CALL_TIMEOUT_S + 2):

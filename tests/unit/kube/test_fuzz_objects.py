@@ -21,11 +21,10 @@ from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.gateway import AioKubeGateway
-from staticgroup.kube.informer import Informer, Tell
+from staticgroup.kube.informer import Informer, OnObject
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.nodes.store import NodeStore
-from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
-from staticgroup.kube.pods.store import PodStore
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
 from staticgroup.kube.translate.pods import may_hold_a_seat, uid_of
 from staticgroup.kube.transport import NODES, STATEFULSETS, Resource, Transport, connect
@@ -175,10 +174,10 @@ async def no_pause(seconds: float) -> None:
     await asyncio.sleep(0)
 
 
-async def test_no_stream_ends_by_what_it_is_told() -> None:
+async def test_no_stream_ends_by_what_it_receives() -> None:
     async with odd_server() as (server, transport):
         rng, clock_s = Random(7), asyncio.get_running_loop().time
-        told: list[Any] = []
+        taken: list[Any] = []
         hooks = PodStoreHooks(
             node_of=lambda name: None, is_managed=lambda namespace, name: True, on_change=lambda *key: None,
             on_gap=lambda reason: None, on_uncertified=lambda reason: None,
@@ -188,10 +187,10 @@ async def test_no_stream_ends_by_what_it_is_told() -> None:
             settings=PodStoreSettings(),
         )  # fmt: skip
         nodes = NodeStore(transport, on_change=lambda name: None, clock_s=clock_s)
-        tells: tuple[tuple[Resource, Tell], ...] = ((NODES, nodes.changed), (STATEFULSETS, lambda raw, is_deleted: told.append(raw)))
+        handlers: tuple[tuple[Resource, OnObject], ...] = ((NODES, nodes.changed), (STATEFULSETS, lambda raw, is_deleted: taken.append(raw)))
         informers = [
-            Informer(transport, resource, tell, scope="", outage=transport.outage, rng=rng, clock_s=clock_s, sleep=no_pause)
-            for resource, tell in tells
+            Informer(transport, resource, on_object, scope="", outage=transport.outage, rng=rng, clock_s=clock_s, sleep=no_pause)
+            for resource, on_object in handlers
         ]
         running = [asyncio.create_task(pods.run(None)), *(asyncio.create_task(follow(i)) for i in informers)]
         try:

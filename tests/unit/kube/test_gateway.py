@@ -164,7 +164,7 @@ async def test_secret_without_the_label_that_is_asked_for_is_refused_naming_it(
     assert "canary" not in repr(found)
 
 
-async def test_content_of_a_secret_without_the_label_is_not_even_looked_at(
+async def test_content_of_a_secret_without_the_label_is_not_even_read(
     server: FakeApiServer, transport: Transport
 ) -> None:
     server.put({"metadata": {"namespace": "shop", "name": "s"}, "data": {"password": "not-base64!"}}, "secrets")
@@ -207,7 +207,7 @@ async def test_status_write_is_bound_to_the_object_that_was_read(
 async def test_status_write_is_bound_to_the_version_that_the_caller_knows(
     server: FakeApiServer, gateway: AioKubeGateway
 ) -> None:
-    """Whoever wrote meanwhile is not overwritten: a replica that was paused must not undo what its successor wrote."""
+    """A write that came in between is not overwritten: a replica that was paused must not undo what its successor wrote."""
     group = ("staticgroups", "shop", "orders", "u1")
     known = server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}}, GROUPS)
     version = known["metadata"]["resourceVersion"]
@@ -270,12 +270,12 @@ async def test_refused_status_is_an_answer_with_its_kind_and_nothing_of_its_text
     server.put({"metadata": {"name": "orders", "namespace": "shop", "uid": "sg-1"}}, GROUPS)
     server.failing["patch", GROUPS] = [status]
     server.failure_text = text
-    heard: list[str] = []
-    transport.outage.answered = lambda: heard.append("answered")  # type: ignore[method-assign]
-    transport.outage.missed = lambda message: heard.append("missed")  # type: ignore[method-assign]
+    noted: list[str] = []
+    transport.outage.answered = lambda: noted.append("answered")  # type: ignore[method-assign]
+    transport.outage.missed = lambda message: noted.append("missed")  # type: ignore[method-assign]
     answer = await gateway.apply_status("staticgroups", "shop", "orders", "sg-1", {}, resource_version="101")
     assert isinstance(answer, KubeProblem)
     assert (answer.kind, answer.status) == (kind, status)
     assert answer.message
     assert "secret-7" not in answer.message
-    assert heard == ["missed" if kind is KubeProblemKind.UNAVAILABLE else "answered"]
+    assert noted == ["missed" if kind is KubeProblemKind.UNAVAILABLE else "answered"]

@@ -1,4 +1,4 @@
-"""What an informer tells ends up as the API server has it, whatever ended its watch."""
+"""What an informer passes on ends up as the API server has it, whatever ended its watch."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,16 +42,16 @@ class Clock:
 
 
 class Store:
-    """Keep what is told, as the operator's stores do: the end of a uid drops that uid only."""
+    """Keep what is received, as the operator's stores do: the end of a uid drops that uid only."""
 
     def __init__(self) -> None:
         self.uids: dict[str, str] = {}
-        self.told: list[tuple[str, bool]] = []
+        self.received: list[tuple[str, bool]] = []
 
     def __call__(self, raw: Json, *, is_deleted: bool) -> None:
         """Take one object."""
         metadata = raw["metadata"]
-        self.told.append((metadata["uid"], is_deleted))
+        self.received.append((metadata["uid"], is_deleted))
         if not is_deleted:
             self.uids[metadata["name"]] = metadata["uid"]
         elif self.uids.get(metadata["name"]) == metadata["uid"]:
@@ -71,12 +71,12 @@ def clock() -> Clock:
 
 @asynccontextmanager
 async def following(
-    server: FakeApiServer, clock: Clock, *, scope: str = "", tell: Any = None, **options: Any
+    server: FakeApiServer, clock: Clock, *, scope: str = "", on_object: Any = None, **options: Any
 ) -> AsyncIterator[tuple[Informer, Store]]:
     transport, store = connect(server.configuration()), Store()
     transport.outage = Outage(clock_s=clock)
     informer = Informer(
-        transport, STATEFULSETS, tell or store, scope=scope, outage=transport.outage, rng=Random(1), clock_s=clock,
+        transport, STATEFULSETS, on_object or store, scope=scope, outage=transport.outage, rng=Random(1), clock_s=clock,
         sleep=clock.sleep, **options,
     )
     task = asyncio.create_task(follow(informer))
@@ -111,11 +111,11 @@ async def test_objects_are_listed_in_chunks_and_then_followed(server: FakeApiSer
         await eventually(lambda: set(store.uids) == {f"w{n}" for n in range(1, 6)})
         assert lists(server) == 3
         await informer.refresh()
-        assert store.told.count(("uid-w0", True)) == 1
+        assert store.received.count(("uid-w0", True)) == 1
 
 
 @pytest.mark.parametrize("how", ["broken", "410", "error event", "ended", "restored"])
-async def test_deletion_that_nobody_watched_is_told_by_the_next_list(
+async def test_deletion_that_nobody_watched_is_shown_by_the_next_list(
     server: FakeApiServer, clock: Clock, how: str
 ) -> None:
     server.put(workload("kept"), RESOURCE)
@@ -136,7 +136,7 @@ async def test_deletion_that_nobody_watched_is_told_by_the_next_list(
             if how != "broken":
                 server.compact()
         await eventually(lambda: set(store.uids) == {"kept"})
-        assert ("uid-gone", True) in store.told
+        assert ("uid-gone", True) in store.received
 
 
 async def test_error_event_of_an_open_watch_leads_to_a_list(server: FakeApiServer, clock: Clock) -> None:
@@ -149,7 +149,7 @@ async def test_error_event_of_an_open_watch_leads_to_a_list(server: FakeApiServe
         await eventually(lambda: lists(server) > before and server.watches)
 
 
-async def test_object_created_again_under_its_name_unseen_is_the_new_one_and_the_old_one_is_told_gone(
+async def test_object_created_again_under_its_name_unseen_is_the_new_one_and_the_old_one_is_reported_gone(
     server: FakeApiServer, clock: Clock
 ) -> None:
     server.put(workload("web", "old"), RESOURCE)
@@ -159,7 +159,7 @@ async def test_object_created_again_under_its_name_unseen_is_the_new_one_and_the
         server.remove("shop", "web", RESOURCE)
         server.put(workload("web", "new"), RESOURCE)
         server.compact()
-        await eventually(lambda: ("old", True) in store.told)
+        await eventually(lambda: ("old", True) in store.received)
         assert store.uids == {"web": "new"}
 
 
@@ -205,7 +205,7 @@ async def test_long_outage_is_outlasted_with_tries_never_more_than_five_seconds_
     ]
 
 
-async def test_resource_that_is_refused_is_told_once_and_once_when_it_is_followed(
+async def test_resource_that_is_refused_is_reported_once_and_once_when_it_is_followed(
     server: FakeApiServer, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A missing right or CustomResourceDefinition is no outage: the API server answers."""
@@ -239,7 +239,7 @@ async def test_watch_that_ends_at_once_does_not_make_a_storm_of_lists(server: Fa
 
 
 async def test_refresh_waits_for_a_list_that_began_after_it(server: FakeApiServer, clock: Clock) -> None:
-    """A stalled watch delivers nothing; whoever refreshes knows afterwards what was there when it asked."""
+    """A stalled watch delivers nothing; a refresh shows what existed when it was asked for."""
     server.put(workload("gone"), RESOURCE)
     async with following(server, clock) as (informer, store):
         await watched(server)
@@ -276,27 +276,27 @@ async def test_only_the_scope_is_followed(server: FakeApiServer, clock: Clock) -
         await eventually(lambda: set(store.uids) == {"web", "web2"})
 
 
-async def test_fault_over_one_object_keeps_no_other_from_being_told(
+async def test_fault_over_one_object_does_not_affect_the_others(
     server: FakeApiServer, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
-    def tell(raw: Json, *, is_deleted: bool) -> None:
+    def on_object(raw: Json, *, is_deleted: bool) -> None:
         if raw["metadata"]["name"] == "b":
             raise KeyError("spec")
-        heard.append(raw["metadata"]["name"])
+        received.append(raw["metadata"]["name"])
 
     for name in "abc":
         server.put(workload(name), RESOURCE)
-    async with following(server, clock, tell=tell) as (informer, _):
+    async with following(server, clock, on_object=on_object) as (informer, _):
         await informer.wait_complete()
-        assert heard == ["a", "c"]
+        assert received == ["a", "c"]
     (fault,) = caplog.records
     assert (fault.message, vars(fault)["object"]) == ("an object could not be taken", "b")
 
 
 async def test_a_resource_that_the_operator_can_do_without_is_complete_when_it_is_refused(server: FakeApiServer, clock: Clock) -> None:
-    """Without `on_refused` it would never be complete, and whoever waits for it would wait as long."""
+    """Without `on_refused` it would never be complete, and a caller that waits for it would wait as long."""
     said: list[str] = []
     server.denied.add(("list", RESOURCE))
     server.put(workload("web"), RESOURCE)
@@ -329,11 +329,11 @@ async def test_of_changes_out_of_order_the_newest_under_a_name_counts(server: Fa
         changed("DELETED", "web", "old", 8), changed("MODIFIED", "web", "new", 9),
     ):  # fmt: skip
         informer.take(event)
-    assert store.told == [("old", False), ("old", True), ("new", False)]
+    assert store.received == [("old", False), ("old", True), ("new", False)]
     informer.take(changed("DELETED", "web", "another", 11))
-    assert store.told[-1] == ("new", True), "the end of an object whose beginning went unseen ends the one before it, too"
+    assert store.received[-1] == ("new", True), "the end of an object whose beginning went unseen ends the one before it, too"
     informer.take(changed("DELETED", "never", "seen", 12))
-    assert len(store.told) == 4
+    assert len(store.received) == 4
     await transport.close()
 
 

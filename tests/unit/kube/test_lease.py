@@ -25,7 +25,7 @@ async def test_free_lease_is_acquired_and_a_held_one_is_not(server: FakeApiServe
 async def test_candidate_takes_over_only_after_it_saw_no_change_for_the_whole_duration(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
-    """The times in the Lease are not looked at: clocks of two machines differ."""
+    """The times in the Lease do not count: clocks of two machines differ."""
     first, second = make(transport, clock, "a"), make(transport, clock, "b")
     await first.attempt()
     server.objects[LEASE]["spec"]["renewTime"] = "1999-01-01T00:00:00.000000Z"
@@ -103,13 +103,13 @@ async def test_released_lease_is_free_at_once(server: FakeApiServer, transport: 
 
 async def test_cancelled_loop_releases(server: FakeApiServer, transport: Transport, clock: Clock) -> None:
     lease = make(transport, clock, "a")
-    told: list[str] = []
-    task = asyncio.create_task(lease.run(on_acquired=lambda: told.append("on"), on_lost=lambda: told.append("off")))
-    await eventually(lambda: told)
+    calls: list[str] = []
+    task = asyncio.create_task(lease.run(on_acquired=lambda: calls.append("on"), on_lost=lambda: calls.append("off")))
+    await eventually(lambda: calls)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await eventually(lambda: server.objects[LEASE]["spec"]["holderIdentity"] == "")
-    assert told == ["on"]
+    assert calls == ["on"]
 
 
 async def taken_and_released(other: ActiveLease, clock: Clock) -> None:
@@ -123,21 +123,21 @@ async def taken_and_released(other: ActiveLease, clock: Clock) -> None:
 async def test_holder_that_slept_through_anothers_holding_loses_the_lease_before_it_acquires_it_again(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
-    """Frozen for 15 s it hears nothing of a holder that came and went; what that one wrote must be read."""
+    """Frozen for 15 s it does not see a holder that came and went; what that one wrote must be read."""
     async with turning(transport, clock, "a") as frozen:
         assert transitions(frozen.lease) == 0
         await taken_and_released(make(transport, clock, "b"), clock)
         frozen.turn()
-        await eventually(lambda: frozen.told[1:] == [("lost", False)])
+        await eventually(lambda: frozen.calls[1:] == [("lost", False)])
         assert not frozen.lease.holds()
         assert transitions(frozen.lease) is None
         frozen.turn()
-        await eventually(lambda: frozen.told[2:] == [("acquired", True)])
+        await eventually(lambda: frozen.calls[2:] == [("acquired", True)])
         assert transitions(frozen.lease) == 2
 
 
 async def test_lease_that_another_process_of_the_same_name_took_is_lost(transport: Transport, clock: Clock) -> None:
-    """The holder's name alone does not tell: a pod keeps its name when its container starts again."""
+    """The holder's name alone proves nothing: a pod keeps its name when its container starts again."""
     first, second = make(transport, clock, "a"), make(transport, clock, "a")
     assert await first.attempt()
     assert await second.attempt()
@@ -151,7 +151,7 @@ async def test_lease_that_another_process_of_the_same_name_took_is_lost(transpor
 async def test_lease_that_was_deleted_is_lost_and_its_successor_counts_on(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
-    """Whoever made the next one may have held it meanwhile; a counter that began again would tell two holdings alike."""
+    """The maker of the next Lease may have held it meanwhile; a counter that began again would make two holdings look the same."""
     lease = make(transport, clock, "a")
     await lease.attempt()
     server.remove("ops", "staticgroup-operator", LEASE[0])
@@ -263,10 +263,10 @@ async def test_holding_of_a_lease_that_is_gone_is_not_confirmed(
     assert (await lease.confirm(), lease.holds()) == (False, False)
 
 
-async def test_holder_renews_twice_per_deadline_and_others_look_once_per_retry(
+async def test_holder_renews_twice_per_deadline_and_others_try_once_per_retry(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
-    """A renewal that failed is tried again as soon as others look."""
+    """A renewal that failed is tried again as soon as others try."""
     paused_s: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -302,8 +302,8 @@ async def test_renewal_is_one_request_and_reads_only_what_somebody_else_wrote(
         before = len(server.requests)
         assert await lease.attempt()
         assert [method for method, _ in server.requests[before:]] == ["PUT"]
-    word = server.objects[LEASE]
-    server.put(word | {"metadata": word["metadata"] | {"annotations": {"team": "shop"}}}, LEASE[0])
+    shown = server.objects[LEASE]
+    server.put(shown | {"metadata": shown["metadata"] | {"annotations": {"team": "shop"}}}, LEASE[0])
     clock.now_s += 2
     before = len(server.requests)
     assert await lease.attempt()
@@ -323,7 +323,7 @@ def test_killed_holder_is_replaced_in_time_by_default() -> None:
     )  # fmt: skip
 
 
-async def test_holding_that_a_round_finds_lost_is_told_as_lost_before_the_lease_is_acquired_again(
+async def test_holding_that_a_round_finds_lost_is_reported_as_lost_before_the_lease_is_acquired_again(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
     """What the other one wrote must be read, also when a round has asked the Lease before the next renewal is due."""
@@ -331,9 +331,9 @@ async def test_holding_that_a_round_finds_lost_is_told_as_lost_before_the_lease_
         await taken_and_released(make(transport, clock, "b"), clock)
         assert not await replica.lease.confirm()
         replica.turn()
-        await eventually(lambda: transitions(replica.lease) == 2 or replica.told[1:])
+        await eventually(lambda: transitions(replica.lease) == 2 or replica.calls[1:])
         await asyncio.sleep(0.1)
-        assert replica.words[:2] == ["acquired", "lost"]
+        assert replica.names[:2] == ["acquired", "lost"]
 
 
 class Slow:
@@ -353,7 +353,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
-async def test_holding_that_a_round_finds_lost_during_a_renewal_is_told_as_lost_too(
+async def test_holding_that_a_round_finds_lost_during_a_renewal_is_reported_as_lost_too(
     transport: Transport, clock: Clock, is_asked: bool
 ) -> None:
     """The one who had it meanwhile has given it up by the time the renewal is refused, so the Lease is free."""
@@ -371,5 +371,5 @@ async def test_holding_that_a_round_finds_lost_during_a_renewal_is_told_as_lost_
         slow.go.set()
         replica.turn(3)
         await eventually(lambda: transitions(replica.lease) == 2)
-        await eventually(lambda: len(replica.told) >= 3)
-        assert replica.words[:3] == ["acquired", "lost", "acquired"]
+        await eventually(lambda: len(replica.calls) >= 3)
+        assert replica.names[:3] == ["acquired", "lost", "acquired"]

@@ -29,7 +29,7 @@ async def test_position_travels_on_the_lease_and_survives_a_renewal_without_one(
 async def test_reading_of_the_position_that_fails_is_made_again_until_the_lease_answers(
     server: FakeApiServer, transport: Transport, clock: Clock, status: int
 ) -> None:
-    """No answer is no word about it; taking it for one would begin a new watch and hold removals back."""
+    """No answer says nothing about it; taking it for an empty one would begin a new watch and hold removals back."""
     await make(transport, clock, "a", STORED).attempt()
     server.failing["get", LEASE[0]] = [status] * 4
     paused_s: list[float] = []
@@ -69,16 +69,16 @@ async def test_without_election_the_position_is_stored_and_the_right_never_ends(
 async def test_lease_in_an_older_version_shows_an_api_server_that_went_back(
     server: FakeApiServer, transport: Transport, clock: Clock
 ) -> None:
-    told: list[str] = []
-    holder = make(transport, clock, "a", told=told)
+    reasons: list[str] = []
+    holder = make(transport, clock, "a", went_back=reasons)
     assert await holder.attempt()
     backup = server.snapshot()
     clock.now_s += 1
     assert await holder.attempt()
-    assert told == []
+    assert reasons == []
     server.restore(backup)
     await holder.attempt()
-    assert len(told) == 1
+    assert len(reasons) == 1
 
 
 async def test_lease_older_than_the_one_that_the_watch_goes_on_from_shows_it_too(
@@ -89,16 +89,16 @@ async def test_lease_older_than_the_one_that_the_watch_goes_on_from_shows_it_too
     backup = server.snapshot()
     clock.now_s += 1
     await make(transport, clock, "before").attempt()
-    told: list[str] = []
-    lease = make(transport, clock, "a", told=told)
+    reasons: list[str] = []
+    lease = make(transport, clock, "a", went_back=reasons)
     await lease.read_position()
     server.restore(backup)
     await lease.attempt()
-    assert [t for t in told if "etcd restored?" in t] != []
+    assert [t for t in reasons if "etcd restored?" in t] != []
 
 
 async def test_lease_that_is_gone_keeps_nothing_for_those_who_read_it(server: FakeApiServer, transport: Transport, clock: Clock) -> None:
-    """Whoever deletes it says that nothing of before is to be gone on from."""
+    """Deleting it means that no earlier position may be resumed."""
     holder = make(transport, clock, "a", STORED)
     await holder.attempt()
     del server.objects[LEASE]

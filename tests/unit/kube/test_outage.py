@@ -1,4 +1,4 @@
-"""One outage is told twice, however many calls fail in it; tries are spread and never far apart."""
+"""One outage is logged twice, however many calls fail in it; tries are spread and never far apart."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from staticgroup.kube.outage import RETRY_MAX_S, Backoff, Outage
 from support.clock import Clock
 
 
-def test_outage_is_told_once_when_it_begins_and_once_with_its_length_when_it_ends(
+def test_outage_is_logged_once_when_it_begins_and_once_with_its_length_when_it_ends(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage, ends = Outage(clock_s=clock), []

@@ -1,4 +1,4 @@
-"""LIST pages follow the size of what is listed: whoever writes large objects makes pages small, and nothing else."""
+"""LIST pages follow the size of what is listed: large objects make pages small, and change nothing else."""
 
 from __future__ import annotations
 

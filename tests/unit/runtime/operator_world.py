@@ -235,7 +235,7 @@ class OperatorWorld:
 
     async def round(self) -> Result:
         """Run one round, of whatever a test did to the world."""
-        self.reconciler.mark_changed(KEY)
+        self.reconciler.memories.mark_changed(KEY)
         return await self.look()
 
     async def look(self) -> Result:

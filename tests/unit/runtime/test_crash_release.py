@@ -386,7 +386,7 @@ async def test_that_a_member_may_be_locked_out_is_told_for_no_longer_than_a_sess
     for other in (runs("helper"), helper):
         world.start(0, joins=False, required=(runs(), other), phase_written_at_s=world.now_s)
         world.now_s += 1
-    world.reconciler.mark_changed(KEY)
+    world.reconciler.memories.mark_changed(KEY)
     told = []
     for _ in range(8):
         await world.look()

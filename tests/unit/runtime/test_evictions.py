@@ -85,7 +85,7 @@ class Evictions(RuleBasedStateMachine):
     def pod_ends_gracefully(self, ordinal: int) -> None:
         present = self.world.kube.pods.get(("shop", f"web-{ordinal}"))
         for process in self.processes:
-            if present is not None and process.uid == present.uid and not present.is_terminal:
+            if present is not None and process.uid == present.uid and present.phase not in ("Succeeded", "Failed"):
                 process.is_alive = False
                 self.world.end(ordinal, process.uid, gone=False)
 

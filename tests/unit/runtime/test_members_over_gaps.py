@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from staticgroup.core.members.carriers import UNSEEN, digest_of
 from staticgroup.core.members.memory import SETTLE_MIN_S
-from staticgroup.kube.pods.index import PodIndex
+from staticgroup.kube.pods.book import PodIndex
 
 from .operator_world import OperatorWorld, guards, kafka_connection
 from .stories import LIVING, gap, left

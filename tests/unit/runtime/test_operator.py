@@ -356,7 +356,7 @@ async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(clu
                 await may_end.wait()
 
         cluster.kafka.describe = describe  # type: ignore[method-assign]
-        operator.listener.look_at(KEY)
+        operator.listener.request_round(KEY)
         await eventually(lambda: begun, 20)
         take_lease(cluster, "somebody-else")
         await eventually(lambda: cut, 20)
@@ -387,7 +387,7 @@ async def test_round_of_an_earlier_term_is_cut_off_before_the_next_term_begins(c
             return await described(settings, group_id)
 
         cluster.kafka.describe = describe  # type: ignore[method-assign]
-        operator.listener.look_at(KEY)
+        operator.listener.request_round(KEY)
         await eventually(lambda: begun, 20)
         take_lease(cluster, "somebody-else")
         await eventually(lambda: ended == ["orders"], 20)

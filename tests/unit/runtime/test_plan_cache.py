@@ -83,7 +83,7 @@ async def test_who_is_away_is_planned_more_often() -> None:
 async def test_whatever_is_told_is_decided_on() -> None:
     """Not all that a round reads is in its picture."""
     world = await at_rest()
-    world.reconciler.mark_changed(KEY)
+    world.reconciler.memories.mark_changed(KEY)
     assert [await plans(world) for _ in range(3)] == [True, True, False]
 
 
@@ -137,7 +137,7 @@ async def test_what_the_brokers_allow_is_read_as_often_as_before() -> None:
     world, read_at_s = await at_rest(), list[float]()
     for number in range(40):
         if number % 7 == 0:  # it is planned at other times than the bounds are read
-            world.reconciler.mark_changed(KEY)
+            world.reconciler.memories.mark_changed(KEY)
         await world.look()
         read_at_s += [world.now_s for _ in world.did("bounds")]
         world.now_s += POLL_S
@@ -157,7 +157,7 @@ async def test_what_is_forgotten_by_its_age_is_forgotten_in_time() -> None:
     world = await at_rest()
     world.remove_object(2)
     del world.kafka.members[world.id_of(2)]
-    world.reconciler.mark_changed(KEY)
+    world.reconciler.memories.mark_changed(KEY)
     await passes(world, SETTLE_MIN_S - 60)
     assert [s.uid for s in world.status.suspects] == ["u2"]
     await passes(world, 120)
@@ -230,7 +230,7 @@ async def becomes_ready(world: OperatorWorld, uid: str) -> None:
     """Start web-2 anew; its pod is told of, and a while later that it is Ready. Its client joins nothing."""
     for ready_since_s, lasts_s in ((None, 40.0), (world.now_s + 40, 240.0)):
         world.start(2, uid, joins=False, ready_since_s=ready_since_s)
-        world.reconciler.mark_changed(KEY)
+        world.reconciler.memories.mark_changed(KEY)
         await passes(world, lasts_s)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.status import Writer
-from staticgroup.kube.pods.index import PodIndex
+from staticgroup.kube.pods.book import PodIndex
 from unit.core.builders import pod_version, workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group

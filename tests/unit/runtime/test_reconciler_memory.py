@@ -112,7 +112,7 @@ async def test_stored_position_waits_for_a_look_at_what_was_told() -> None:
     memories = world.reconciler.memories
     looked_s = world.now_s
     world.now_s += 30
-    world.reconciler.mark_changed(KEY)
+    world.reconciler.memories.mark_changed(KEY)
     assert 0 < (memories.unstored_since_s(0.0) or 0) <= looked_s
     await world.round()
     assert memories.unstored_since_s(0.0) is None

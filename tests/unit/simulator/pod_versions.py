@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.kubernetes.objects import NODES, PODS, Json, is_terminating, is_true
 from simulator.kubernetes.watch_log import Event
-from staticgroup.core.evidence.certificate import Certificate, Refusal, certify
+from staticgroup.core.evidence.certificate import Certificate, Unproven, certify
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.translate import node_view, pod_version
 
@@ -49,7 +49,7 @@ def versions_of(world: PlainWorld) -> list[tuple[str, Json]]:
     return found
 
 
-def judged(world: PlainWorld, raw: Json, *, node: Json | None = None) -> Certificate | Refusal:
+def judged(world: PlainWorld, raw: Json, *, node: Json | None = None) -> Certificate | Unproven:
     """Judge one version as the product does; it is not known from birth."""
     version = pod_version(raw)
     assert isinstance(version, PodVersion)

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.kubernetes.objects import LEASES, NODES, PODS, Json, condition, is_terminating, is_true, name_of, uid_of
 from staticgroup.api import names
-from staticgroup.core.evidence.certificate import Certificate, Refusal, RefusalReason
+from staticgroup.core.evidence.certificate import Certificate, RefusalReason, Unproven
 
 from .plain_world import PlainWorld
 from .pod_versions import in_world, is_up, judged, versions_of
@@ -110,7 +110,7 @@ def test_pod_deleted_while_its_node_was_down_is_lost_to_its_runtime() -> None:
         terminal = found[-1][1]
         assert terminal["status"]["phase"] == "Failed"
         verdict = judged(world, terminal)
-        assert isinstance(verdict, Refusal)
+        assert isinstance(verdict, Unproven)
         assert verdict.reason is RefusalReason.CONTAINER_LOST
 
     in_world(body)
@@ -140,7 +140,7 @@ def test_silent_node_is_tainted_and_its_pods_are_asked_to_go_without_dying(kind:
         assert is_terminating(leaving)
         assert condition(leaving, "DisruptionTarget")["reason"] == "DeletionByTaintManager"  # type: ignore[index]
         assert world.processes.is_running(uid_of(pod), "app")
-        assert all(isinstance(judged(world, o), Refusal) for _, o in found)
+        assert all(isinstance(judged(world, o), Unproven) for _, o in found)
         if kind == "cut":
             node.heal()
         else:
@@ -167,7 +167,7 @@ def test_pods_of_a_deleted_node_are_failed_by_the_collector_while_their_processe
         await world.until(lambda: any(kind == "DELETED" for kind, _ in found))
         failed = next(o for _, o in found if o["status"]["phase"] == "Failed")
         assert condition(failed, "DisruptionTarget")["reason"] == "DeletionByPodGC"  # type: ignore[index]
-        assert isinstance(judged(world, failed, node=old_node), Refusal)
+        assert isinstance(judged(world, failed, node=old_node), Unproven)
         assert world.processes.is_running(uid_of(pod), "app")
         await world.until(lambda: is_up(world, 3))
         assert world.pods[2]["spec"]["nodeName"] != name
@@ -215,9 +215,9 @@ def test_false_taint_fails_a_running_pod_without_a_reason_and_only_its_writer_te
         assert world.processes.is_running(uid_of(pod), "app")
         assert condition(failed, "DisruptionTarget") is None
         by_writer, by_taint = judged(world, failed, node=untainted), judged(world, of_one_program(failed))
-        assert isinstance(by_writer, Refusal)
+        assert isinstance(by_writer, Unproven)
         assert "written by kube-controller-manager" in by_writer.clause
-        assert isinstance(by_taint, Refusal)
+        assert isinstance(by_taint, Unproven)
         assert "out of service" in by_taint.clause
 
     in_world(body)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from simulator.kubernetes.objects import NODES, Json, condition, is_terminating, is_true, uid_of
-from staticgroup.core.evidence.certificate import Certificate, CertificateKind, Refusal
+from staticgroup.core.evidence.certificate import Certificate, CertificateKind, Unproven
 from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.pods.book import PodBook
@@ -66,7 +66,7 @@ def test_graceful_end_is_a_patch_with_every_container_terminated_and_then_a_dele
             ("DELETED", "Succeeded", True, "terminated"),
         ]
         verdicts = [judged(world, o) for _, o in found]
-        assert isinstance(verdicts[0], Refusal)
+        assert isinstance(verdicts[0], Unproven)
         assert isinstance(verdicts[1], Certificate)
         assert verdicts[1].kind is CertificateKind.ENDED
 
@@ -128,7 +128,7 @@ def test_crash_looping_pod_shows_a_stale_end_before_its_true_one() -> None:
         await world.until(lambda: any(kind == "DELETED" for kind, _ in found))
         stale = [o for _, o in found if o["status"]["phase"] == "Running" and states(o) == ["terminated"]]
         assert stale
-        assert all(isinstance(judged(world, o), Refusal) for o in stale)
+        assert all(isinstance(judged(world, o), Unproven) for o in stale)
         assert found[-1][1]["status"]["phase"] == "Failed"
         assert isinstance(judged(world, found[-1][1]), Certificate)
 
@@ -194,7 +194,7 @@ def test_pod_deleted_before_its_container_started_is_lost_not_ended() -> None:
         terminated = last["status"]["containerStatuses"][0]["state"]["terminated"]
         assert terminated["reason"] == "ContainerStatusUnknown"
         assert "containerID" not in terminated
-        assert isinstance(judged(world, last), Refusal)
+        assert isinstance(judged(world, last), Unproven)
         version = pod_version(last)
         assert isinstance(version, PodVersion)
         assert not version.started_containers
@@ -271,7 +271,7 @@ def test_rejected_pod_has_failed_without_any_container_status() -> None:
         rejected = [o for _, o in found if o["status"].get("reason") == "OutOfcpu"]
         assert rejected
         assert all("containerStatuses" not in o["status"] for o in rejected)
-        assert all(isinstance(judged(world, o), Refusal) for o in rejected)
+        assert all(isinstance(judged(world, o), Unproven) for o in rejected)
 
     in_world(body)
 
@@ -290,7 +290,7 @@ def test_restarted_kubelet_that_rejects_a_running_pod_writes_failed_before_the_p
         failed = next(o for _, o in found if o["status"]["phase"] == "Failed")
         assert "containerStatuses" not in failed["status"]
         assert world.processes.is_running(uid_of(pod), "app")
-        assert isinstance(judged(world, failed), Refusal)
+        assert isinstance(judged(world, failed), Unproven)
         await world.until(lambda: not world.processes.is_running(uid_of(pod), "app"), 60)
 
     in_world(body)

@@ -16,7 +16,7 @@ from ...api.resources.staticgroup import ConnectionKind, StaticGroup
 from ...core.group import KafkaProblem
 from ...kafka.wire import Api
 from ...kube.problem import KubeProblem
-from ...runtime.connections.allowed import may_use
+from ...runtime.connections.connections import may_use
 from ...runtime.operator import Operator
 from ...runtime.process import kube_client, logs
 from ...runtime.process.informers import list_once

@@ -1,9 +1,9 @@
 """Death certificates: what one version of a Pod object proves about its processes.
 
-Only two certificates are made. E1 "ended" is the kubelet's own word that every container has stopped or was never started;
-E1' "never ran" says that no process ever existed. Everything else (a vanished object, a NotReady node, silence) is no
-evidence, and the pod stays a suspect. Each clause closes a
-hole that was found by attacking the rule, so each is a mutant that the tests must kill.
+There are only two certificates. E1 "ended": the kubelet itself reports that every container has stopped or was never
+started. E1' "never ran": no process ever existed. Everything else (a vanished object, a NotReady node, silence) is no
+evidence, and the pod stays a suspect. Each clause closes a hole that was found by attacking the rule, so each is a mutant
+that the tests must kill.
 
 Source: the kubelet withholds a terminal phase while containers may still run since 1.27 (kubernetes/kubernetes PR 115331);
 it ends a container that it never started, or cannot find, as ContainerStatusUnknown without an id, or leaves it waiting
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from .pod import ContainerPhase, ContainerView, NodeView, PodVersion
 
@@ -23,14 +24,14 @@ KUBELET_MINOR_MIN = 27
 """Kubelets before 1.27 could post a terminal phase before the containers had stopped."""
 
 PHASE_MANAGERS_REFUSED = frozenset({"kube-controller-manager", "PodGC"})
-"""Field managers of the pod garbage collector, "PodGC" up to 1.26. Names only refuse: that a kubelet spoke is told by
-what was written (`PodVersion.phase_has_statuses`), not by a name, because in some distributions (k3s, MicroK8s) kubelet
-and controllers are one program with one name."""
+"""Field managers of the pod garbage collector, "PodGC" up to 1.26. Names only refuse: what was written shows that a kubelet
+wrote it (`PodVersion.phase_has_statuses`), not a name, because in some distributions (k3s, MicroK8s) kubelet and controllers
+are one program with one name."""
 
 STATUS_UNKNOWN = "ContainerStatusUnknown"
 """Reason that a kubelet writes for a container that it cannot find when the pod ends, whether it was lost or never was."""
 LOST_RUN_REASONS = frozenset({STATUS_UNKNOWN, "Unknown"})
-"""Reasons of an end that nobody saw; containerd writes the second for a run whose shim is gone (unknownExitReason), and its process may live
+"""Reasons of an end that nothing saw; containerd writes the second for a run whose shim is gone (unknownExitReason), and its process may live
 (containerd/containerd#10727)."""
 
 
@@ -77,75 +78,86 @@ class RefusalReason(StrEnum):
     END_UNSEEN = "EndUnseen"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """Why a version proves nothing; `clause` is stable text for tests and `explain`, `reason` its kind."""
+class Unproven(NamedTuple):
+    """Why a version proves no end; `clause` is stable text for tests and `explain`."""
 
-    clause: str
     reason: RefusalReason
+    clause: str
 
 
-def _phase_refusal(version: PodVersion) -> Refusal | None:
+def is_terminal(version: PodVersion) -> bool:
+    """Return True in phase Succeeded or Failed, which the kubelet withholds while containers may still run."""
+    return version.phase in ("Succeeded", "Failed")
+
+
+def shows_every_run(version: PodVersion) -> bool:
+    """Return True when a version shows whatever ran before it: it has an entry for each container, and is not terminal.
+
+    Notes
+    -----
+    A kubelet carries a run that it has posted on from version to version, as an id, an end or a restart count, until the pod ends
+    (convertToAPIContainerStatuses); what it writes then may lack all three (TerminatePod).
+    """
+    entries = (*version.required, *version.inits)
+    return bool(version.required) and not is_terminal(version) and all(c.phase is not ContainerPhase.ABSENT for c in entries)
+
+
+def _phase_refusal(version: PodVersion) -> Unproven | None:
     """Apply the phase rule: a terminal phase whose writer wrote the container statuses too, which only kubelets do.
 
-    A controller that fails pods of lost nodes (the pod garbage collector, Kueue's failure recovery) writes the phase
-    over statuses of a kubelet that nobody hears any more.
+    A controller that fails pods of lost nodes (the pod garbage collector, Kueue's failure recovery) writes the phase over
+    the last statuses of a kubelet that no longer reports.
     """
-    if not version.is_terminal:
-        return Refusal(
-            clause=f"phase is {version.phase or 'unset'}, not Succeeded or Failed", reason=RefusalReason.NOT_TERMINAL
-        )
+    if not is_terminal(version):
+        return Unproven(RefusalReason.NOT_TERMINAL, f"phase is {version.phase or 'unset'}, not Succeeded or Failed")
     if version.disruption_reason == "DeletionByPodGC":
-        return Refusal(
-            clause="the terminal phase was written by the pod garbage collector, not by the kubelet",
-            reason=RefusalReason.POD_GARBAGE_COLLECTOR,
+        return Unproven(
+            RefusalReason.POD_GARBAGE_COLLECTOR,
+            "the terminal phase was written by the pod garbage collector, not by the kubelet",
         )
     if version.phase_manager in PHASE_MANAGERS_REFUSED:
-        return Refusal(
-            clause=f"the terminal phase was written by {version.phase_manager}, not by the kubelet",
-            reason=RefusalReason.POD_GARBAGE_COLLECTOR,
+        return Unproven(
+            RefusalReason.POD_GARBAGE_COLLECTOR,
+            f"the terminal phase was written by {version.phase_manager}, not by the kubelet",
         )
     if not version.phase_has_statuses:
         writer = version.phase_manager or "nobody known"
-        return Refusal(
-            clause=f"the terminal phase was written by {writer}, the container statuses were not",
-            reason=RefusalReason.OTHER_WRITER,
+        return Unproven(
+            RefusalReason.OTHER_WRITER, f"the terminal phase was written by {writer}, the container statuses were not"
         )
     return None
 
 
-def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Refusal | None:
-    """Refuse the word of kubelets whose terminal phase does not imply stopped containers."""
+def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Unproven | None:
+    """Refuse reports of kubelets whose terminal phase does not imply stopped containers."""
     if version.host_pid:
-        return Refusal(
-            clause="the pod uses hostPID, so its processes may outlive its containers", reason=RefusalReason.HOST_PID
-        )
+        return Unproven(RefusalReason.HOST_PID, "the pod uses hostPID, so its processes may outlive its containers")
     if version.is_mirror:
-        return Refusal(
-            clause="it mirrors a static pod, which its kubelet starts again whatever becomes of the object", reason=RefusalReason.MIRROR_POD
+        return Unproven(
+            RefusalReason.MIRROR_POD,
+            "it mirrors a static pod, which its kubelet starts again whatever becomes of the object",
         )
     if node is None:
-        return Refusal(
-            clause=f"node {version.node_name} is not readable, so its kubelet cannot be judged",
-            reason=RefusalReason.NODE_UNREADABLE,
+        return Unproven(
+            RefusalReason.NODE_UNREADABLE, f"node {version.node_name} is not readable, so its kubelet cannot be judged"
         )
     if node.is_virtual or version.is_peer_pod:
         clause = f"node {node.name} is a virtual-kubelet node" if node.is_virtual else "it is a peer pod, whose machine may outlive it"
-        return Refusal(clause=clause, reason=RefusalReason.NODE_VIRTUAL)
+        return Unproven(RefusalReason.NODE_VIRTUAL, clause)
     if node.is_out_of_service:
-        return Refusal(
-            clause=f"node {node.name} is out of service, so its pods are ended without its kubelet",
-            reason=RefusalReason.NODE_OUT_OF_SERVICE,
+        return Unproven(
+            RefusalReason.NODE_OUT_OF_SERVICE,
+            f"node {node.name} is out of service, so its pods are ended without its kubelet",
         )
     if _was_replaced(version, node):
-        return Refusal(
-            clause=f"node {node.name} was made anew, or had another machine, since the pod came to it",
-            reason=RefusalReason.NODE_REPLACED,
+        return Unproven(
+            RefusalReason.NODE_REPLACED,
+            f"node {node.name} was made anew, or had another machine, since the pod came to it",
         )
     if node.kubelet_minor is None or node.kubelet_minor < KUBELET_MINOR_MIN:
-        return Refusal(
-            clause=f"kubelet {node.kubelet_version or 'of unknown version'} is older than 1.{KUBELET_MINOR_MIN}",
-            reason=RefusalReason.OLD_KUBELET,
+        return Unproven(
+            RefusalReason.OLD_KUBELET,
+            f"kubelet {node.kubelet_version or 'of unknown version'} is older than 1.{KUBELET_MINOR_MIN}",
         )
     return None
 
@@ -155,9 +167,9 @@ def _was_replaced(version: PodVersion, node: NodeView) -> bool:
 
     Notes
     -----
-    The kubelet of the later one starts the pods that it finds bound to its name and knows only what it runs itself, while the first
-    machine may be only cut off and run them on. The API server dates a binding and a Node; of a pod that was made with its node the
-    kubelet dates the former, so it is never taken to be before the pod was made.
+    The kubelet of the later machine starts the pods that it finds bound to its name and knows only what it runs itself, while the first
+    machine may be only cut off and run them on. The API server dates a binding and a Node. A pod that was made with its node has its
+    binding dated by the kubelet, so that date never counts as earlier than the pod's creation.
     """
     came_s = max(version.created_at_s, version.scheduled_at_s or 0.0)
     return came_s < max(node.created_at_s, int(node.other_until_s))
@@ -176,16 +188,14 @@ def _never_started(container: ContainerView, started: frozenset[str] | None) -> 
     return container.phase is ContainerPhase.WAITING or (is_unknown and not container.finished_at)
 
 
-def _container_refusal(version: PodVersion, started: frozenset[str] | None) -> Refusal | None:
+def _container_refusal(version: PodVersion, started: frozenset[str] | None) -> Unproven | None:
     """Demand of every container the spec names that it ended or never started; an absent entry means alive.
 
-    A required container that ended tells that the init containers before it had ended; one that never started does not,
-    so then they are asked too.
+    A required container that ended shows that the init containers before it had ended. One that never started does not, so
+    then the init containers must have ended too.
     """
     if not version.required:
-        return Refusal(
-            clause="the pod's spec names no container, which no real pod does", reason=RefusalReason.NO_CONTAINERS
-        )
+        return Unproven(RefusalReason.NO_CONTAINERS, "the pod's spec names no container, which no real pod does")
     is_any_unstarted = any(_never_started(c, started) for c in version.required)
     for container in version.required + (version.inits if is_any_unstarted else ()):
         against = None if _never_started(container, started) else _end_refusal(container)
@@ -213,35 +223,27 @@ def lost_runs(version: PodVersion) -> frozenset[str]:
     return frozenset(found)
 
 
-def _lost_refusal(has_lost: bool) -> Refusal | None:
-    """Refuse the end of the last runs for that of one which is on no kubelet's list."""
-    clause = "an earlier run of a container is lost to its kubelet or runtime"
-    return Refusal(clause=clause, reason=RefusalReason.CONTAINER_LOST) if has_lost else None
-
-
-def _end_refusal(container: ContainerView) -> Refusal | None:
+def _end_refusal(container: ContainerView) -> Unproven | None:
     """Demand a kubelet-written end of one container."""
     if container.phase is not ContainerPhase.TERMINATED:
         is_absent = container.phase is ContainerPhase.ABSENT
-        return Refusal(
-            clause=f"container {container.name} is {container.phase.value}",
-            reason=RefusalReason.CONTAINER_ABSENT if is_absent else RefusalReason.CONTAINER_NOT_ENDED,
+        return Unproven(
+            RefusalReason.CONTAINER_ABSENT if is_absent else RefusalReason.CONTAINER_NOT_ENDED,
+            f"container {container.name} is {container.phase.value}",
         )
     if container.reason in LOST_RUN_REASONS:
-        return Refusal(
-            clause=f"container {container.name} is lost to its kubelet or runtime ({container.reason})",
-            reason=RefusalReason.CONTAINER_LOST,
+        return Unproven(
+            RefusalReason.CONTAINER_LOST,
+            f"container {container.name} is lost to its kubelet or runtime ({container.reason})",
         )
     if not container.container_id or not container.finished_at:
-        return Refusal(
-            clause=f"container {container.name} lacks containerID or finishedAt", reason=RefusalReason.END_INCOMPLETE
-        )
+        return Unproven(RefusalReason.END_INCOMPLETE, f"container {container.name} lacks containerID or finishedAt")
     return None
 
 
 def certify(
     version: PodVersion, node: NodeView | None, *, started: frozenset[str], runs_known: bool, has_lost: bool = False
-) -> Certificate | Refusal:
+) -> Certificate | Unproven:
     """Judge whether one object version proves that no process of this pod runs.
 
     Parameters
@@ -267,21 +269,15 @@ def certify(
         _phase_refusal(version)
         or kubelet_refusal(version, node)
         or _container_refusal(version, ever if runs_known else None)
-        or _lost_refusal(has_lost)
+        or (Unproven(RefusalReason.CONTAINER_LOST, "an earlier run of a container is lost to its kubelet or runtime") if has_lost else None)
     )
     if refusal is not None:
         return refusal
     if not ever:
-        return Certificate(
-            kind=CertificateKind.NEVER_RAN,
-            resource_version=version.resource_version,
-            statement=f"phase {version.phase} and no container of this pod ever had a containerID",
-        )
-    return Certificate(
-        kind=CertificateKind.ENDED,
-        resource_version=version.resource_version,
-        statement=_ended_statement(version, node, ever),
-    )
+        statement = f"phase {version.phase} and no container of this pod ever had a containerID"
+        return Certificate(kind=CertificateKind.NEVER_RAN, resource_version=version.resource_version, statement=statement)
+    statement = _ended_statement(version, node, ever)
+    return Certificate(kind=CertificateKind.ENDED, resource_version=version.resource_version, statement=statement)
 
 
 def _ended_statement(version: PodVersion, node: NodeView | None, started: frozenset[str]) -> str:
@@ -297,7 +293,7 @@ def _ended_statement(version: PodVersion, node: NodeView | None, started: frozen
     return ", ".join(parts)
 
 
-def certify_unbound(version: PodVersion, *, ever_bound: bool) -> Certificate | Refusal:
+def certify_unbound(version: PodVersion, *, ever_bound: bool) -> Certificate | Unproven:
     """Judge a pod that was deleted without ever being bound to a node.
 
     Parameters
@@ -306,12 +302,9 @@ def certify_unbound(version: PodVersion, *, ever_bound: bool) -> Certificate | R
     ever_bound: True when any version of this UID showed a nodeName.
     """
     if ever_bound or version.node_name:
-        return Refusal(
-            clause=f"the object vanished while bound to {version.node_name or 'a node'}, its end was not seen",
-            reason=RefusalReason.END_UNSEEN,
+        return Unproven(
+            RefusalReason.END_UNSEEN,
+            f"the object vanished while bound to {version.node_name or 'a node'}, its end was not seen",
         )
-    return Certificate(
-        kind=CertificateKind.NEVER_RAN,
-        resource_version=version.resource_version,
-        statement="the pod was deleted before it was bound to a node",
-    )
+    statement = "the pod was deleted before it was bound to a node"
+    return Certificate(kind=CertificateKind.NEVER_RAN, resource_version=version.resource_version, statement=statement)

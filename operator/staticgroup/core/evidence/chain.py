@@ -3,11 +3,11 @@
 A pod is LIVE while its object exists uncertified, ENDED once a certificate was seen (stable), and a SUSPECT when its object
 is gone without one.
 
-Of each container the newest end of a run is kept, by its kubelet's word. A pod object outlives its containers, so the end of one
-run is no certificate of the pod. It says less: whatever this container had started before that moment is over, because a kubelet
-starts a run only after the one before it has ended. So a member that was described well before the end of a run of each container
-that can hold its id is dead. Source: kubelet convertToAPIContainerStatuses (state, lastState), SyncPod (computePodActions: a
-container is started again when its last run is in the state exited).
+The newest end of a run of each container is kept, as its kubelet reports it. A pod object outlives its containers, so the end of
+one run is no certificate of the pod. It proves less: all that this container had started before that moment is over, because a
+kubelet starts a run only after the one before it has ended. So a member that was described well before the end of a run of each
+container that can hold its id is dead. Source: kubelet convertToAPIContainerStatuses (state, lastState), SyncPod
+(computePodActions: a container is started again when its last run is in the state exited).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .certificate import (
     kubelet_refusal,
     lost_runs,
 )
-from .pod import ContainerView, NodeView, PodVersion
+from .pod import ContainerPhase, ContainerView, NodeView, PodVersion
 
 UNKNOWN_BOOT: Final = "unknown"
 CLOCK_AHEAD_MAX_S: Final = 1.0
@@ -51,7 +51,7 @@ class RunEnd:
     Parameters
     ----------
     finished_at_s: by the node's clock, whole seconds since the Unix epoch.
-    received_at_s: when the operator heard of it first, its own clock, seconds since the Unix epoch.
+    received_at_s: when the operator first received it, its own clock, seconds since the Unix epoch.
     doubt: why nothing is concluded from it; "" when nothing stands against that.
     """
 
@@ -99,7 +99,7 @@ class KnownPod:
     lost_runs: of all versions; see `certificate.lost_runs`.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     ends: of each container that may hold an id, the newest end of a run; forgotten at a restart.
-    grace_s: the longest time that its kubelet may let it end by itself; None when no version told.
+    grace_s: the longest time that its kubelet may let it end by itself; None when no version shows it.
     placed_at_s: when it came to its node, by the API server's clock; 0.0 when that is not known.
     is_node_known: a Node object with the name of its node was seen while it was there.
     provider: of that Node, see `NodeView`.
@@ -184,7 +184,7 @@ def fold(
         boot=boot if lost <= base.lost_runs else "",
         lost_boot=_lost_boot(base, lost, boot),
         lost_runs=base.lost_runs | lost,
-        runs=version.runs,
+        runs=any(c.phase is ContainerPhase.RUNNING for c in version.required),
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
         restarts=version.restart_count,
@@ -239,18 +239,10 @@ def _lost_boot(base: KnownPod, lost: frozenset[str], boot: str) -> str:
 def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> KnownPod:
     """Return what is known of a new UID before its first version is folded."""
     return KnownPod(
-        namespace=version.namespace,
-        pod_name=version.name,
-        uid=version.uid,
-        instance_ids=frozenset(),
-        node_name="",
-        state=PodState.LIVE,
-        since_s=now_s,
-        resource_version=version.resource_version,
-        from_birth=from_birth,
-        created_at_s=version.created_at_s,
-        ids_are_fixed=version.ids_are_fixed,
-    )
+        namespace=version.namespace, pod_name=version.name, uid=version.uid, instance_ids=frozenset(), node_name="",
+        state=PodState.LIVE, since_s=now_s, resource_version=version.resource_version, from_birth=from_birth,
+        created_at_s=version.created_at_s, ids_are_fixed=version.ids_are_fixed,
+    )  # fmt: skip
 
 
 def died(known: KnownPod, proof: Certificate) -> KnownPod:
@@ -338,7 +330,7 @@ def _followed(
 
 
 def _doubt(version: PodVersion, node: NodeView | None) -> str:
-    """Say why the end of a container is not that of its processes, or not its kubelet's word; "" when it is both."""
+    """Return why the end of a container may not be that of its processes, or not reported by its kubelet; "" when it is both."""
     refusal = kubelet_refusal(version, node)
     if refusal is not None:
         return refusal.clause
@@ -350,8 +342,8 @@ def _doubt(version: PodVersion, node: NodeView | None) -> str:
 
 
 def _clock_doubt(finished_at_s: float, version: PodVersion, now_s: float) -> str:
-    """Say that the node's clock is ahead: it dates an end later than those did who heard of it; "" when nothing shows it."""
+    """Return that the node's clock is ahead when it dates an end later than other clocks dated its report; "" otherwise."""
     if version.phase_written_at_s is None:
-        return "the object does not tell when its status was written, so the node's clock cannot be judged"
+        return "the object does not say when its status was written, so the node's clock cannot be judged"
     is_ahead = finished_at_s > min(now_s, version.phase_written_at_s) + CLOCK_AHEAD_MAX_S
     return f"the clock of node {version.node_name} is ahead" if is_ahead else ""

@@ -1,7 +1,7 @@
 """What one version of a Pod object says, reduced to what the evidence chain needs.
 
-A `PodVersion` is a translation of one object version as the API server sent it; nothing is remembered
-between two versions here. Rules over versions live in `certificate` (one version) and `chain` (many).
+A `PodVersion` is a translation of one object version as the API server sent it. Rules over versions live in `certificate`
+(one version) and `chain` (many).
 """
 
 from __future__ import annotations
@@ -95,27 +95,27 @@ class PodVersion:
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
     deletion_asked_at_s: when its deletion was asked for, seconds since the Unix epoch; None while it was not.
-    grace_s: spec.terminationGracePeriodSeconds; None when the object does not tell.
-    scheduled_at_s: lastTransitionTime of PodScheduled=True, seconds since the Unix epoch; None when the object does not tell.
-    is_mirror: a kubelet made the object itself, of a static pod, which runs whatever becomes of the object.
+    grace_s: spec.terminationGracePeriodSeconds; None when the object does not say.
+    scheduled_at_s: lastTransitionTime of PodScheduled=True, seconds since the Unix epoch; None when the object does not say.
+    is_mirror: a kubelet made the object from a static pod, which runs whatever becomes of the object.
     is_peer_pod: its containers run in a machine beside its node, which may outlive what the kubelet knows of (cloud-api-adaptor).
     required: one entry for *every* container the spec names that may hold a client: containers,
         restartable init containers (sidecars) and ephemeral containers; entries without a status are ABSENT.
     inits: one entry for every other init container, which ends before those that are required begin.
     started_containers: names of all containers, of whatever kind, whose status entry shows that one ran: a container id
         of the present or the last run, a running state, the end of an earlier run, a restart.
-    phase_manager: field manager that wrote the phase (metadata.managedFields); "" when the object does not tell.
-    phase_has_statuses: whoever wrote the phase wrote every list of container statuses too, as only a kubelet does.
+    phase_manager: field manager that wrote the phase (metadata.managedFields); "" when the object does not say.
+    phase_has_statuses: the writer of the phase wrote every list of container statuses too, as only a kubelet does.
     phase_written_at_s: when the phase was written by the API server's clock, whole seconds since the Unix epoch; None when the
-        object does not tell.
+        object does not say.
     shares_processes: its containers see each other's processes, which may outlive their own container.
     disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
     reason: status.reason, such as Evicted; "" when there is none.
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
     ids_are_fixed: nobody can change which ids it has while the pod lives. Each in its environment comes from literals,
-        metadata.name, metadata.namespace and metadata.uid, and nothing where a consumer looks shows an annotation that says
-        an id; one that merely repeats an id changes nothing. Without any id neither stands in an annotation.
+        metadata.name, metadata.namespace and metadata.uid, and nothing that a consumer reads shows an annotation that says an
+        id; one that merely repeats an id changes nothing. Without any id neither stands in an annotation.
     session_timeouts_ms: every session.timeout.ms that it shows, in its environment or else its annotation, ascending;
         empty when it shows none.
     addresses: status.podIPs of a pod that has an address of its own; empty of one in its node's network.
@@ -154,45 +154,23 @@ class PodVersion:
     session_timeouts_ms: tuple[int, ...] = ()
     addresses: tuple[str, ...] = ()
 
-    @property
-    def is_terminal(self) -> bool:
-        """True in phase Succeeded or Failed, which the kubelet withholds while containers may still run."""
-        return self.phase in ("Succeeded", "Failed")
-
-    @property
-    def tells_every_run(self) -> bool:
-        """True when whatever ran before shows in this version: it has an entry for each container, and is not terminal.
-
-        Notes
-        -----
-        A kubelet carries a run that it has posted on from version to version, as an id, an end or a restart count, until
-        the pod ends (convertToAPIContainerStatuses); what it writes then may lack all three (TerminatePod).
-        """
-        entries = (*self.required, *self.inits)
-        return bool(self.required) and not self.is_terminal and all(c.phase is not ContainerPhase.ABSENT for c in entries)
-
-    @property
-    def runs(self) -> bool:
-        """True when some required container is running in this version."""
-        return any(c.phase is ContainerPhase.RUNNING for c in self.required)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """Facts of one Node object that decide whether its kubelet's word is evidence.
+    """Facts of one Node object that decide whether its kubelet's report is evidence.
 
     Parameters
     ----------
     kubelet_minor: minor of the kubelet's version 1.x; None when it cannot be read.
     is_virtual: True for a virtual-kubelet node, whose pod statuses are not written by a real kubelet.
-    is_out_of_service: it carries the taint by which an administrator swears that nothing runs there any more; the
+    is_out_of_service: it carries the taint by which an administrator declares that nothing runs there any more; the
         pod garbage collector then ends its pods in the kubelet's place.
     machine: machineID and systemUUID of status.nodeInfo, as its kubelet read them when it started; "" while it has not said. boot: its bootID.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
-    provider: scheme of spec.providerID, such as aws; "" when it has none, or when somebody else than the cloud's controller deletes the
-        Node (Karpenter, see `members.node_gone`).
+    provider: scheme of spec.providerID, such as aws; "" when it has none, or when another program than the cloud's controller deletes
+        the Node (Karpenter, see `members.node_gone`).
     other_until_s: until when an object of this name stood for another machine than it did later, as far as this process has seen, seconds
-        since the Unix epoch; 0.0: none did. The object itself does not tell.
+        since the Unix epoch; 0.0: none did. The object itself does not say.
     """
 
     name: str

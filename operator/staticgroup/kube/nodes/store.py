@@ -1,8 +1,9 @@
-"""Know the facts of every node, also of those that are gone.
+"""Know the facts of every node, even after it is gone.
 
-The end of a pod rests on the word of a kubelet, so it needs that kubelet's version, and it may be asked for after
-the node has left. Three ways to know, the best that the operator's rights allow: an informer; a GET per name, kept
-for a minute, since a taint may have come meanwhile; nothing at all, and then no certificate is given. A node that is gone is remembered as it was last seen, with the taints it had.
+The end of a pod rests on what its kubelet reports, so its certificate needs that kubelet's version, even after the node has
+left. There are three ways to know it, and the operator's rights decide which: an informer; a GET per name, kept for a minute,
+since a taint may have been added meanwhile; none, and then no certificate is given. A node that is gone is remembered as it
+was last seen, with the taints it had.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ class NodeStore:
 
     Parameters
     ----------
-    on_change: (node name) facts are new, different or read afresh; certificates that waited for them can be judged.
+    on_change: (node name) facts are new, different or read again; certificates that waited for them can be judged.
     clock_s: monotonic seconds.
     now_s: seconds since the Unix epoch.
     """
@@ -50,8 +51,8 @@ class NodeStore:
 
         Notes
         -----
-        Without the right to list nodes a question for a name starts a GET unless its last answer is younger than
-        `ASK_AGAIN_S`; `on_change` tells its answer.
+        Without the right to list nodes this starts a GET, unless the last answer is younger than `ASK_AGAIN_S`, and `on_change`
+        follows when it is answered.
         """
         if not name:
             return None
@@ -61,15 +62,15 @@ class NodeStore:
         return self._nodes.get(name) or self._vanished.get(name)
 
     def is_present(self, name: str) -> bool:
-        """True for a Node that exists, as far as was heard."""
+        """True for a Node that exists, as far as the watch has shown."""
         return name in self._nodes
 
     def readable(self, problem: KubeProblem | None) -> None:
-        """Take the news that nodes cannot be listed, or with None that they can."""
+        """Note that nodes cannot be listed, or with None that they can."""
         self._asks_by_name = problem is not None and problem.kind is KubeProblemKind.FORBIDDEN
 
     def changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
-        """Take a node as it is now, or the end of one; see `informer.Tell`."""
+        """Take a node as it is now, or the end of one; see `informer.OnObject`."""
         view = node_view(raw)
         if is_deleted:
             self._remember_vanished(raw["metadata"]["name"])
@@ -77,12 +78,12 @@ class NodeStore:
             self._put(view)
 
     def stop(self) -> None:
-        """Ask for no name any more."""
+        """Cancel every GET that is under way."""
         for task in self._asking:
             task.cancel()
 
     def _put(self, view: NodeView) -> bool:
-        """Take the facts of a Node that exists; True when they are new, which is told."""
+        """Take the facts of a Node that exists; True when they are new, and then `on_change` was called."""
         known, before = self._nodes.get(view.name), self._nodes.get(view.name) or self._vanished.get(view.name)
         if before is not None:
             is_other = before.uid == view.uid and before.machine not in ("", view.machine)
@@ -112,21 +113,16 @@ class NodeStore:
 
     async def _get(self, name: str) -> None:
         raw = await self._transport.call("get", NODES, name=name)
-        if isinstance(raw, KubeProblem):
-            self._take_refusal(name, raw)
-            return
-        view = node_view(raw)
-        if isinstance(view, NodeView):
-            self._answered_s[name] = self._clock_s()
-            if not self._put(view):
-                self._on_change(name)  # it may be judged by what is confirmed
-
-    def _take_refusal(self, name: str, problem: KubeProblem) -> None:
-        if problem.kind is KubeProblemKind.NOT_FOUND:
+        if isinstance(raw, KubeProblem) and raw.kind is KubeProblemKind.NOT_FOUND:
             self._answered_s[name] = self._clock_s()
             if name in self._nodes:
                 self._remember_vanished(name)
             else:
                 self._on_change(name)
-        elif problem.kind is not KubeProblemKind.FORBIDDEN:
-            del self._asked_s[name]
+        elif isinstance(raw, KubeProblem):
+            if raw.kind is not KubeProblemKind.FORBIDDEN:
+                del self._asked_s[name]
+        elif isinstance(view := node_view(raw), NodeView):
+            self._answered_s[name] = self._clock_s()
+            if not self._put(view):
+                self._on_change(name)  # it may be judged by what is confirmed

@@ -1,27 +1,30 @@
-"""Fold every pod version that arrives, by whatever way and in whatever order, into what is known of each pod.
+"""Fold every pod version, however and in whatever order it arrives, into what is known of each pod, and find that again.
 
 Versions come from a LIST, from the main watch and from replays, so the same version may come twice and an old one
-after a newer one. The one idea: a record's resourceVersion only grows. A newer version is folded; an older one may
-still add what no version can take back (an id it carried, a container it showed, a certificate it proves) but never
+after a newer one. The one idea: the resourceVersion of what is known only grows. A newer version is folded; an older one
+may still add what no version can take back (an id it carried, a container it showed, a certificate it proves) but never
 changes what the newest version said. So the result does not depend on how the history was cut into pieces.
 
-Pure bookkeeping: no I/O; the clock and the node facts are parameters.
+What is known of a pod is one immutable value (`core.evidence.chain.KnownPod`), so the indexes hold uids. Of a hundred
+thousand pods almost every name and id belongs to one pod: an entry is a bare uid, and a tuple only where there are more.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...core.evidence.certificate import is_terminal, shows_every_run
 from ...core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState, died, fold, vanish
 from ...core.evidence.pod import NodeView, PodVersion
-from .index import PodIndex
+from ...core.ids.naming import ordinal_of_pod
 
 AWAITING_NODE_MAX: Final = 10_000
 GONE_MAX: Final = 20_000
-"""Most pods that are gone are kept of; StaticGroups remember by themselves what they need of them."""
+"""Pods that are kept after they are gone; StaticGroups remember by themselves what they need of them."""
 
 NodeOf = Callable[[str], NodeView | None]
 IsManaged = Callable[[str, str], bool]
+_Entry = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +33,10 @@ class Change:
 
     Parameters
     ----------
-    is_visible: something a decision reads is different now.
+    is_visible: something that decisions read is different now.
     is_end: a pod that lived has ended now, or is a suspect, or a container of it has ended.
     refusal_reason: what stood against a certificate, when this made a suspect of a pod that a StaticGroup manages; else "".
-    is_back: the object is there, or lives, although it was seen to be gone, or to have ended: no API server shows that which did not
-        go back in time.
+    is_back: the object exists, or its pod lives, although its end was seen: the API server went back in time.
     """
 
     pod: KnownPod
@@ -45,7 +47,7 @@ class Change:
 
 
 def _visible(i: KnownPod) -> tuple[object, ...]:
-    """Select the facts whose change is worth a look; a new resourceVersion alone is not."""
+    """Return the facts that decisions read; a new resourceVersion alone changes none."""
     of_ids = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms)
     return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), of_ids, i.has_lost, i.addresses)
 
@@ -61,7 +63,7 @@ class PodBook:
     Attributes
     ----------
     index: what is known of each pod.
-    is_resumed: the watch goes on from where that of another process ended, and nothing was missed since.
+    is_resumed: the watch goes on from where the watch of another process ended, and missed nothing since.
     ends: how many certificates the watch has brought in this process.
     suspect_count: how often a pod became a suspect, or a run of one was lost, in this process.
 
@@ -70,7 +72,7 @@ class PodBook:
     node_of: facts of a node by name; None when they cannot be read (yet).
     now_s: operator's clock, seconds since the Unix epoch.
     is_managed: (namespace, pod name) belongs to a StaticGroup.
-    gone_max: most pods that are gone are kept of.
+    gone_max: pods that are kept after they are gone.
     """
 
     def __init__(
@@ -99,8 +101,8 @@ class PodBook:
 
         Notes
         -----
-        A version without nodeName shows that nothing ran before it (a binding is never taken back), so the uid is
-        known from birth, however that version arrived. What was skipped (a LIST ahead of the watch) ends that knowledge.
+        A version without nodeName shows that nothing ran before it (a binding is never taken back), so the uid is known from
+        birth, however that version arrived. Skipped versions (a LIST ahead of the watch) end that knowledge.
         """
         before = self.index.get(version.uid)
         is_back = not is_deleted and before is not None and _is_back(before, version, listed_at)
@@ -112,7 +114,7 @@ class PodBook:
             self.is_resumed = False
         if before is not None and version.resource_version <= before.resource_version:
             after = self._absorb(before, version)
-            # Real servers give a deletion its own, higher version; one that does not must still be believed.
+            # Real servers give a deletion its own, higher version; a server that does not must still be believed.
             if is_deleted and version.resource_version == before.resource_version and after.object_present:
                 after = vanish(after, last=version, now_s=self._now_s())
         else:
@@ -130,11 +132,11 @@ class PodBook:
         if before is not None and not in_order:
             before = replace(before, from_birth=False, runs_known=False)
         if before is not None and before.node_name not in ("", version.node_name):
-            # No binding is ever taken back, so etcd was set back to before it: whatever runs on the first node, no later version tells of.
+            # No binding is ever taken back, so etcd was set back to before it: no later version shows what runs on the first node.
             before = replace(before, lost_boot=UNKNOWN_BOOT)
         is_unbound = not version.node_name and not version.started_containers
         after = fold(
-            before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._tells_every_run(version),
+            before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._shows_every_run(version),
             now_s=self._now_s(),
         )
         self._await_node(after, version)
@@ -144,7 +146,7 @@ class PodBook:
         """Take from an older version what stays true: ids and whether they were fixed, a binding, a container, a certificate."""
         node = self._node_of(version.node_name)
         folded = fold(
-            known, version, node, from_birth=known.from_birth, runs_known=self._tells_every_run(version), now_s=self._now_s()
+            known, version, node, from_birth=known.from_birth, runs_known=self._shows_every_run(version), now_s=self._now_s()
         )
         self._await_node(folded, version)
         kept = replace(
@@ -157,20 +159,20 @@ class PodBook:
             return kept
         return died(replace(kept, since_s=folded.since_s), folded.certificate)
 
-    def _tells_every_run(self, version: PodVersion) -> bool:
-        """True for a version from which it is known what ran before, where another process has watched until this one does.
+    def _shows_every_run(self, version: PodVersion) -> bool:
+        """True for a version that shows what ran before, if another process watched until this one began.
 
         Notes
         -----
-        A pod whose image was never pulled is no suspect for ever because the operator restarted meanwhile.
+        So a restart of the operator does not make a pod whose image was never pulled a suspect for ever.
         """
-        return self.is_resumed and version.tells_every_run
+        return self.is_resumed and shows_every_run(version)
 
     def _await_node(self, pod: KnownPod, version: PodVersion) -> None:
         """Keep a terminal version that only lacks the facts of its node."""
         if pod.state is PodState.DEAD:
             self._awaiting_node.pop(version.uid, None)
-        elif version.is_terminal and version.node_name and self._node_of(version.node_name) is None:
+        elif is_terminal(version) and version.node_name and self._node_of(version.node_name) is None:
             self._awaiting_node[version.uid] = version
             if len(self._awaiting_node) > AWAITING_NODE_MAX:
                 del self._awaiting_node[next(iter(self._awaiting_node))]
@@ -213,11 +215,10 @@ class PodBook:
         listed: uid to resourceVersion, everything the LIST showed.
         resource_version: of the LIST; what was seen in a newer version is left alone.
         """
-        gone = self._absent(scope, listed, resource_version)
-        return [self._store(pod, vanish(pod, now_s=self._now_s())) for pod in gone]
+        return [self._store(pod, vanish(pod, now_s=self._now_s())) for pod in self._absent(scope, listed, resource_version)]
 
     def _absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[KnownPod]:
-        """Return the present objects that a complete LIST does not show; parameters as for `take_absent`."""
+        """Return the present objects that a complete LIST does not show."""
         return [
             pod for pod in self.index.in_scope(scope)
             if pod.object_present and pod.resource_version <= resource_version and pod.uid not in listed
@@ -228,7 +229,7 @@ class PodBook:
 
         Returns
         -------
-        What the watch must have missed, in words; "" when both agree.
+        What the watch must have missed; "" when both agree.
         """
         for uid, listed_version in listed.items():
             pod = self.index.get(uid)
@@ -248,8 +249,7 @@ class PodBook:
     def take_node(self, node_name: str) -> list[Change]:
         """Judge again the terminal versions that waited for the facts of this node."""
         waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]
-        changes = [self.take(version, is_deleted=False, in_order=False) for version in waiting]
-        return [change for change in changes if change.is_visible]
+        return [self.take(version, is_deleted=False, in_order=False) for version in waiting]
 
     def purge(self) -> None:
         """Bound what is kept of pods that are gone: of the ended the oldest go first, then of the suspects."""
@@ -269,16 +269,133 @@ class PodBook:
 
 
 def _is_back(before: KnownPod, version: PodVersion, listed_at: int) -> bool:
-    """True for a version that only an API server shows which went back in time.
+    """True for a version that only an API server shows that went back in time.
 
     Notes
     -----
-    A uid never comes back, a terminal phase is never left, and a consistent LIST shows nothing older than what was seen before it. The
-    last is all that tells of a restore that has raised the counter of versions: the objects keep theirs.
+    A uid never comes back, a terminal phase is never left, and a consistent LIST shows nothing older than what was seen before it. Only
+    the last reveals a restore that has raised the counter of versions: the objects keep theirs.
     """
     if version.resource_version <= before.resource_version:
         is_older = version.resource_version < before.resource_version or not before.object_present
         return is_older and before.resource_version <= listed_at
-    if version.is_terminal:
+    if is_terminal(version):
         return False
     return not before.object_present or (before.certificate is not None and before.certificate.resource_version < version.resource_version)
+
+
+class _Uids:
+    """Map (namespace, key) to the uids of pods."""
+
+    __slots__ = ("_by_namespace",)
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, dict[str, _Entry]] = {}
+
+    def keys(self) -> Iterator[tuple[str, str]]:
+        for namespace, entries in self._by_namespace.items():
+            yield from ((namespace, key) for key in entries)
+
+    def add(self, namespace: str, key: str, uid: str) -> None:
+        entries = self._by_namespace.setdefault(namespace, {})
+        present = entries.get(key)
+        if present is None:
+            entries[key] = uid
+        else:
+            entries[key] = (*present, uid) if isinstance(present, tuple) else (present, uid)
+
+    def remove(self, namespace: str, key: str, uid: str) -> None:
+        entries = self._by_namespace[namespace]
+        left = tuple(u for u in self.find(namespace, key) if u != uid)
+        if left:
+            entries[key] = left[0] if len(left) == 1 else left
+        else:
+            del entries[key]
+
+    def find(self, namespace: str, key: str) -> tuple[str, ...]:
+        present = self._by_namespace.get(namespace, {}).get(key, ())
+        return present if isinstance(present, tuple) else (present,)
+
+    def find_anywhere(self, keys: Set[str]) -> Iterator[str]:
+        for namespace, entries in self._by_namespace.items():
+            for key in entries.keys() & keys:
+                yield from self.find(namespace, key)
+
+    def all_of(self, namespace: str) -> Iterator[str]:
+        for present in self._by_namespace.get(namespace, {}).values():
+            yield from present if isinstance(present, tuple) else (present,)
+
+
+class PodIndex:
+    """Find pods by uid, pod name, workload and instance id; oldest version first."""
+
+    __slots__ = ("_by_id", "_by_name", "_by_uid", "_by_workload")
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, KnownPod] = {}
+        self._by_name = _Uids()
+        self._by_id = _Uids()
+        self._by_workload = _Uids()
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def get(self, uid: str) -> KnownPod | None:
+        """Return the pod of this uid; None when the uid was never seen or was forgotten."""
+        return self._by_uid.get(uid)
+
+    def put(self, pod: KnownPod) -> None:
+        """Insert or replace what is known of a pod."""
+        before = self._by_uid.get(pod.uid)
+        self._by_uid[pod.uid] = pod
+        if before is None:
+            self._by_name.add(pod.namespace, pod.pod_name, pod.uid)
+            self._by_workload.add(pod.namespace, pod.pod_name.rpartition("-")[0], pod.uid)
+        for instance_id in pod.instance_ids - (before.instance_ids if before is not None else frozenset()):
+            self._by_id.add(pod.namespace, instance_id, pod.uid)
+
+    def remove(self, pod: KnownPod) -> None:
+        """Drop a pod from everything."""
+        del self._by_uid[pod.uid]
+        self._by_name.remove(pod.namespace, pod.pod_name, pod.uid)
+        self._by_workload.remove(pod.namespace, pod.pod_name.rpartition("-")[0], pod.uid)
+        for instance_id in pod.instance_ids:
+            self._by_id.remove(pod.namespace, instance_id, pod.uid)
+
+    def ids(self) -> Iterator[tuple[str, str]]:
+        """Iterate over every id that any pod ever carried, each with its namespace."""
+        return self._by_id.keys()
+
+    def in_scope(self, namespace: str) -> Iterator[KnownPod]:
+        """Iterate over a namespace's pods, or all of them for ""."""
+        return map(self._by_uid.__getitem__, self._by_name.all_of(namespace)) if namespace else iter(self._by_uid.values())
+
+    def of_workload(self, namespace: str, workload_name: str) -> tuple[KnownPod, ...]:
+        """Return every pod that is named after a workload, whatever owns it now."""
+        return self._pods(self._by_workload.find(namespace, workload_name))
+
+    def carriers(self, instance_ids: Iterable[str]) -> tuple[KnownPod, ...]:
+        """Return every pod of any namespace that ever carried one of the ids, each once."""
+        return self._pods(self._by_id.find_anywhere(frozenset(instance_ids)))
+
+    def strays(self, namespace: str, workload_name: str, carried: Iterable[tuple[str, str]]) -> tuple[KnownPod, ...]:
+        """Return every pod that ever carried an id in a namespace and is no seat of the workload, each once."""
+        found = self._pods(uid for place, i in carried for uid in self._by_id.find(place, i))
+        return tuple(pod for pod in found if _is_stray(pod, namespace, workload_name))
+
+    def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[KnownPod, ...]:
+        """Return every pod of any namespace that ever carried one of the ids and is no seat of the workload, each once."""
+        return tuple(pod for pod in self.carriers(instance_ids) if _is_stray(pod, namespace, workload_name))
+
+    def chain(self, namespace: str, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()) -> tuple[KnownPod, ...]:
+        """Return every pod that has one of the names or ever carried one of the ids, each once."""
+        named = (uid for name in pod_names for uid in self._by_name.find(namespace, name))
+        return self._pods((*named, *(uid for i in instance_ids for uid in self._by_id.find(namespace, i))))
+
+    def _pods(self, uids: Iterable[str]) -> tuple[KnownPod, ...]:
+        """Return pods in the order of their versions."""
+        return tuple(sorted((self._by_uid[uid] for uid in dict.fromkeys(uids)), key=lambda pod: (pod.resource_version, pod.uid)))
+
+
+def _is_stray(pod: KnownPod, namespace: str, workload_name: str) -> bool:
+    return pod.namespace != namespace or ordinal_of_pod(workload_name, pod.pod_name) is None

@@ -1,9 +1,9 @@
 """The instance ids and session timeouts that a pod carries in its annotations or its environment, as the kubelet resolves it.
 
-A variable shows a session timeout when it reads the annotation that the injection writes, or when its name says
-SESSION_TIMEOUT_MS, as those of all presets do and those that a spec names mostly, unless the name says ZooKeeper, whose clients
-have sessions too (zookeeper.session.timeout.ms of older Kafka clients and brokers). What an application sets in its code or reads
-from a file is not seen.
+A variable shows a session timeout when it reads the annotation that the injection writes, or when its name contains
+SESSION_TIMEOUT_MS, as those of all presets and most that a spec names do, unless the name contains ZooKeeper, whose clients
+have sessions too (zookeeper.session.timeout.ms of older Kafka clients and brokers). What an application sets in its code or
+reads from a file is not seen.
 Source: `$(VAR)` expansion as in k8s.io/kubernetes/third_party/forked/golang/expansion.
 """
 
@@ -24,7 +24,7 @@ _ANNOTATIONS: Final = "metadata.annotations"
 _OF_AN_ID: Final = f"{_ANNOTATIONS}['{INSTANCE_ID_ANNOTATION}"
 KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 _SEPARATORS: Final = re.compile("[^A-Z0-9]")
-_NO_WORD: Final = re.compile("[^a-zA-Z0-9]+")
+_SEPARATOR: Final = re.compile("[^a-zA-Z0-9]+")
 _NAMED: Final = "SESSION_TIMEOUT_MS"
 _OF_ZOOKEEPER: Final = frozenset({"ZOOKEEPER", "ZK"})
 _OF_AGENT: Final = "STATICGROUP_CONNECT_SESSION_TIMEOUT_MS"
@@ -32,10 +32,8 @@ _INJECTED: Final = f"metadata.annotations['{SESSION_TIMEOUT_ANNOTATION}']"
 _DIGITS_MAX: Final = len(str(TIMEOUT_MS_MAX))
 CARRIED_IDS_MAX: Final = 512
 """Ids kept of one pod. A StaticGroup gives a pod at most eight; this bounds what one pod can make us remember."""
-
-
 SEARCHED_IDS_MAX: Final = 16
-"""Ids that are looked for within longer texts; of a pod with more, every container may hold one."""
+"""Ids that are searched for within longer texts; in a pod with more, every container may hold one."""
 
 
 class Carried(NamedTuple):
@@ -43,9 +41,9 @@ class Carried(NamedTuple):
 
     Attributes
     ----------
-    are_fixed: see `PodVersion`; never when not all were looked at.
+    are_fixed: see `PodVersion`; never when not all were read.
     holders: by name, the containers that may hold one, each with the only ones that it may hold, see `ContainerView`; all of them
-        when not all were looked at, or when the id is the name of the pod.
+        when not all were read, or when the id is the name of the pod.
     """
 
     instance_ids: frozenset[str]
@@ -112,12 +110,12 @@ def _names(spec: Json) -> frozenset[str]:
 
 
 def _mentioning(environments: _Environments, spec: Json, ids: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the containers that may learn an id or make one of what they are told, each with these ids; none: any.
+    """Yield the containers that may learn an id, or compose one from their variables and arguments, each with these ids; none: any.
 
     Notes
     -----
-    The name of its pod is the host name of every container, so whoever is told the rest of an id may compose it, in a shell
-    for one, and write there what stands between its words. What is typed in an ephemeral container, nobody sees.
+    The name of its pod is the host name of every container, so a container that has the rest of an id may compose it, for one in a
+    shell, and write there what stands between its parts. What is typed in an ephemeral container is not seen.
     """
     name = text_of(environments.metadata, "name", "metadata")
     rests = {i: _rest_of(i, name) for i in ids}
@@ -131,14 +129,14 @@ def _mentioning(environments: _Environments, spec: Json, ids: set[str]) -> Itera
 
 def _rest_of(instance_id: str, pod_name: str) -> tuple[str, ...]:
     """Return what an id consists of beside the name of its pod, or else beside its ordinal."""
-    told = pod_name if pod_name and pod_name in instance_id else pod_name.rpartition("-")[2]
-    return tuple(part for part in (instance_id.split(told) if told else [instance_id]) if part)
+    known = pod_name if pod_name and pod_name in instance_id else pod_name.rpartition("-")[2]
+    return tuple(part for part in (instance_id.split(known) if known else [instance_id]) if part)
 
 
 def _made(
     container: Json, environment: Environment, pod_name: str, rests: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...] | None:
-    """Return the ids of which the variables and arguments of a container tell it all but the name of its pod; (): any; None: none."""
+    """Return the ids of which the variables and arguments of a container show all but the name of its pod; (): any; None: none."""
     values = {name: value for name, value, _ in environment if value is not None}
     entries = objects_of(container, "env", "spec.containers[]")
     texts = [text_of(entry, "value", "spec.containers[].env[]") for entry in entries]
@@ -146,25 +144,25 @@ def _made(
         for key in ("command", "args"):
             found = place.get(key)
             texts += [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
-    told = [*values.values(), *texts]
+    shown = [*values.values(), *texts]
     for text in texts:
         expanded = _expanded(text, values) if "$(" in text else ""
         if expanded is None or ("$(" in expanded and pod_name in expanded):
             return ()
-        told.append(expanded)
-    found = tuple(i for i, rest in rests.items() if _is_told(rest, told))
+        shown.append(expanded)
+    found = tuple(i for i, rest in rests.items() if _is_shown(rest, shown))
     return found or None
 
 
-def _is_told(rest: tuple[str, ...], texts: list[str]) -> bool:
-    """Tell whether texts have every part of a rest, or every word of it: what stands between them may be written in a shell."""
+def _is_shown(rest: tuple[str, ...], texts: list[str]) -> bool:
+    """Return True when texts have every part of a rest, or all that lies between its separators: a shell may write those."""
     if all(any(part in text for text in texts) for part in rest):
         return True
-    wanted = {word for part in rest for word in _NO_WORD.split(part) if word}
+    wanted = {piece for part in rest for piece in _SEPARATOR.split(part) if piece}
     whole = "\n".join(texts)
-    if not all(word in whole for word in wanted):
+    if not all(piece in whole for piece in wanted):
         return False  # mostly, and then nothing need be split
-    return wanted <= {word for text in texts for word in _NO_WORD.split(text)}
+    return wanted <= {piece for text in texts for piece in _SEPARATOR.split(text)}
 
 
 def _commands(container: Json) -> Iterator[Json]:
@@ -178,12 +176,12 @@ def _commands(container: Json) -> Iterator[Json]:
 
 @remembered
 def names_an_id(variable: str) -> bool:
-    """Tell whether a client may take its group.instance.id from a variable of this name, in whatever spelling.
+    """Return whether a client may take its group.instance.id from a variable of this name, in whatever spelling.
 
     Notes
     -----
     Kubernetes takes names such as `spring.kafka.consumer.properties.group.instance.id` (IsEnvVarName). Spring's
-    SystemEnvironmentPropertySource and SmallRye's EnvConfigSource look for the exact name of a property first, and Camel's
+    SystemEnvironmentPropertySource and SmallRye's EnvConfigSource try the exact name of a property first, and Camel's
     option is groupInstanceId.
     """
     return "INSTANCEID" in _SEPARATORS.sub("", variable.upper())
@@ -192,11 +190,11 @@ def names_an_id(variable: str) -> bool:
 def _environment_ids(
     environments: _Environments, spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: _Holders
 ) -> Iterator[tuple[str, bool]]:
-    """Yield whatever stands where an id may stand in the environment, and whether it is fixed; "" where it is not known.
+    """Yield every value that stands where an id may stand in the environment, and whether it is fixed; "" where it is not known.
 
-    A variable carries an id when its name says so, or when it says what an annotation says of an id, or would if there were
-    one. Whatever envFrom brings may have any name, so a container with it may carry any id; so may one that has an id and a
-    file with every annotation beside it.
+    A variable carries an id when its name says so, when it has the id of an annotation, or when it reads such an annotation.
+    A variable from envFrom may have any name, so its container may carry any id; so may one that has an id and a file with
+    every annotation beside it.
 
     Parameters
     ----------
@@ -205,7 +203,8 @@ def _environment_ids(
     files = tuple(_files_of_fields(spec))
     for kind in KINDS:
         for container in objects_of(spec, kind, "spec"):
-            reads = {name for name, path in _variables_of_fields(container) if path.startswith(_OF_AN_ID)}
+            entries = objects_of(container, "env", "spec.containers[]")
+            reads = {text_of(e, "name", "spec.containers[].env[]") for e in entries if _field_path(e).startswith(_OF_AN_ID)}
             own_name = intern(text_of(container, "name", f"spec.{kind}[]"))
             carries = False
             for name, value, is_fixed in environments.of(container):
@@ -223,15 +222,6 @@ def _environment_ids(
                 yield "", False
     if any(path.startswith(_OF_AN_ID) for _, path in files):
         yield "", False
-
-
-def _variables_of_fields(container: Json) -> Iterator[tuple[str, str]]:
-    """Yield the variables that show a field of the pod, each with the path of the field."""
-    for entry in objects_of(container, "env", "spec.containers[]"):
-        if not entry.get("valueFrom"):
-            continue
-        reference = object_of(object_of(entry, "valueFrom", "spec.containers[].env[]"), "fieldRef", "valueFrom")
-        yield text_of(entry, "name", "spec.containers[].env[]"), text_of(reference, "fieldPath", "fieldRef")
 
 
 def _files_of_fields(spec: Json) -> Iterator[tuple[str, str]]:
@@ -256,9 +246,9 @@ def _is_legal_id(candidate: object) -> bool:
 def resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | None, bool]]:
     """Yield the variables in order, each with its value and whether it is fixed; later ones may refer to earlier ones.
 
-    A value longer than an id may be counts as unknown, None: whatever refers to it is too long as well, or is not what
-    the kubelet makes of it and holds characters that no id has. So a pod costs no more than its own size. Fixed is what
-    a container that starts again cannot find changed; a reference to none of these variables may be one to a Service's.
+    A value longer than an id may be counts as unknown, None: a value that refers to it is too long as well, or is not what the
+    kubelet makes of it and holds characters that no id has. So a pod costs no more than its own size. A value is fixed when a
+    container that starts again cannot find it changed; a reference to none of these variables may mean one of a Service.
     """
     known: dict[str, str] = {}
     fixed: set[str] = set()
@@ -344,14 +334,14 @@ def _lasting(spec: Json) -> Iterator[Json]:
 
 
 def _shown(container: Json, metadata: Json) -> Iterator[tuple[int | None, bool]]:
-    """Yield each variable that tells a session timeout: its value, and whether it is the injected one or in its place."""
+    """Yield each variable that shows a session timeout: its value, and whether it is the injected one or in its place."""
     path = "spec.containers[].env[]"
     entries = objects_of(container, "env", "spec.containers[]")
     named = ((text_of(entry, "name", path), entry) for entry in entries)
-    telling = [(_is_named(name), _field(entry) == _INJECTED or name == _OF_AGENT) for name, entry in named]
-    if not any(is_named or is_injected for is_named, is_injected in telling):
+    relevant = [(_is_named(name), _field_path(entry) == _INJECTED or name == _OF_AGENT) for name, entry in named]
+    if not any(is_named or is_injected for is_named, is_injected in relevant):
         return
-    for (is_named, is_injected), (_, value, _) in zip(telling, resolved_env(container, metadata), strict=True):
+    for (is_named, is_injected), (_, value, _) in zip(relevant, resolved_env(container, metadata), strict=True):
         if is_named or is_injected:
             yield _milliseconds(value), is_injected
 
@@ -363,7 +353,8 @@ def _is_named(variable: str) -> bool:
     return _NAMED in name and _OF_ZOOKEEPER.isdisjoint(name.split("_"))
 
 
-def _field(entry: Json) -> str:
+def _field_path(entry: Json) -> str:
+    """Return the path of the field of the pod that a variable shows; "" where it shows none."""
     if not entry.get("valueFrom"):
         return ""
     reference = object_of(object_of(entry, "valueFrom", "spec.containers[].env[]"), "fieldRef", "valueFrom")

@@ -1,25 +1,15 @@
 """A StrimziPodSet as the decisions use it: what it wants are the pods that it lists, each a whole pod.
 
-Whatever it lists that is not called as its pods are ends the reading: such a pod would be nobody's seat, and its place would
-look departed.
+A listed pod that is not named as its pods are makes the object malformed: it would have no seat, and its place would seem
+departed.
 Source: StrimziPodSetSpec, StrimziPodSetStatus and StrimziPodSetController of Strimzi.
 """
 
 from ...api.workloads import STRIMZI_POD_SET
 from ...core.ids.naming import ordinal_of_pod
 from ...core.workload import WorkloadView
-from .shape import (
-    Json,
-    MalformedObject,
-    WrongShapeError,
-    object_of,
-    objects_of,
-    required_text_of,
-    text_of,
-    translated,
-    whole_of,
-)
-from .workloads import with_pod_spec
+from .shape import Json, MalformedObject, WrongShapeError, object_of, objects_of, required_text_of, translated, whole_of
+from .workloads import common_fields, with_pod_spec
 
 
 def pod_set_view(raw: object) -> WorkloadView | MalformedObject:
@@ -36,15 +26,9 @@ def _pod_set_view(raw: Json) -> WorkloadView:
     listed = {_ordinal(name, pod): pod for pod in pods}
     if len(listed) < len(pods):
         raise WrongShapeError("spec.pods[].metadata.name", pods)
-    finalizers = metadata.get("finalizers")
-    is_deleting = bool(text_of(metadata, "deletionTimestamp", "metadata"))
     view = WorkloadView(
+        **common_fields(metadata, status),
         kind=STRIMZI_POD_SET,
-        namespace=required_text_of(metadata, "namespace", "metadata"),
-        name=name,
-        uid=required_text_of(metadata, "uid", "metadata"),
-        metadata_generation=whole_of(metadata, "generation", "metadata"),
-        observed_generation=whole_of(status, "observedGeneration", "status"),
         replicas=len(listed),
         listed=tuple(sorted(listed)),
         start=min(listed, default=0),
@@ -53,8 +37,6 @@ def _pod_set_view(raw: Json) -> WorkloadView:
         status_replicas=whole_of(status, "pods", "status"),
         ready_replicas=whole_of(status, "readyPods", "status"),
         updated_replicas=whole_of(status, "currentPods", "status"),
-        is_deleting=is_deleting,
-        is_orphaning=is_deleting and isinstance(finalizers, list) and "orphan" in finalizers,
     )
     first = listed[min(listed)] if listed else {}
     return with_pod_spec(view, object_of(first, "spec", "spec.pods[]"), "spec.pods[].spec")

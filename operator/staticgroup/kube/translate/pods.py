@@ -1,4 +1,4 @@
-"""A Pod as the decisions use it: who owns it, what its containers show, and which ids it carries.
+"""A Pod as the decisions use it: its owner, what its containers show, and which ids it carries.
 
 Sources: Pod of the core/v1 API; peer pods: RuntimeClasses of kata-deploy and OpenShift sandboxed containers, and the resource that the
 webhook of cloud-api-adaptor asks for in place of a pod's own, whatever its class is called.
@@ -25,7 +25,7 @@ from .shape import (
     time_s_of,
     translated,
     whole_of,
-)
+)  # fmt: skip
 
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _DIGEST_MARK = "sha256:"
@@ -50,15 +50,17 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
     statuses = {kind: objects_of(status, kind, "status") for kind in _STATUS_LISTS}
     phase_manager, phase_has_statuses, phase_written_at_s = _phase_writer(metadata, statuses)
     carried = carried_ids(metadata, spec, env_names)
+    owner = next((o for o in objects_of(metadata, "ownerReferences", "metadata") if o.get("controller") is True), {})
     deleted_at_s = _time_s(metadata.get("deletionTimestamp"))
     grace_s = metadata.get("deletionGracePeriodSeconds")
     grace_s = None if grace_s is None else whole_of(metadata, "deletionGracePeriodSeconds", "metadata")
+    addresses = () if spec.get("hostNetwork") else objects_of(status, "podIPs", "status")
     return PodVersion(
         namespace=intern(required_text_of(metadata, "namespace", "metadata")),
         name=required_text_of(metadata, "name", "metadata"),
         uid=required_text_of(metadata, "uid", "metadata"),
         resource_version=_resource_version(metadata),
-        owner_name=_owner_name(metadata),
+        owner_name=intern(text_of(owner, "name", "metadata.ownerReferences[]")),
         revision=intern(text_of(object_of(metadata, "labels", "metadata"), REVISION_LABEL, "metadata.labels")),
         node_name=intern(text_of(spec, "nodeName", "spec")),
         phase=intern(text_of(status, "phase", "status")),
@@ -75,9 +77,14 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         host_pid=bool(spec.get("hostPID")),
         is_peer_pod=_is_peer_pod(spec),
         shares_processes=bool(spec.get("shareProcessNamespace")),
-        disruption_reason=_disruption_reason(conditions),
+        disruption_reason=intern(text_of(_true(conditions, "DisruptionTarget") or {}, "reason", "status.conditions[]")),
         reason=intern(text_of(status, "reason", "status")),
-        required=_required_containers(spec, statuses, carried.holders),
+        # Every container that may hold a client: containers, sidecars, ephemeral containers.
+        required=(
+            *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"], carried.holders),
+            *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"], carried.holders),
+            *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], carried.holders),
+        ),
         inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"], carried.holders),
         started_containers=_started_containers(statuses),
         ready_since_s=_true_since_s(conditions, "Ready"),
@@ -85,13 +92,8 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         instance_ids=carried.instance_ids,
         ids_are_fixed=carried.are_fixed,
         session_timeouts_ms=session_timeouts_ms(metadata, spec),
-        addresses=() if spec.get("hostNetwork") else _addresses(status),
+        addresses=tuple(text_of(entry, "ip", "status.podIPs[]") for entry in addresses),
     )
-
-
-def _addresses(status: Json) -> tuple[str, ...]:
-    """Return status.podIPs."""
-    return tuple(text_of(entry, "ip", "status.podIPs[]") for entry in objects_of(status, "podIPs", "status"))
 
 
 def _is_peer_pod(spec: Json) -> bool:
@@ -115,19 +117,12 @@ def _resource_version(metadata: Json) -> int:
     return int(found)
 
 
-def _owner_name(metadata: Json) -> str:
-    for reference in objects_of(metadata, "ownerReferences", "metadata"):
-        if reference.get("controller") is True:
-            return intern(text_of(reference, "name", "metadata.ownerReferences[]"))
-    return ""
-
-
 def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool, float | None]:
-    """Return who owns status.phase, whether every owner of it owns all container statuses that there are, and since when.
+    """Return the owner of status.phase, whether every owner of it owns all container statuses that exist, and since when.
 
     Notes
     -----
-    An Update takes a changed field from everybody else, so the newest owner wrote it; an Apply of the same value owns it
+    An Update takes a changed field from all other owners, so the newest owner wrote it; an Apply of the same value owns it
     beside others, and then the oldest may have written it, so every owner has to be a writer of statuses.
     """
     manager, written_at, owners = "", "", 0
@@ -146,23 +141,19 @@ def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str,
     return manager, has_statuses and owners > 0, _time_s(written_at)
 
 
-def _disruption_reason(conditions: Iterable[Json]) -> str:
-    for condition in conditions:
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return intern(text_of(condition, "reason", "status.conditions[]"))
-    return ""
+def _true(conditions: Iterable[Json], kind: str) -> Json | None:
+    """Return the condition of a kind if it is True."""
+    return next((c for c in conditions if c.get("type") == kind and c.get("status") == "True"), None)
 
 
 def _true_since_s(conditions: Iterable[Json], kind: str) -> float | None:
     """Return since when a condition is True; None when it is not."""
-    for condition in conditions:
-        if condition.get("type") == kind and condition.get("status") == "True":
-            return time_s_of(condition, "lastTransitionTime", "status.conditions[]") or 0.0
-    return None
+    found = _true(conditions, kind)
+    return None if found is None else time_s_of(found, "lastTransitionTime", "status.conditions[]") or 0.0
 
 
 def _started_containers(statuses: dict[str, list[Json]]) -> frozenset[str]:
-    """Name the containers that ran at some time, as far as this version tells."""
+    """Name the containers that ran at some time, as far as this version shows."""
     entries = (entry for kind in statuses for entry in statuses[kind])
     return frozenset(intern(text_of(entry, "name", "status")) for entry in entries if _shows_a_run(entry))
 
@@ -184,17 +175,6 @@ def _shows_a_run(entry: Json) -> bool:
     return object_of(entry, "lastState", "status").get("terminated") is not None
 
 
-def _required_containers(
-    spec: Json, statuses: dict[str, list[Json]], holders: Mapping[str, frozenset[str]]
-) -> tuple[ContainerView, ...]:
-    """List every container that may hold a client: containers, sidecars, ephemeral containers."""
-    return (
-        *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"], holders),
-        *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"], holders),
-        *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], holders),
-    )
-
-
 def _init_containers(spec: Json, *, is_sidecar: bool) -> list[Json]:
     """List the init containers that go on beside the others (sidecars), or those that end before them."""
     return [c for c in objects_of(spec, "initContainers", "spec") if (c.get("restartPolicy") == "Always") == is_sidecar]
@@ -210,50 +190,41 @@ def _views(
 
 
 def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -> ContainerView:
-    """Read one status entry; `running` wins over everything else it may say. `ids` that it may hold; empty: any; None: none."""
-    may_hold_id, only_ids = ids is not None, ids or frozenset()
+    """Read one status entry. `ids` that it may hold; empty: any; None: none."""
     if entry is None:
-        return ContainerView(name=name, phase=ContainerPhase.ABSENT, may_hold_id=may_hold_id, only_ids=only_ids)
+        return ContainerView(name=name, phase=ContainerPhase.ABSENT, may_hold_id=ids is not None, only_ids=ids or frozenset())
     path = f"status[{name}]"
     state = object_of(entry, "state", path)
-    restart_count = whole_of(entry, "restartCount", path)
-    terminated = object_of(state, "terminated", f"{path}.state")
+    # A running state wins over every other; the API says that an empty one means waiting.
+    phases = (ContainerPhase.RUNNING, ContainerPhase.TERMINATED)
+    phase = next((p for p in phases if state.get(p.value) is not None), ContainerPhase.WAITING)
+    is_running, has_ended = phase is ContainerPhase.RUNNING, phase is ContainerPhase.TERMINATED
+    shown, where = object_of(state, phase.value, f"{path}.state"), f"{path}.state.{phase.value}"
     earlier = object_of(object_of(entry, "lastState", path), "terminated", f"{path}.lastState")
-    was_lost = text_of(earlier, "reason", f"{path}.lastState.terminated") in LOST_RUN_REASONS
-    image = text_of(entry, "imageID", path)
-    image_digest, runs = intern(image[max(0, image.find(_DIGEST_MARK)) :]), _runs(state, earlier, restart_count, path)
-    phase, reason, last = ContainerPhase.WAITING, "", earlier  # the API says that an empty state means waiting
-    if state.get("running") is not None:
-        phase, terminated = ContainerPhase.RUNNING, {}
-    elif state.get("terminated") is not None:
-        phase, reason, last = ContainerPhase.TERMINATED, text_of(terminated, "reason", f"{path}.state.terminated"), terminated
-    else:
-        reason = text_of(object_of(state, "waiting", f"{path}.state"), "reason", "waiting")
-    is_over = phase is ContainerPhase.TERMINATED
+    last = shown if has_ended else earlier
+    restart_count, image = whole_of(entry, "restartCount", path), text_of(entry, "imageID", path)
     return ContainerView(
         name=name,
         phase=phase,
-        container_id=text_of(terminated if is_over else entry, "containerID", path),
-        finished_at=text_of(terminated, "finishedAt", f"{path}.state.terminated"),
-        reason=reason,
-        may_hold_id=may_hold_id,
-        only_ids=only_ids,
+        container_id=text_of(shown, "containerID", where) if has_ended else text_of(entry, "containerID", path),
+        finished_at=text_of(shown, "finishedAt", where) if has_ended else "",
+        reason="" if is_running else text_of(shown, "reason", where),
+        may_hold_id=ids is not None,
+        only_ids=ids or frozenset(),
         restart_count=restart_count,
         last_end=_ended(last) if last else None,
-        was_lost=was_lost,
-        runs=runs,
-        image_digest=image_digest,
+        was_lost=text_of(earlier, "reason", f"{path}.lastState.terminated") in LOST_RUN_REASONS,
+        runs=_runs(shown, earlier, restart_count, phase),
+        image_digest=intern(image[max(0, image.find(_DIGEST_MARK)) :]),
     )
 
 
-def _runs(state: Json, earlier: Json, restart_count: int, path: str) -> tuple[RunView, ...]:
+def _runs(shown: Json, earlier: Json, restart_count: int, phase: ContainerPhase) -> tuple[RunView, ...]:
     """Return the runs that an entry shows: `lastState` is the run before a running one, and the newest of a waiting one."""
-    running, terminated = object_of(state, "running", f"{path}.state"), object_of(state, "terminated", f"{path}.state")
     runs = []
-    if state.get("running") is not None:
-        runs.append(RunView(restart_count=restart_count, started_at_s=_time_s(running.get("startedAt"))))
-    elif state.get("terminated") is not None:
-        runs.append(RunView(restart_count=restart_count, started_at_s=_time_s(terminated.get("startedAt")), end=_ended(terminated)))
+    if phase is not ContainerPhase.WAITING:
+        end = _ended(shown) if phase is ContainerPhase.TERMINATED else None
+        runs.append(RunView(restart_count=restart_count, started_at_s=_time_s(shown.get("startedAt")), end=end))
     number = restart_count - len(runs)
     if earlier and number >= 0:
         runs.insert(0, RunView(restart_count=number, started_at_s=_time_s(earlier.get("startedAt")), end=_ended(earlier)))
@@ -269,7 +240,7 @@ def _ended(terminated: Json) -> EndView:
 
 
 def _time_s(found: object) -> float | None:
-    """Read a time in seconds since the Unix epoch; None for what tells none, as the year 1 of a kubelet that lost a container."""
+    """Read a time in seconds since the Unix epoch; None where there is none, as in the year 1 of a kubelet that lost a container."""
     try:
         at_s = datetime.fromisoformat(found).timestamp() if isinstance(found, str) else 0.0
     except (ValueError, OverflowError):
@@ -282,8 +253,8 @@ def may_hold_a_seat(raw: object) -> bool:
 
     Notes
     -----
-    All pods are watched, without a label selector: that would leave gaps just where harm begins, with a pod whose label was never
-    there (made by hand, or by a controller before 1.28) or was taken off; and it shows a label edit as a deletion.
+    All pods are watched, without a label selector: a selector would miss a pod that never had the label (made by hand, or by a
+    controller before 1.28) or lost it, and would show a label edit as a deletion.
     """
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     if not isinstance(metadata, dict):

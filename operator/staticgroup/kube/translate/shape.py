@@ -1,7 +1,7 @@
 """Read the fields of a raw object, each with the shape that its type has.
 
-An absent field is empty; what has another shape is told by its path, and never by its value. Each reader takes the
-object, the key, and the path of the object for that purpose, and raises WrongShapeError.
+An absent field is empty. Each reader takes the object, the key, and the path of the object, and raises WrongShapeError, which
+names a field of another shape by its path and never by its value.
 """
 
 from collections.abc import Callable
@@ -115,13 +115,12 @@ def time_s_of(parent: Json, key: str, path: str) -> float | None:
 
 
 def remembered(say: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Have a function remember what it said of each of the last NAMES_MAX names that are not too long.
+    """Cache the results of a function for the last NAMES_MAX names that are not too long.
 
     Notes
     -----
-    The same few names of variables come with every pod. A name has no limit of its own in Kubernetes but the size of its pod
-    (IsEnvVarName bounds letters, not length), and anybody may make pods that last a moment: what is remembered of thousands of
-    names of a MiB would be gigabytes.
+    The same few names of variables come with every pod. Kubernetes limits a name only by the size of its pod (IsEnvVarName bounds
+    letters, not length), and anybody may make pods that last a moment: a cache of thousands of names of a MiB would take gigabytes.
     """
     known = lru_cache(maxsize=NAMES_MAX)(say)
 

@@ -1,18 +1,18 @@
-"""A StatefulSet as the decisions use it, and what the pod template of any workload tells.
+"""A StatefulSet as the decisions use it, and what the pod template of any workload shows.
 
 Source: StatefulSet of the apps/v1 API.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from ...api.names import AGENT_JAR, AGENT_MOUNT_PATH, AGENT_NAME, JAVA_OPTIONS_VARIABLE
 from ...core.workload import ContainerBudget, JavaOptions, WorkloadView
 from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, translated, whole_of
 
 # Literal values of other variables may be secrets and are not kept.
-_TELLING_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL", "REBALANCE", "REQUEST_TIMEOUT")
+_KEPT_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL", "REBALANCE", "REQUEST_TIMEOUT")
 
 
 def workload_view(raw: object) -> WorkloadView | MalformedObject:
@@ -25,14 +25,8 @@ def _workload_view(raw: Json) -> WorkloadView:
     pod_spec = object_of(object_of(spec, "template", "spec"), "spec", "spec.template")
     strategy = object_of(spec, "updateStrategy", "spec")
     rolling = object_of(strategy, "rollingUpdate", "spec.updateStrategy")
-    finalizers = metadata.get("finalizers")
-    is_deleting = bool(text_of(metadata, "deletionTimestamp", "metadata"))
     view = WorkloadView(
-        namespace=required_text_of(metadata, "namespace", "metadata"),
-        name=required_text_of(metadata, "name", "metadata"),
-        uid=required_text_of(metadata, "uid", "metadata"),
-        metadata_generation=whole_of(metadata, "generation", "metadata"),
-        observed_generation=whole_of(status, "observedGeneration", "status"),
+        **common_fields(metadata, status),
         replicas=whole_of(spec, "replicas", "spec", default=1),
         start=whole_of(object_of(spec, "ordinals", "spec"), "start", "spec.ordinals"),
         update_strategy=text_of(strategy, "type", "spec.updateStrategy") or "RollingUpdate",
@@ -43,18 +37,29 @@ def _workload_view(raw: Json) -> WorkloadView:
         status_replicas=whole_of(status, "replicas", "status"),
         ready_replicas=whole_of(status, "readyReplicas", "status"),
         updated_replicas=whole_of(status, "updatedReplicas", "status"),
-        is_deleting=is_deleting,
-        is_orphaning=is_deleting and isinstance(finalizers, list) and "orphan" in finalizers,
     )
     return with_pod_spec(view, pod_spec, "spec.template.spec")
 
 
+def common_fields(metadata: Json, status: Json) -> dict[str, Any]:
+    """Return the fields of a WorkloadView that every kind of workload shows in the same place."""
+    finalizers = metadata.get("finalizers")
+    is_deleting = bool(text_of(metadata, "deletionTimestamp", "metadata"))
+    return {
+        **{key: required_text_of(metadata, key, "metadata") for key in ("namespace", "name", "uid")},
+        "metadata_generation": whole_of(metadata, "generation", "metadata"),
+        "observed_generation": whole_of(status, "observedGeneration", "status"),
+        "is_deleting": is_deleting,
+        "is_orphaning": is_deleting and isinstance(finalizers, list) and "orphan" in finalizers,
+    }
+
+
 def with_pod_spec(view: WorkloadView, pod_spec: Json, path: str) -> WorkloadView:
-    """Add what the spec of its pods tells.
+    """Add what the spec of its pods shows.
 
     Parameters
     ----------
-    pod_spec: empty where no pod tells it. path: where that stands in the object.
+    pod_spec: empty where no pod shows it. path: where that stands in the object.
     """
     return replace(
         view,
@@ -75,7 +80,7 @@ def _budget(container: Json, path: str) -> ContainerBudget:
         env_names=tuple(name for name, _ in named),
         env_values=tuple(
             (name, text_of(e, "value", f"{path}.env[]")) for name, e in named
-            if e.get("value") is not None and any(word in name.upper() for word in _TELLING_ENV)
+            if e.get("value") is not None and any(part in name.upper() for part in _KEPT_ENV)
         ),
         startup_budget_s=_startup_budget_s(container, path),
         java_options=_java_options(container, entries, path),

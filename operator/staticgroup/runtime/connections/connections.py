@@ -1,7 +1,8 @@
-"""From a connection and its Secrets to the settings of it, with rotation and no Secret watch.
+"""Whether a StaticGroup may use its connection, and the settings of that, made of its Secrets without a watch of them.
 
-The operator holds only `get` on Secrets. A read Secret is used for a short while and read again, so a rotated one
-is picked up without a restart; an authentication failure drops it at once.
+The operator holds only `get` on Secrets. A read Secret is used for a short while and read again, so a rotated one is picked
+up without a restart; an authentication failure drops it at once. The owner of a ClusterKafkaConnection decides which
+namespaces and groups may use it; a KafkaConnection is for its own namespace.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ...api.resources.clusterkafkaconnection import ClusterKafkaConnection
+from ...api.resources.clusterkafkaconnection import AllowedNamespaces, ClusterKafkaConnection
 from ...api.resources.kafkaconnection import Connection
 from ...api.resources.staticgroup import StaticGroup
+from ...core.allowance import entries_of
 from ...core.group import KafkaProblem, KafkaProblemKind
 from ...kafka.login.credentials import ConnectionSettings, resolve, secret_names
 from ...kafka.login.shared_credentials import SharedCredentials
@@ -21,7 +23,6 @@ from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
 from ..stores import Stores
 from ..work_queue import Key
-from .allowed import refusal
 
 RETIRED_MAX = 64
 """Settings whose secrets were rotated away and may still appear in a late log line."""
@@ -67,7 +68,7 @@ class Connections:
         return refusal(self.stores, group) or settings  # it may have been taken away while Secrets were read
 
     async def settings(self, key: Key) -> ConnectionSettings | KafkaProblem:
-        """Return the settings of a connection, or why there are none; who may use it is not asked here.
+        """Return the settings of a connection, or why there are none; whether it may be used is not checked here.
 
         Parameters
         ----------
@@ -96,7 +97,7 @@ class Connections:
                 )
             if content is not None:
                 contents[name] = content
-        if self._made_of.get(key) == (connection, contents):  # of each StaticGroup that names it each round asks
+        if self._made_of.get(key) == (connection, contents):  # every round of every StaticGroup that names it comes here
             return self._resolved[key]
         settings = resolve(
             connection.spec,
@@ -160,3 +161,46 @@ class Connections:
                 yield settings.sasl.password.reveal()
                 if settings.sasl.oauth is not None:
                     yield settings.sasl.oauth.client_secret.reveal()
+
+
+def refusal(stores: Stores, group: StaticGroup) -> KafkaProblem | None:
+    """Say why a StaticGroup may not use its connection; None where it may, or where the connection itself is lacking or wrong."""
+    ref, namespace = group.spec.connection_ref, group.metadata.namespace
+    if ref.key(namespace)[0]:
+        return None
+    if stores.cluster_connections_problem:
+        text = f"ClusterKafkaConnection {ref.name} cannot be read: {stores.cluster_connections_problem}"
+        return KafkaProblem(kind=KafkaProblemKind.CONNECTION_MISSING, message=text)
+    connection, found = stores.connections.get(ref.key(namespace)), _entries(stores, group)
+    if not isinstance(connection, ClusterKafkaConnection) or any(e.has_group(group.spec.group_id) for e in found):
+        return None
+    if found:
+        prefixes = ", ".join(sorted({prefix for e in found for prefix in e.group_prefixes}))
+        text = f"ClusterKafkaConnection {ref.name} allows namespace {namespace} no group {group.spec.group_id}, only those that begin with {prefixes}: "
+        text += "correct spec.groupId, or have its owner add a prefix to groupPrefixes in spec.allowedNamespaces"
+        return KafkaProblem(kind=KafkaProblemKind.GROUP_NOT_ALLOWED, message=text)
+    text = f"ClusterKafkaConnection {ref.name} does not allow namespace {namespace}: have its owner add the namespace to spec.allowedNamespaces"
+    if stores.namespaces.problem and any(e.selector is not None for e in connection.spec.allowed_namespaces):
+        text = f"{text} by name, because labels of namespaces cannot be read ({stores.namespaces.problem})"
+    return KafkaProblem(kind=KafkaProblemKind.NAMESPACE_NOT_ALLOWED, message=text)
+
+
+def may_use(stores: Stores, group: StaticGroup) -> bool:
+    """Return whether a StaticGroup may use its connection now; always true for one of its own namespace."""
+    key = group.spec.connection_ref.key(group.metadata.namespace)
+    return bool(key[0]) or (key in stores.connections and refusal(stores, group) is None)
+
+
+def may_be_exclusive(stores: Stores, group: StaticGroup) -> bool:
+    """Return whether `identity.exclusive` counts: members are removed on that alone, and here with the credentials of another owner."""
+    is_own = bool(group.spec.connection_ref.key(group.metadata.namespace)[0])
+    return is_own or any(e.allow_exclusive and e.has_group(group.spec.group_id) for e in _entries(stores, group))
+
+
+def _entries(stores: Stores, group: StaticGroup) -> tuple[AllowedNamespaces, ...]:
+    """Return what a ClusterKafkaConnection allows the namespace of a StaticGroup."""
+    namespace = group.metadata.namespace
+    connection = stores.connections.get(group.spec.connection_ref.key(namespace))
+    if not isinstance(connection, ClusterKafkaConnection):
+        return ()
+    return entries_of(connection.spec.allowed_namespaces, namespace, stores.namespaces.labels_of(namespace))

@@ -198,6 +198,12 @@ class Memories:
         """Return the memory of a StaticGroup as it is; None before its first round in this process."""
         return self._by_key.get(key)
 
+    def mark_changed(self, key: Key) -> None:
+        """Mark a StaticGroup, or something it needs, as changed, so that its next round plans again."""
+        memory = self._by_key.get(key)
+        if memory is not None:
+            memory.change_count += 1
+
     def is_overwritten(self, key: Key) -> bool:
         """Return True when the watch shows a newer version of the object with a status that is not ours."""
         memory, group = self._by_key.get(key), self.stores.groups.get(key)

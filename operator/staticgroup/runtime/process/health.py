@@ -1,7 +1,7 @@
-"""/healthz, /readyz and /metrics on one port.
+"""Serve /healthz, /readyz and /metrics on one port.
 
-Healthy means the process can still see: its event loop answers and the pod watch has heard from the API server
-lately, unless there is no API server to be heard. Ready means the stores are filled. A standby is healthy and ready without holding the Lease.
+An operator is healthy while its event loop answers and its pod watch has received something from the API server lately, unless
+the API server is away. It is ready once its stores are filled. A standby is healthy and ready without holding the Lease.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 WATCH_AGE_MAX_S = 180.0
-"""Bookmarks come every minute; three of them missing means the watch hears nothing and a restart helps."""
+"""Bookmarks come every minute; after three that are missing the watch is stuck, and a restart helps."""
 
 
 @dataclass(slots=True)
@@ -23,16 +23,17 @@ class HealthServer:
     Parameters
     ----------
     port: TCP port on all interfaces of the pod.
-    watch_age_s: for how long the pod watch has heard nothing while there was something to hear; None before it first did.
-    is_ready: True once the stores are filled.
+    is_ready: True once the process can do its work; until then it waits for what `missing` names.
+    watch_age_s: for how long the pod watch has received nothing while the API server answered; None before it first did.
     refresh: updates gauges just before a scrape.
     """
 
     port: int
     registry: CollectorRegistry
-    watch_age_s: Callable[[], float | None]
     is_ready: Callable[[], bool]
-    refresh: Callable[[], None]
+    watch_age_s: Callable[[], float | None] = lambda: None
+    refresh: Callable[[], None] = lambda: None
+    missing: str = "the stores are not filled yet"
     host: str = "0.0.0.0"
     _runner: web.AppRunner | None = None
 
@@ -58,11 +59,7 @@ class HealthServer:
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return (
-            web.Response(text="ok\n")
-            if self.is_ready()
-            else web.Response(status=503, text="the stores are not filled yet\n")
-        )
+        return web.Response(text="ok\n") if self.is_ready() else web.Response(status=503, text=f"{self.missing}\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         self.refresh()

@@ -1,12 +1,12 @@
-"""Look for reference cycles where the heap has grown, and never through all of a large one.
+"""Collect reference cycles where the heap has grown, and never through all of a large heap.
 
-CPython looks through all objects when a quarter as many as there are were made and outlived two looks at the young ones.
-A LIST of a large fleet does that every few pages, though each page goes as it came: with 100,000 pods the decoding of these
-LISTs, such looks included, took a third of the processor. And one look stops everything: for 4.5 s at 775 MiB on a busy
-machine, longer than the Lease may go without a renewal. Two ideas. What may be garbage in cycles is no more than what the heap
-has grown by, so it is looked for when that is much: by objects, of which there may be many small ones, or by what the process holds of the
-machine's memory, because an answer of 8 MiB is one object. And once a look takes long, what it leaves is not looked through again: nearly all of it is the fleet, which ends by
-its reference counts. The young are looked at as ever.
+CPython traverses all objects when a quarter as many as exist were made and survived two collections of the young generation. A
+LIST of a large fleet triggers that every few pages, though each page is freed as it came: with 100,000 pods the decoding of these
+LISTs, collections included, took a third of the processor, and one full collection stops everything: for 4.5 s at 775 MiB on a
+busy machine, longer than the Lease may go without a renewal. Garbage in cycles is no more than what the heap has grown by, so a
+full collection runs only when it has grown much: by objects, which may be many and small, or by resident memory, because an
+answer of 8 MiB is one object. Once a collection takes long, the objects that survive it are frozen: nearly all of them are the
+fleet, which is freed by reference counts. The young generations are collected as usual.
 Source: proc(5), /proc/self/statm; gc.freeze; "Garbage collector design" of CPython 3.11, section on generations.
 """
 
@@ -20,21 +20,21 @@ from pathlib import Path
 from typing import Final
 
 GROWTH: Final = 1.25
-"""As CPython's own rule: what is looked through in all stays in proportion to what was made."""
+"""As CPython's own rule: the traversed objects stay in proportion to those that were made."""
 GROWTH_MAX_BLOCKS: Final = 1_000_000
-"""About 60 MiB, which are looked through in 0.1 s."""
+"""About 60 MiB, which are traversed in 0.1 s."""
 GROWTH_MIN_BYTES: Final = 64 * 1024 * 1024
 """Of what the process holds, beside the share of GROWTH; less comes and goes with the pages of a LIST."""
 LONG_S: Final = 0.2
-"""A look that takes longer is the last one at what it leaves."""
-LOOK_EACH_S: Final = 5.0
+"""After a collection that takes longer, the objects that survived it are frozen."""
+COUNT_EVERY_S: Final = 5.0
 """Counting the blocks takes 0.3 ms for each 100 MiB."""
 _NEVER: Final = 2**31 - 1
 _STATM: Final = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """Return how much of the machine's memory this process holds; 0 where the kernel does not tell."""
+    """Return how much of the machine's memory this process holds; 0 where the kernel does not say."""
     try:
         return int(_STATM.read_text().split()[1]) * resource.getpagesize()
     except (OSError, ValueError, IndexError):
@@ -51,7 +51,7 @@ async def follow_growth(
     Parameters
     ----------
     blocks: counts the allocated blocks of memory. resident: bytes that the process holds, 0 when that is not known.
-    collect: looks through all objects but those that `freeze` has set apart.
+    collect: traverses all objects but those that `freeze` has set apart.
     clock_s: monotonic seconds. sleep: waits between two counts, seconds.
     """
     thresholds = gc.get_threshold()
@@ -59,7 +59,7 @@ async def follow_growth(
     try:
         kept, held = blocks(), resident()
         while True:
-            await sleep(LOOK_EACH_S)
+            await sleep(COUNT_EVERY_S)
             now, now_held = blocks(), resident()
             has_grown = now >= min(kept * GROWTH, kept + GROWTH_MAX_BLOCKS)
             if has_grown or now_held >= max(held * GROWTH, held + GROWTH_MIN_BYTES):

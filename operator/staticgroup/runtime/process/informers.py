@@ -1,7 +1,7 @@
 """The informers of one process: of our resources, StatefulSets, Nodes, and the labels of namespaces.
 
-One idea: what belongs to no namespace is followed only by an operator of all namespaces (Nodes apart, which each pod
-needs), and none is lost without it: a StaticGroup that needs it says why it cannot be read.
+Only an operator of all namespaces follows what belongs to no namespace (and Nodes, which each pod needs). Any other works
+without it: a StaticGroup that needs it reports why it cannot be read.
 """
 
 from __future__ import annotations
@@ -25,17 +25,14 @@ ONLY_SOME_NAMESPACES = (
 )
 
 
-def _ours(plural: str) -> Resource:
-    return Resource(group=names.GROUP, version=names.VERSION, plural=plural)
-
-
-STATIC_GROUPS = _ours(names.STATIC_GROUP_PLURAL)
-KAFKA_CONNECTIONS = _ours(names.KAFKA_CONNECTION_PLURAL)
-CLUSTER_KAFKA_CONNECTIONS = _ours(names.CLUSTER_KAFKA_CONNECTION_PLURAL)
+STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS = (
+    Resource(group=names.GROUP, version=names.VERSION, plural=plural)
+    for plural in (names.STATIC_GROUP_PLURAL, names.KAFKA_CONNECTION_PLURAL, names.CLUSTER_KAFKA_CONNECTION_PLURAL)
+)
 
 
 async def list_once(informers: Sequence[Informer]) -> None:
-    """Have everything told that there is, or why it cannot be."""
+    """Run each informer until it has passed on what exists, or why it cannot be read."""
     listing = [asyncio.create_task(i.list(), name=i.name) for i in informers]
     try:
         await asyncio.gather(*(i.wait_complete() for i in informers))
@@ -55,7 +52,7 @@ class Informers:
     Attributes
     ----------
     of_our_kinds: those that must be complete before a status is read.
-    cluster: of what belongs to no namespace; the operator works without it, too.
+    cluster: those of what belongs to no namespace, without which the operator works too.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
-"""Which of the namespaces that the operator is told to serve it can serve.
+"""Determine which of the namespaces that the operator is configured to serve it can serve.
 
-A namespace that is deleted takes the operator's rights in it along, and who administers one may take them away. What a process may not
-read in one namespace must cost that namespace alone. So a process serves those that there are and that it may read, and ends, to be
-started again, when they are others. It gives the Lease up, and the next one goes on from where its watches were. One that comes back
-begins a new watch, and only it does.
+Deleting a namespace deletes the operator's rights in it, and its administrator may revoke them. A namespace that cannot be read must
+not affect the others. So a process serves the namespaces that exist and that it may read, and ends, to be started again, when they
+change. It gives the Lease up, and the next process resumes the watches. Only a namespace that comes back begins a new watch.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from .settings import Settings
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_S: Final = 30.0
+CHECK_EVERY_S: Final = 30.0
 FOLLOWED: Final = (PODS, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS)
 """What a process has to read in each of its namespaces before it begins."""
-LOOKS: Final = 2
+CHECKS: Final = 2
 """One answer may be that of an API server which is being restored, or come between a Role and its binding."""
 _REFUSED: Final = (KubeProblemKind.FORBIDDEN, KubeProblemKind.NOT_FOUND)
 
@@ -55,15 +54,15 @@ async def until_others(
     """
     for name in sorted(set(wanted) - set(served)):
         log.warning("a namespace does not exist or may not be read, and is served once it can be", extra={"namespace": name})
-    looks: dict[str, int] = {}
-    while not any(count >= LOOKS for count in looks.values()):
-        await sleep(LOOK_EVERY_S)
+    counts: dict[str, int] = {}
+    while not any(count >= CHECKS for count in counts.values()):
+        await sleep(CHECK_EVERY_S)
         for name in wanted:
             is_other = await _can_be_served(transport, name) is (name not in served)
-            looks[name] = looks.get(name, 0) + 1 if is_other else 0
-        if set(wanted) == set(served) and all(looks.values()):
-            looks.clear()  # none can be: nothing else could be served
-    for name in (name for name, count in looks.items() if count >= LOOKS):
+            counts[name] = counts.get(name, 0) + 1 if is_other else 0
+        if set(wanted) == set(served) and all(counts.values()):
+            counts.clear()  # none can be: nothing else could be served
+    for name in (name for name, count in counts.items() if count >= CHECKS):
         found = "it is gone, or may not be read" if name in served else "can be read"
         log.warning("ending, to serve other namespaces from now on", extra={"namespace": name, "found": found})
 

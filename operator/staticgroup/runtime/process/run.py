@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 async def run(settings: Settings) -> int:
-    """Run the operator until it is told to stop.
+    """Run the operator until a signal ends it.
 
     Returns
     -------

@@ -1,11 +1,11 @@
-"""What kopf sends its requests through: the operator's informers, and so its one connection to the API server.
+"""Answer kopf's requests with the operator's informers, and so over its one connection to the API server.
 
-kopf takes a custom HTTP session (kopf, "Custom HTTP/TCP/SSL sessions"). Its own LIST is in pages of one size however
-large the objects are, its own WATCH ends for good by an object that it cannot decode and by any ERROR but 410, and
-neither says what vanished in between. So this session answers a LIST once an informer has told it whole, with no
-object in it, and a WATCH with the informer's changes. At their end stands the ERROR 410 after which kopf lists again.
-What the API server serves is not asked: kopf would look for a CustomResourceDefinition once, and the informer waits
-for one that is to come.
+kopf takes a custom HTTP session (kopf, "Custom HTTP/TCP/SSL sessions"). Its own LIST has pages of one size however large
+the objects are, its own WATCH ends for good at an object that it cannot decode and at any ERROR but 410, and neither
+reports what vanished in between. So this session answers a LIST with no objects in it, once an informer has passed on all
+of them, and a WATCH with the informer's changes; after them comes the ERROR 410, upon which kopf lists again. Discovery is
+answered without the API server: kopf would search for a CustomResourceDefinition once, and the informer waits for one that
+is installed later.
 Source: kopf 1.45, _cogs/clients/{api,fetching,watching,scanning}.py.
 """
 
@@ -26,7 +26,7 @@ SERVER: Final = "http://informers"
 """Stands for an address where kopf asks for one."""
 
 
-class Answer:
+class InformerAnswer:
     """One response, with what kopf uses of aiohttp's.
 
     Parameters
@@ -41,7 +41,7 @@ class Answer:
         self._changes = changes
         self.content = self
 
-    async def __aenter__(self) -> Answer:
+    async def __aenter__(self) -> InformerAnswer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,16 +78,16 @@ class Session:
         self._informers = {i.resource.path(namespace=i.scope): i for i in informers}
         self._discovery = _discovery(informers)
 
-    async def request(self, *, url: str, **_: Any) -> Answer:
+    async def request(self, *, url: str, **_: Any) -> InformerAnswer:
         """Answer one request; a LIST once it is done, however long the API server is away."""
         asked = urlsplit(url)
         informer = self._informers.get(asked.path)
         if informer is None:
-            return Answer(self._discovery[asked.path])
+            return InformerAnswer(self._discovery[asked.path])
         query = parse_qs(asked.query)
         if "watch" in query:
-            return Answer(changes=informer.changes(query["resourceVersion"][0]))
-        return Answer({"metadata": {"resourceVersion": await informer.list()}, "items": []})
+            return InformerAnswer(changes=informer.changes(query["resourceVersion"][0]))
+        return InformerAnswer({"metadata": {"resourceVersion": await informer.list()}, "items": []})
 
     async def close(self) -> None:
         """Close nothing: the connection is the operator's."""

@@ -1,15 +1,15 @@
-"""The webhook's own certificates: which must be made now, so that an API server always trusts the one that is shown.
+"""Decide which of the webhook's own certificates must be made now, so that an API server always trusts the one that is shown.
 
-The one idea: what is to be done follows from what is stored and from how long the API server has been told to trust it. A new
-authority is published beside the old one first, and signs only once every API server can know it; so at no moment is a
-certificate shown that is not trusted yet, or one taken away that is still shown.
+What is to be done follows from what is stored and from how long its authorities have been published. A new authority is first
+published beside the old one, and signs only once every API server can know it; so no certificate is shown before it is
+trusted, and no authority is removed while its certificate is shown.
 Source: RFC 5280; `clientConfig.caBundle` of admissionregistration.k8s.io/v1 may hold several certificates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -111,17 +111,13 @@ def due(known: Material | None, names: Sequence[str], *, now_s: float, trusted_f
         is_usable = _left(known.shown.certificate, now_s) > 0 and set(names) <= set(_names(known.shown.certificate))
         if not is_by_newest and is_usable and trusted_for_s < TRUST_SETTLES_S:
             return None
-        return Material(
-            authorities=known.authorities, authority_key=known.authority_key, shown=_signed(signing, names, now_s)
-        )
+        return replace(known, shown=_signed(signing, names, now_s))
     holding = tuple(a for a in known.authorities if _left(a, now_s) > 0)
-    if holding != known.authorities:
-        return Material(authorities=holding, authority_key=known.authority_key, shown=known.shown)
-    return None
+    return replace(known, authorities=holding) if holding != known.authorities else None
 
 
 def is_trusted(certificate: bytes, bundle: bytes) -> bool:
-    """Tell whether one of the authorities of a bundle signed a certificate; both in PEM."""
+    """Return whether one of the authorities of a bundle signed a certificate; both in PEM."""
     try:
         shown = x509.load_pem_x509_certificate(certificate)
         return any(_is_signed_by(shown, authority) for authority in x509.load_pem_x509_certificates(bundle))
@@ -142,7 +138,7 @@ def _left(certificate: x509.Certificate, now_s: float) -> float:
 
     Notes
     -----
-    One of a clock that ran ahead is refused by API servers for as long as that, and looks like one that never needs a renewal.
+    API servers refuse a certificate that a fast clock dated ahead until that time comes, and by its end it would never need a renewal.
     """
     begin, end = certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
     return (end - now_s) / (end - begin) if begin <= now_s else 0.0
@@ -157,7 +153,7 @@ def _names(certificate: x509.Certificate) -> list[str]:
 
 
 def _authority(now_s: float) -> Pair:
-    """Make an authority that signs itself; its name tells it from the ones before."""
+    """Make an authority that signs itself; its name differs from earlier ones."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"staticgroup webhook {int(now_s)}")])
     builder = _begun(name, name, key, now_s, AUTHORITY_LIFE_S)
@@ -199,6 +195,4 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def _pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

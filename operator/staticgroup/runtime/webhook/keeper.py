@@ -1,6 +1,6 @@
-"""Keep a trusted certificate on show: read what is stored, renew what is due, and hand it to the server.
+"""Keep a trusted certificate on show: read the stored one, renew it when that is due, and hand it to the server.
 
-Every replica does the same, without a leader: the Secret decides by its version whose renewal counts.
+Every replica does the same, without a leader: the version of the Secret decides whose renewal counts.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .certificates import CERTIFICATE, KEY
 
 log = logging.getLogger(__name__)
 
-LOOK_S: Final = 10.0
-"""How often the Secret is read; what another replica renewed is shown that soon."""
+READ_EVERY_S: Final = 10.0
+"""How often the Secret is read, and so how soon the renewal of another replica is shown."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Keeper:
     _shown: tuple[bytes, bytes] | None = None
     _trusted: tuple[bytes, float] | None = None
     _problem: str = ""
-    _told: str = ""
+    _logged: str = ""
 
     @property
     def is_showing(self) -> bool:
@@ -51,18 +51,18 @@ class Keeper:
         return self._shown is not None
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Check periodically, until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(LOOK_S)
+            await self.check()
+            await asyncio.sleep(READ_EVERY_S)
 
-    async def look(self) -> None:
-        """Bring what is shown, stored and trusted one step on; what keeps it from its work is logged once."""
+    async def check(self) -> None:
+        """Bring the shown, stored and trusted certificates one step on; what prevents that is logged once."""
         self._problem = ""
         await self._step()
-        if self._problem and self._problem != self._told:
+        if self._problem and self._problem != self._logged:
             log.warning("webhook certificates", extra={"problem": self._problem})
-        self._told = self._problem
+        self._logged = self._problem
 
     async def _step(self) -> None:
         stored = await self.objects.read_entries()

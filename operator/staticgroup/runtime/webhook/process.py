@@ -1,20 +1,18 @@
-"""One webhook process: its settings, its parts, and its end."""
+"""Run one webhook process: its settings, its parts, and its end."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import time
-from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from ...api.names import GROUP, STATIC_GROUP_PLURAL, VERSION
+from ...api.names import STATIC_GROUP_PLURAL
 from ...api.rendering import AgentImage
-from ...kube.pages import PageLimit, pages
-from ...kube.problem import KubeProblem
-from ...kube.transport import Json, Resource, Transport
+from ...kube.gateway import AioKubeGateway
 from ...kube.webhook_objects import WebhookObjects
 from ..process import kube_client, logs
 from ..process.settings import EnvironmentSettings, Listed, LogFormat, LogLevel, Port
@@ -25,7 +23,7 @@ from .shared_reads import SharedReads
 
 DNS_NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 DRAIN_S = 3.0
-"""API servers are still sent here for a moment after the pod was told to end; until then it answers."""
+"""API servers still call this pod for a moment after its end was requested; until then it answers."""
 
 
 class WebhookSettings(EnvironmentSettings):
@@ -57,30 +55,16 @@ class WebhookSettings(EnvironmentSettings):
     """`json`, or `text` for people."""
 
 
-@dataclass(slots=True)
-class Webhook:
-    """The parts of one process, wired."""
-
-    server: WebhookServer
-    keeper: Keeper
-
-
-def webhook_of(settings: WebhookSettings, transport: Transport) -> Webhook:
-    """Make every part once."""
-    limit = PageLimit()
-    resource = Resource(group=GROUP, version=VERSION, plural=STATIC_GROUP_PLURAL)
-
-    async def read(namespace: str) -> list[Json] | KubeProblem:
-        found: list[Json] = []
-        async for page in pages(transport, resource, limit, namespace=namespace):
-            if isinstance(page, KubeProblem):
-                return page
-            found += page.get("items") or ()
-        return found
-
-    agent = AgentImage(name=settings.agent_image, pull_policy=settings.agent_pull_policy)
+async def run(settings: WebhookSettings) -> int:
+    """Answer until a signal ends the process; returns the exit status, 0 after SIGTERM or SIGINT."""
+    logs.configure(settings.log_level, settings.log_format, lambda: ())
+    transport = await kube_client.connected()
+    kube = AioKubeGateway(transport, instance="webhook", now_s=time.time)
     server = WebhookServer(
-        reviewer=Reviewer(read=SharedReads(read), agent=agent),
+        reviewer=Reviewer(
+            read=SharedReads(partial(kube.list_objects, STATIC_GROUP_PLURAL)),
+            agent=AgentImage(name=settings.agent_image, pull_policy=settings.agent_pull_policy),
+        ),
         metrics=WebhookMetrics(),
         port=settings.port,
         health_port=settings.health_port,
@@ -99,19 +83,11 @@ def webhook_of(settings: WebhookSettings, transport: Transport) -> Webhook:
         now_s=time.time,
         monotonic_s=time.monotonic,
     )
-    return Webhook(server=server, keeper=keeper)
-
-
-async def run(settings: WebhookSettings) -> int:
-    """Answer until told to stop; returns the exit status, 0 after SIGTERM or SIGINT."""
-    logs.configure(settings.log_level, settings.log_format, lambda: ())
-    transport = await kube_client.connected()
-    webhook = webhook_of(settings, transport)
-    await webhook.server.start()
+    await server.start()
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    keeping = asyncio.create_task(webhook.keeper.run(), name="certificates")
+    keeping = asyncio.create_task(keeper.run(), name="certificates")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
         await asyncio.wait((keeping, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -122,5 +98,5 @@ async def run(settings: WebhookSettings) -> int:
         for task in (keeping, stopping):
             task.cancel()
         await asyncio.gather(keeping, stopping, return_exceptions=True)
-        await webhook.server.stop()
+        await server.stop()
         await transport.close()

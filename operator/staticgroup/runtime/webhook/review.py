@@ -1,8 +1,8 @@
 """Answer one AdmissionReview: which ids a pod that is being created gets.
 
-The one idea: nothing is remembered between two reviews. The StaticGroups of the pod's namespace are read consistently for each,
-so no answer rests on what was true once: an id that must not be issued any more would let two members fence each other. Whatever
-goes wrong, the pod is admitted as it is, counted, and named by the operator; it is a dynamic member then and fences nobody.
+Nothing is remembered between two reviews. The StaticGroups of the pod's namespace are read consistently for each, so no answer
+rests on what was true once: an id that must not be issued any more would let two members fence each other. Whatever goes wrong,
+the pod is admitted as it is, counted, and named by the operator; it is a dynamic member then and fences no other.
 Sources: AdmissionReview of admission.k8s.io/v1; `staticgroup.api.rendering`, to which the policy's CEL is held equal.
 """
 
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewer:
-    """Whatever a review needs.
+    """Answer reviews.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Reviewer:
 
 
 def _is_of_a_workload(pod: Json) -> bool:
-    """Tell whether a pod can be meant at all, before anything is read for it."""
+    """Return whether a StaticGroup can mean a pod at all, before anything is read for it."""
     owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
     return any(o.get("controller") and o.get("kind") in _KINDS for o in owners)
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from ...kube.decoding import decoded
+from ..process.health import HealthServer
 from .review import Outcome, Reviewer
 
 PATH: Final = "/mutate"
@@ -58,27 +59,30 @@ class WebhookServer:
     is_ready: Callable[[], bool]
     host: str = "0.0.0.0"
     context: ssl.SSLContext = field(default_factory=lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
-    _runners: list[web.AppRunner] = field(default_factory=list)
+    _runner: web.AppRunner | None = None
+    _health: HealthServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._health = HealthServer(
+            port=self.health_port, host=self.host, registry=self.metrics.registry, is_ready=self.is_ready,
+            missing="no certificate is on show yet",
+        )  # fmt: skip
 
     async def start(self) -> None:
         """Start listening; raises OSError when a port is taken."""
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         reviews = web.Application(client_max_size=REVIEW_MAX_BYTES)
         reviews.router.add_post(PATH, self._mutate)
-        probes = web.Application()
-        probes.router.add_get("/healthz", self._healthz)
-        probes.router.add_get("/readyz", self._readyz)
-        probes.router.add_get("/metrics", self._metrics)
-        for app, port, context in ((reviews, self.port, self.context), (probes, self.health_port, None)):
-            runner = web.AppRunner(app, access_log=None)
-            await runner.setup()
-            self._runners.append(runner)
-            await web.TCPSite(runner, self.host, port, ssl_context=context).start()
+        self._runner = web.AppRunner(reviews, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self.host, self.port, ssl_context=self.context).start()
+        await self._health.start()
 
     async def stop(self) -> None:
         """Stop listening, once reviews under way are answered."""
-        for runner in self._runners:
-            await runner.cleanup()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._health.stop()
 
     def show(self, certificate: bytes, key: bytes) -> None:
         """Show a certificate from the next connection on; raises ValueError or OSError when it does not fit its key."""
@@ -109,14 +113,3 @@ class WebhookServer:
         self.metrics.reviews.labels(outcome).inc()
         self.metrics.review_seconds.observe(time.monotonic() - began_s)
         return web.json_response(answer)
-
-    async def _healthz(self, _: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
-
-    async def _readyz(self, _: web.Request) -> web.Response:
-        if self.is_ready():
-            return web.Response(text="ok\n")
-        return web.Response(status=503, text="no certificate is on show yet\n")
-
-    async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

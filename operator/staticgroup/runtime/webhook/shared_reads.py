@@ -1,7 +1,7 @@
-"""One read for many who wait for the same, begun after each of them asked.
+"""Share one read among the callers that wait for the same, begun after each of them asked.
 
-The one idea: a read that began before a question may miss what was written between, so whoever asks while one is on its way waits
-for the next, together with all others that asked meanwhile. A roll of thousands of pods costs two reads at a time.
+A read that began before a call may miss what was written in between, so a caller that comes while one is under way waits for
+the next, together with all others that came meanwhile. A roll of thousands of pods costs two reads at a time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SharedReads(Generic[T]):
             del self._running[key]
 
     async def _after(self, running: asyncio.Task[T], key: str) -> T:
-        """Begin the next read when the running one is over; until then everybody who asks waits for it."""
+        """Begin the next read when the running one is over; all callers until then wait for it."""
         await asyncio.wait((running,))
         del self._next[key]
         return await self._begin(key)

@@ -19,12 +19,12 @@ def version(made: dict[str, Any]) -> PodVersion:
     return found
 
 
-def test_a_pod_tells_whether_it_mirrors_a_static_one() -> None:
+def test_a_pod_shows_whether_it_mirrors_a_static_one() -> None:
     assert not version(pod()).is_mirror
     assert version(pod(annotations={"kubernetes.io/config.mirror": "8f3c"})).is_mirror
 
 
-def test_a_pod_tells_when_it_was_scheduled() -> None:
+def test_a_pod_shows_when_it_was_scheduled() -> None:
     made = pod()
     assert version(made).scheduled_at_s is None
     made["status"]["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}]
@@ -33,7 +33,7 @@ def test_a_pod_tells_when_it_was_scheduled() -> None:
     assert version(made).scheduled_at_s is None
 
 
-async def test_each_answer_tells_how_far_the_clock_of_the_api_server_is_ahead(server: FakeApiServer) -> None:
+async def test_each_answer_shows_how_far_the_clock_of_the_api_server_is_ahead(server: FakeApiServer) -> None:
     """Its Date says so; the ends of containers are compared with whichever of both clocks is ahead."""
     transport = connect(server.configuration())
     try:

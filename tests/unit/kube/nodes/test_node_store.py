@@ -94,7 +94,7 @@ async def test_without_the_right_to_list_each_name_is_asked_for_once(server: Fak
 
 
 def there(store: NodeStore, *names: str) -> list[str]:
-    """Return those of some Nodes that exist, as far as was heard."""
+    """Return those of some Nodes that exist, as far as the watch has shown."""
     return [name for name in names if store.is_present(name)]
 
 
@@ -138,7 +138,7 @@ async def test_facts_asked_by_name_are_asked_again_after_a_minute(server: FakeAp
         assert gets(server) == 2
 
 
-async def test_facts_that_are_confirmed_are_told_too(server: FakeApiServer) -> None:
+async def test_facts_that_are_confirmed_are_reported_too(server: FakeApiServer) -> None:
     """What waits for them was refused meanwhile."""
     server.denied.add(("list", "nodes"))
     server.put(node(), "nodes")
@@ -213,7 +213,7 @@ async def test_node_that_cannot_be_read_any_more_is_there_all_the_same(server: F
 
 
 async def test_node_object_that_stands_for_another_machine_says_until_when_it_stood_for_the_first(server: FakeApiServer) -> None:
-    """The object itself does not tell, and a suspect of the first one is not ended with it."""
+    """The object itself does not show it, and a suspect of the first one is not ended with it."""
     now = [900.0]
     server.put(node(machine_id=""), "nodes")
     async with following(server, now_s=lambda: now[0]) as (store, changed):

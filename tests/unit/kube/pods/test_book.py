@@ -1,4 +1,4 @@
-"""What the book makes of the versions of a pod: live, ended or a suspect, and what of it is worth a look."""
+"""What the book makes of the versions of a pod: live, ended or a suspect, and which of it decisions can see."""
 
 from dataclasses import replace
 from typing import Any
@@ -30,7 +30,7 @@ def test_force_deleted_running_pod_is_a_suspect() -> None:
     assert see(book, pod(), 2, deleted=True).state is PodState.SUSPECT
 
 
-def test_vanish_without_a_certificate_tells_its_reason_once() -> None:
+def test_vanish_without_a_certificate_shows_its_reason_once() -> None:
     book = make_book()
     see(book, pod(), 1)
     first = book.take(at_version(pod(), 2), is_deleted=True, in_order=True)
@@ -42,7 +42,7 @@ def test_vanish_without_a_certificate_tells_its_reason_once() -> None:
     assert book.take(at_version(finished("web-2", uid="good"), 5), is_deleted=True, in_order=True).refusal_reason == ""
 
 
-def test_end_of_a_pod_that_belongs_to_no_staticgroup_is_not_told() -> None:
+def test_end_of_a_pod_that_belongs_to_no_staticgroup_is_not_reported() -> None:
     book = make_book(is_managed=lambda namespace, name: False)
     assert book.take(at_version(pod(), 2), is_deleted=True, in_order=True).refusal_reason == ""
 
@@ -144,9 +144,9 @@ def test_unbound_pod_is_certified_when_its_deletion_was_delivered_and_not_when_a
 @pytest.mark.parametrize(
     "changes", [{"restart_count": 1}, {"ids_are_fixed": False}, {"session_timeouts_ms": (7_000,)}], ids=lambda changes: next(iter(changes))
 )
-def test_whatever_is_remembered_of_a_pod_that_lives_is_worth_a_look(changes: dict[str, Any]) -> None:
+def test_whatever_is_remembered_of_a_pod_that_lives_is_visible(changes: dict[str, Any]) -> None:
     """A helper without an id that is started again so quickly that its pod stays Ready, an ephemeral container that reads an annotation,
-    an annotation that is edited before the container starts: a StaticGroup at rest would not hear of it for five minutes.
+    an annotation that is edited before the container starts: a quiet StaticGroup would not see it for five minutes.
     """
     book, known = make_book(), {"ids_are_fixed": True, "started_containers": frozenset[str]()}
     book.take(pod_version(resource_version=1, **known), is_deleted=False, in_order=True)
@@ -155,14 +155,14 @@ def test_whatever_is_remembered_of_a_pod_that_lives_is_worth_a_look(changes: dic
 
 
 def test_a_longer_grace_of_an_older_version_counts_whenever_it_comes() -> None:
-    """Its kubelet may have heard that one."""
+    """Its kubelet may have received that one."""
     book = make_book()
     book.take(pod_version(resource_version=9, grace_s=30), is_deleted=False, in_order=True)
     asked = pod_version(resource_version=8, grace_s=30, is_deleting=True, deletion_grace_s=3600)
     assert book.take(asked, is_deleted=False, in_order=False).pod.grace_s == 3600
 
 
-def test_the_node_of_a_pod_and_its_provider_are_known_whichever_version_told_of_them() -> None:
+def test_the_node_of_a_pod_and_its_provider_are_known_whichever_version_showed_them() -> None:
     nodes: dict[str, NodeView] = {}
     book = make_book(nodes)
     see(book, pod(), 9)
@@ -207,7 +207,7 @@ def test_each_certificate_that_the_watch_brings_has_its_number() -> None:
 
 
 @pytest.mark.parametrize("was_deleted", [False, True], ids=["ended", "deleted"])
-def test_pod_that_lives_again_has_no_certificate_any_more_and_tells_that_it_is_back(was_deleted: bool) -> None:
+def test_pod_that_lives_again_has_no_certificate_any_more_and_shows_that_it_is_back(was_deleted: bool) -> None:
     """A uid never comes back and a terminal phase is never left, so the API server went back in time."""
     book = make_book()
     see(book, finished(), 90, deleted=was_deleted)

@@ -18,7 +18,7 @@ def story(
 ) -> list[dict[str, Any]]:
     """Return the versions of a pod from its birth on, with the statuses of its containers and of its init containers.
 
-    The last one is the kubelet's final word, after the pod was deleted.
+    The last one is the kubelet's final report, after the pod was deleted.
     """
     made = [born()]
     for number, (statuses, inits) in enumerate(versions, start=1):
@@ -31,7 +31,7 @@ def story(
     return made
 
 
-def told(versions: list[dict[str, Any]], *, listed_at: int | None = None) -> KnownPod:
+def folded(versions: list[dict[str, Any]], *, listed_at: int | None = None) -> KnownPod:
     """Fold the versions of a story and the deletion of its pod; the operator may begin again and LIST one of them first."""
     book = make_book()
     for number, raw in enumerate(versions):
@@ -95,7 +95,7 @@ WRONG_DEBUG_IMAGE = debugged(first=waiting("dbg", "ErrImagePull"), last=waiting(
 def test_end_of_a_pod_of_which_a_container_never_started_is_certified(
     versions: list[dict[str, Any]], kind: CertificateKind
 ) -> None:
-    seen = told(versions)
+    seen = folded(versions)
     assert seen.certificate is not None, seen.refusal
     assert (seen.state, seen.certificate.kind) == (PodState.DEAD, kind)
 
@@ -111,7 +111,7 @@ each_story = pytest.mark.parametrize("versions", STORIES.values(), ids=STORIES)
 @pytest.mark.parametrize("listed_at", [1, -2, -1])
 def test_container_that_was_not_followed_from_birth_may_have_run(versions: list[dict[str, Any]], listed_at: int) -> None:
     """What was written before the LIST is not known: an end without a container id leaves a suspect."""
-    assert told(versions, listed_at=listed_at % len(versions)).state is PodState.SUSPECT
+    assert folded(versions, listed_at=listed_at % len(versions)).state is PodState.SUSPECT
 
 
 @each_story
@@ -119,7 +119,7 @@ def test_container_that_was_not_followed_from_birth_may_have_run(versions: list[
 def test_operator_that_goes_on_where_another_one_ended_knows_what_never_ran(
     versions: list[dict[str, Any]], first: str
 ) -> None:
-    """ImagePullBackOff outlives the operator, and its pod is deleted afterwards: the version before its end tells the runs."""
+    """ImagePullBackOff outlives the operator, and its pod is deleted afterwards: the version before its end shows the runs."""
     book = resumed()
     see(book, versions[-2], 20, listed=first == "LIST")
     see(book, versions[-1], 21)
@@ -137,8 +137,8 @@ def test_end_that_a_resuming_operator_lists_first_is_proven_by_the_replay(versio
 
 
 @each_story
-def test_end_of_which_a_resuming_operator_sees_nothing_but_the_last_word_is_not_proven(versions: list[dict[str, Any]]) -> None:
-    """In its last word a kubelet may drop the id of what it lost, so that alone tells no run."""
+def test_end_of_which_a_resuming_operator_sees_nothing_but_the_last_report_is_not_proven(versions: list[dict[str, Any]]) -> None:
+    """In its last report a kubelet may drop the id of what it lost, so that alone shows no run."""
     book = resumed()
     see(book, versions[-1], 21, listed=True)
     assert see(book, versions[-1], 22, deleted=True).state is PodState.SUSPECT
@@ -179,7 +179,7 @@ def test_container_that_showed_a_run_in_any_version_is_lost_when_its_end_has_no_
     """The kubelet takes the id away when it cannot find a running container any more (convertToAPIContainerStatuses)."""
     before = ([running(), with_a_run(waiting("side", "CrashLoopBackOff"), **shown)], [])
     versions = story(before, ([running(), waiting("side")], []), ([ended(), final], []), containers=APP + SIDE)
-    assert told(versions).state is PodState.SUSPECT
+    assert folded(versions).state is PodState.SUSPECT
     book = resumed()
     for number, raw in enumerate(versions[1:]):
         see(book, raw, 20 + number, listed=not number)
@@ -189,7 +189,7 @@ def test_container_that_showed_a_run_in_any_version_is_lost_when_its_end_has_no_
 @pytest.mark.parametrize("shown", [OF_AN_EARLIER_RUN, WITHOUT_ITS_ID, {"restartCount": 1}], ids=["id", "lost", "count"])
 def test_run_that_only_the_last_version_shows_counts(shown: dict[str, Any]) -> None:
     versions = story(([running(), waiting("side")], []), ([ended(), unknown("side", **shown)], []), containers=APP + SIDE)
-    assert told(versions).state is PodState.SUSPECT
+    assert folded(versions).state is PodState.SUSPECT
 
 
 def test_init_container_must_have_ended_where_the_app_never_started() -> None:
@@ -197,26 +197,26 @@ def test_init_container_must_have_ended_where_the_app_never_started() -> None:
     lost = unknown("init", containerID="containerd://init")
     for final in ([lost], [running("init")], []):
         versions = story(([waiting()], [running("init")]), ([unknown()], final), initContainers=INIT)
-        assert told(versions).state is PodState.SUSPECT
+        assert folded(versions).state is PodState.SUSPECT
     ran = story(([running()], [ended("init")]), ([ended()], [lost]), initContainers=INIT)
-    assert told(ran).state is PodState.DEAD
+    assert folded(ran).state is PodState.DEAD
 
 
 def test_container_without_an_entry_is_alive_also_when_it_never_showed_a_run() -> None:
     """A kubelet that rejects a pod writes Failed without entries, whether the pod ran under the one before or not."""
     for final in ([ended()], []):
         versions = story(([running(), waiting("side")], []), (final, []), containers=APP + SIDE)
-        assert told(versions).state is PodState.SUSPECT
+        assert folded(versions).state is PodState.SUSPECT
     rejected = story(([], []))
     rejected[-1]["metadata"]["managedFields"] = [wrote("kubelet", "f:phase")]
-    assert told(rejected).state is PodState.SUSPECT
+    assert folded(rejected).state is PodState.SUSPECT
 
 
 def test_phase_of_another_writer_over_a_container_that_never_started_is_no_end() -> None:
     for manager, fields in (("kube-controller-manager", ("f:phase",)), ("kueue", ("f:phase",))):
         versions = story(([PULLING], []), ([PULLING], []))
         versions[-1]["metadata"]["managedFields"] = [wrote("kubelet", "f:containerStatuses"), wrote(manager, *fields)]
-        assert told(versions).state is PodState.SUSPECT
+        assert folded(versions).state is PodState.SUSPECT
 
 
 def test_older_version_that_shows_a_run_is_not_forgotten() -> None:

@@ -9,7 +9,7 @@ import pytest
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.outage import RETRY_MAX_S
 from staticgroup.kube.pods.position import WatchPosition
-from staticgroup.kube.pods.watch.sink import Gap
+from staticgroup.kube.pods.watch.messages import Gap
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import UID, WatchedStore, following
@@ -53,7 +53,7 @@ async def test_a_new_watch_has_another_name_and_another_namespace_keeps_its_own(
         names = world.watch("shop"), world.watch("bill")
         assert names[0] != names[1]
         world.store._streams["shop"].report_gap(Gap(reason="a test"))
-        assert world.store.watch("shop") == "", "from the moment on in which it is told"
+        assert world.store.watch("shop") == "", "from the moment on in which it is reported"
         await eventually(lambda: world.gaps and world.watch("shop"))
         assert world.watch("bill") == names[1]
         assert world.watch("shop") not in names

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.store import REPLAYED_S, SAMPLES_APART_S, SAMPLES_MAX
-from staticgroup.kube.pods.watch.sink import Gap
+from staticgroup.kube.pods.watch.messages import Gap
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import WatchedStore, following
@@ -117,7 +117,7 @@ async def test_process_that_goes_on_keeps_the_name_and_certifies_what_ended_mean
 
 
 async def test_end_of_before_the_stored_position_is_not_known_to_the_next_process(server: FakeApiServer) -> None:
-    """So the position waits for the status that tells it."""
+    """So the position waits for the status that records it."""
     server.put(pod())
     async with following(server) as world:
         server.remove("shop", "web-0")
@@ -158,10 +158,10 @@ async def test_nothing_is_stored_of_a_watch_that_is_not_whole_any_more(server: F
         assert set(both.scopes) == {"shop", "bill"}
         server.failing_paths.add("/api/v1/namespaces/shop/pods")
         world.store._streams["shop"].report_gap(Gap(reason="a test"))
-        told = world.store.lease_position(None)
+        stored = world.store.lease_position(None)
         await eventually(lambda: world.gaps)
         begun = world.store.lease_position(None)
-        assert told == begun == WatchPosition({"bill": both.scopes["bill"]})
+        assert stored == begun == WatchPosition({"bill": both.scopes["bill"]})
         server.failing_paths.clear()
         await eventually(lambda: world.watch("shop"))
         server.failing_paths.update(f"/api/v1/namespaces/{scope}/pods" for scope in ("shop", "bill"))

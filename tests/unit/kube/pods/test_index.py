@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from staticgroup.core.evidence.chain import KnownPod, PodState
-from staticgroup.kube.pods.index import PodIndex
+from staticgroup.kube.pods.book import PodIndex
 from unit.kube.pods.books import make_book, see
 from unit.kube.raw_objects import finished, pod
 

@@ -1,4 +1,4 @@
-"""A pod that once carried an id is followed until its object goes, whatever it looks like later."""
+"""A pod that once carried an id is followed until its object is gone, whatever it shows later."""
 
 from __future__ import annotations
 

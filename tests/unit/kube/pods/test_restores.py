@@ -9,7 +9,7 @@ import pytest
 
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
-from staticgroup.kube.pods.watch.sink import Gap
+from staticgroup.kube.pods.watch.messages import Gap
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import WatchedStore, following
 from unit.kube.raw_objects import composed, eventually, finished, pod
@@ -58,8 +58,8 @@ async def test_restore_that_only_the_list_after_a_gap_shows_is_one(server: FakeA
 
 
 @pytest.mark.parametrize("turns", [3, 4])
-async def test_restore_that_is_told_while_another_gap_begins_is_not_lost(server: FakeApiServer, turns: int) -> None:
-    """A restore breaks watches and is told by the Lease at about the same time; `_recover` clears what was reported."""
+async def test_restore_that_is_reported_while_another_gap_begins_is_not_lost(server: FakeApiServer, turns: int) -> None:
+    """A restore breaks watches and shows in the Lease at about the same time; `_recover` clears what was reported."""
     server.put(composed(finished()))
     async with following(server) as world:
         await eventually(lambda: server.watches)
@@ -168,7 +168,7 @@ async def test_restore_with_a_raised_counter_is_seen_by_an_object_older_than_it_
         gaps = len(world.gaps)
         await world.store.relist()
         await asyncio.sleep(0)
-        assert len(world.gaps) == gaps, "it is told once"
+        assert len(world.gaps) == gaps, "it is reported once"
 
 
 async def test_raised_counter_that_no_watch_was_broken_by_is_seen_by_the_comparison(server: FakeApiServer) -> None:

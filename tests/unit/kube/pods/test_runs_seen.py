@@ -44,19 +44,19 @@ def test_end_of_a_run_survives_packing_and_later_versions() -> None:
     assert (found.container_id, found.finished_at_s, found.received_at_s) == ("containerd://a", ENDED_S, 50.0)
 
 
-def test_end_that_comes_together_with_the_next_run_is_worth_a_look() -> None:
+def test_end_that_comes_together_with_the_next_run_is_visible() -> None:
     """The container runs before and after, and nothing else about the pod has changed."""
     book = make_book()
     see(book, runs(), 1)
     change = book.take(at_version(runs(), 2), is_deleted=False, in_order=True)
     assert (change.is_visible, change.is_end) == (False, False)
     change = book.take(at_version(runs("b", restarts=1, last=end()), 3), is_deleted=False, in_order=True)
-    assert (change.is_visible, change.is_end) == (True, True), "whoever is released must be so before it is back"
+    assert (change.is_visible, change.is_end) == (True, True), "a member must be released before its process is back"
     change = book.take(at_version(runs("b", restarts=1, last=end()), 4), is_deleted=False, in_order=True)
     assert (change.is_visible, change.is_end) == (False, False)
 
 
-def test_end_of_one_of_two_containers_is_worth_a_look_before_it_is_started_again() -> None:
+def test_end_of_one_of_two_containers_is_visible_before_it_is_started_again() -> None:
     """The other one goes on, nothing is counted yet, and the pod was not Ready before."""
     book = make_book()
     book.take(shows(crashes.runs(), crashes.runs("helper"), resource_version=1), is_deleted=False, in_order=True)

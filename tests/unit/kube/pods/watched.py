@@ -1,4 +1,4 @@
-"""A pod store that follows the fake API server over real HTTP, with what it told."""
+"""A pod store that follows the fake API server over real HTTP, with what it reported."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,9 +8,8 @@ from typing import Any
 
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.pod import NodeView
-from staticgroup.kube.pods.hooks import PodStoreHooks, PodStoreSettings
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
-from staticgroup.kube.pods.store import PodStore
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import NODE
@@ -19,7 +18,7 @@ UID = "uid-0"
 
 
 class WatchedStore:
-    """One store following the fake server, with what it told."""
+    """One store following the fake server, with what it reported."""
 
     def __init__(self, store: PodStore, nodes: dict[str, NodeView]) -> None:
         self.store = store

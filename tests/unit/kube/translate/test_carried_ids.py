@@ -1,7 +1,7 @@
 """Which variables carry an id: also those with dots in their name, which Spring and SmallRye read as they read INSTANCE_ID.
 
 Kubernetes: env names may hold '.', '_', '-' (`IsEnvVarName`: `[-._a-zA-Z][-._a-zA-Z0-9]*`). Spring Boot: SystemEnvironmentPropertySource
-looks for the exact name first. SmallRye Config: the exact name is the first of the three that EnvConfigSource tries. Camel: the option of camel-kafka is groupInstanceId.
+tries the exact name first. SmallRye Config: the exact name is the first of the three that EnvConfigSource tries. Camel: the option of camel-kafka is groupInstanceId.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_other_variables_carry_none(name: str) -> None:
 
 @pytest.mark.parametrize("length", [LENGTH_MAX, LENGTH_MAX + 1])
 def test_names_of_variables_are_remembered_only_while_they_are_short(length: int) -> None:
-    """A name may be as long as its pod is large, and whoever makes pods that last a moment may have any number of them."""
+    """A name may be as long as its pod is large, and pods that last a moment may bring any number of them."""
     name = "SESSION_TIMEOUT_MS".ljust(length, "X")
     raw = pod("canary", instance_id=None)
     raw["spec"]["containers"][0]["env"] = [{"name": name, "value": "1"}]

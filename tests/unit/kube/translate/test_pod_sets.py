@@ -85,7 +85,7 @@ def test_the_template_is_that_of_the_first_listed_pod() -> None:
     assert [(c.name, c.startup_budget_s) for c in view.containers] == [("connect-connect", 90)]
 
 
-def test_rolling_is_told_by_counts_because_its_status_names_no_revision() -> None:
+def test_rolling_is_known_by_counts_because_its_status_names_no_revision() -> None:
     pods = [listed_pod(f"connect-connect-{n}") for n in range(3)]
     counts = {"pods": 3, "readyPods": 3}
     assert not viewed(pod_set(*pods)).is_rolling

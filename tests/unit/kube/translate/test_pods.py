@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.core.evidence.certificate import Certificate, Refusal, certify
+from staticgroup.core.evidence.certificate import Certificate, Unproven, certify
 from staticgroup.core.evidence.pod import ContainerPhase, NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
@@ -23,7 +23,7 @@ def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
 def test_running_pod_becomes_a_version_with_all_its_facts() -> None:
     found = version(pod())
     assert (found.owner_name, found.node_name, found.phase, found.resource_version) == ("web", "node-a", "Running", 7)
-    assert found.runs
+    assert [c.phase for c in found.required] == [ContainerPhase.RUNNING]
     assert found.started_containers == {"app"}
     assert found.instance_ids == {"web-0.1a2b3c4d"}
     assert found.created_at_s == 1767225600.0
@@ -75,7 +75,7 @@ def test_each_trace_of_a_run_counts_for_its_own_container(shown: Any) -> None:
 
 
 @pytest.mark.parametrize("entry", [waiting(), running(), ended()])
-def test_container_tells_that_the_run_before_is_lost(entry: Any) -> None:
+def test_container_shows_that_the_run_before_is_lost(entry: Any) -> None:
     lost = {"lastState": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}}
     assert version(pod(statuses=[{**entry, **lost}])).required[0].was_lost
     assert not version(pod(statuses=[entry])).required[0].was_lost
@@ -239,7 +239,7 @@ def test_managed_fields_of_the_wrong_shape_make_the_pod_malformed() -> None:
         ([{"key": "node.kubernetes.io/out-of-service", "effect": "NoSchedule"}], True),
     ],
 )
-def test_node_tells_whether_it_is_out_of_service(taints: Any, expected: bool) -> None:
+def test_node_shows_whether_it_is_out_of_service(taints: Any, expected: bool) -> None:
     """PodGCController.gcTerminating asks for the taint's key alone."""
     found = node_view({"metadata": {"name": "n", "uid": "u"}, "spec": {"taints": taints}})
     assert isinstance(found, NodeView)
@@ -268,7 +268,7 @@ def test_node_tells_whether_it_is_out_of_service(taints: Any, expected: bool) ->
         ("v1.30.0", {"node.kubernetes.io/instance-type": "m5.large", "kosmos.io/node": "false"}, [{"key": "dedicated"}], (30, False)),
     ],
 )
-def test_node_tells_its_kubelet_and_whether_it_is_virtual(
+def test_node_shows_its_kubelet_and_whether_it_is_virtual(
     version_text: str, labels: Any, taints: Any, expected: tuple[int | None, bool]
 ) -> None:
     found = node_view({
@@ -296,4 +296,4 @@ def test_end_of_a_peer_pod_proves_nothing(runtime_class: str | None, resources: 
     raw = pod(phase="Failed", statuses=[ended()])
     raw["spec"] |= {"runtimeClassName": runtime_class, "containers": [{"name": "app"} | ({"resources": resources} if resources else {})]}
     verdict = certify(version(raw), NODE, started=frozenset({"app"}), runs_known=True)
-    assert isinstance(verdict, Refusal if is_peer_pod else Certificate), verdict
+    assert isinstance(verdict, Unproven if is_peer_pod else Certificate), verdict

@@ -1,4 +1,4 @@
-"""What a raw Pod object tells of the runs of its containers, and which of them may hold an instance id."""
+"""What a raw Pod object shows of the runs of its containers, and which of them may hold an instance id."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def app(status: Json) -> ContainerView:
 # runs ----------------------------------------------------------------------------------------------------------------
 
 
-def test_running_container_tells_its_start_and_the_end_of_the_run_before() -> None:
+def test_running_container_shows_its_start_and_the_end_of_the_run_before() -> None:
     found = app(entry({"running": {"startedAt": STARTED}}, restarts=1, last=end(), run="b"))
     assert (found.phase, found.container_id, found.restart_count) == (ContainerPhase.RUNNING, "containerd://b", 1)
     assert found.last_end == EndView(container_id="containerd://a", finished_at_s=ENDED_S, reason="OOMKilled")
 
 
-def test_container_that_has_ended_tells_its_own_end_and_not_an_earlier_one() -> None:
+def test_container_that_has_ended_shows_its_own_end_and_not_an_earlier_one() -> None:
     found = app(entry(end("b"), restarts=1, last=end("a"), run="b"))
     assert found.last_end == EndView(container_id="containerd://b", finished_at_s=ENDED_S, reason="OOMKilled")
 
 
-def test_container_in_back_off_tells_the_end_of_its_last_run() -> None:
+def test_container_in_back_off_shows_the_end_of_its_last_run() -> None:
     found = app(entry({"waiting": {"reason": "CrashLoopBackOff"}}, last=end()))
     assert (found.phase, found.last_end) == (
         ContainerPhase.WAITING, EndView(container_id="containerd://a", finished_at_s=ENDED_S, reason="OOMKilled"),
@@ -97,7 +97,7 @@ def test_pod_tells_its_revision_why_it_failed_and_when_its_deletion_was_asked_fo
 
 
 @pytest.mark.parametrize("text", [None, "", "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "soon"])
-def test_time_that_tells_nothing_is_none(text: str | None) -> None:
+def test_time_that_shows_nothing_is_none(text: str | None) -> None:
     found = app(entry(end(finishedAt=text)) if text is not None else entry({"terminated": {"reason": "Error"}}))
     assert found.last_end is not None
     assert found.last_end.finished_at_s is None
@@ -114,14 +114,14 @@ def test_entry_of_the_wrong_shape_makes_the_whole_object_unreadable(status: Json
 # the pod ---------------------------------------------------------------------------------------------------------------
 
 
-def test_pod_tells_whether_its_containers_share_their_processes() -> None:
+def test_pod_shows_whether_its_containers_share_their_processes() -> None:
     raw = pod()
     assert not version(raw).shares_processes
     raw["spec"]["shareProcessNamespace"] = True
     assert version(raw).shares_processes
 
 
-def test_pod_tells_when_its_phase_was_written_last() -> None:
+def test_pod_shows_when_its_phase_was_written_last() -> None:
     written = [wrote("kubelet", *STATUS_FIELDS, at=ENDED), wrote("kueue", "f:phase", at=STARTED)]
     assert version(pod(managedFields=written)).phase_written_at_s == ENDED_S
     assert version(pod(managedFields=[])).phase_written_at_s is None
@@ -208,11 +208,11 @@ POD_NAME = {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.na
         "shell that writes the separator", "hook",
     ],
 )
-def test_container_that_is_told_the_rest_of_an_id_may_compose_it_of_its_host_name(sidecar: Json) -> None:
+def test_container_that_has_the_rest_of_an_id_may_compose_it_of_its_host_name(sidecar: Json) -> None:
     assert holders(sidecar=sidecar) == {"app", "proxy"}
 
 
-def test_container_that_is_told_a_longer_word_is_not_told_the_rest_of_an_id() -> None:
+def test_container_that_has_a_longer_piece_does_not_have_the_rest_of_an_id() -> None:
     assert holders(sidecar={"env": [{"name": "SCOPE", "value": "x1a2b3c4dx"}], "args": ["$HOSTNAME"]}) == {"app"}
 
 
@@ -224,7 +224,7 @@ def test_container_that_is_told_a_longer_word_is_not_told_the_rest_of_an_id() ->
     ],
     ids=["argument", "value"],
 )
-def test_container_that_is_told_a_text_with_the_name_of_its_pod_that_only_the_kubelet_knows_may_hold_an_id(sidecar: Json) -> None:
+def test_container_that_has_a_text_with_the_name_of_its_pod_that_only_the_kubelet_knows_may_hold_an_id(sidecar: Json) -> None:
     assert holders(sidecar=sidecar) == {"app", "proxy"}
 
 
@@ -243,8 +243,8 @@ def test_volume_without_an_id_makes_no_holder() -> None:
 
 
 def test_sidecars_and_ephemeral_containers_are_asked_too() -> None:
-    told = {"args": ["web-0.1a2b3c4d"]}
-    assert holders(init=told | {"restartPolicy": "Always"}, ephemeral=told) == {"app", "init", "debug"}
+    given = {"args": ["web-0.1a2b3c4d"]}
+    assert holders(init=given | {"restartPolicy": "Always"}, ephemeral=given) == {"app", "init", "debug"}
 
 
 @pytest.mark.parametrize("count", [SEARCHED_IDS_MAX + 1, CARRIED_IDS_MAX + 1])
@@ -286,8 +286,8 @@ def test_container_with_two_ids_may_hold_both() -> None:
 
 
 def test_container_that_can_make_the_id_of_its_neighbour_may_hold_it_too() -> None:
-    told = {"env": A["env"], "args": ["sh", "-c", "consume --instance-id=$(hostname).1a2b3c4d-b"]}
-    assert ids_of(consumers(told, B))["c0"] == {"web-0.1a2b3c4d-a", "web-0.1a2b3c4d-b"}
+    given = {"env": A["env"], "args": ["sh", "-c", "consume --instance-id=$(hostname).1a2b3c4d-b"]}
+    assert ids_of(consumers(given, B))["c0"] == {"web-0.1a2b3c4d-a", "web-0.1a2b3c4d-b"}
     bare = {"env": [{"name": "INSTANCE_ID", "value": "web-0"}]}
     assert ids_of(consumers(bare, B)) == {"c0": {"web-0"}, "c1": {"web-0", "web-0.1a2b3c4d-b"}}
 

@@ -298,7 +298,7 @@ def test_annotation_that_says_another_id_is_carried_and_leaves_the_others_fixed(
     assert found.ids_are_fixed
 
 
-def test_ids_of_a_pod_that_has_more_than_are_looked_at_are_not_fixed() -> None:
+def test_ids_of_a_pod_that_has_more_than_are_read_are_not_fixed() -> None:
     literals = ({"name": f"INSTANCE_ID_{n}", "value": f"id-{n}"} for n in range(CARRIED_IDS_MAX + 1))
     assert not version(with_env(*literals, instance_id=None)).ids_are_fixed
 
@@ -376,7 +376,7 @@ def test_expansion_is_that_of_the_kubelet_for_every_text(text: str) -> None:
     assert _expanded(text, values) == expected
 
 
-def test_references_that_are_never_closed_are_looked_through_once() -> None:
+def test_references_that_are_never_closed_are_searched_once() -> None:
     """Looking for the end of each would take hours for a pod of this size, which is one that etcd takes."""
     assert _expanded("$(" * 500_000, {}) is None
     assert _expanded("$(" * 100, {}) == "$(" * 100

@@ -10,8 +10,7 @@ from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.login.shared_credentials import SharedCredentials
-from staticgroup.runtime.connections.allowed import may_be_exclusive, may_use
-from staticgroup.runtime.connections.connections import Connections
+from staticgroup.runtime.connections.connections import Connections, may_be_exclusive, may_use
 from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.stores import Stores
 from support.fake_gateways import FakeKafka, FakeKube
@@ -68,7 +67,7 @@ async def test_a_group_of_an_allowed_namespace_is_served_with_the_operators_own_
     assert world.condition("Connected")[:2] == ("True", "BrokersReachable")
 
 
-async def test_a_namespace_that_is_not_allowed_is_told_and_its_departed_member_stays() -> None:
+async def test_a_namespace_that_is_not_allowed_is_reported_and_its_departed_member_stays() -> None:
     world = await departing()
     take_away(world)
     world.kafka.settings_seen.clear()
@@ -179,7 +178,7 @@ async def test_a_connection_of_the_same_name_in_the_namespace_is_another_one() -
     assert not may_use(held.stores, asking(REF | {"name": "other"}))
 
 
-async def test_what_is_lent_to_a_namespace_is_not_lent_to_a_connection_of_the_whole_cluster() -> None:
+async def test_what_is_shared_with_a_namespace_is_not_shared_with_a_connection_of_the_whole_cluster() -> None:
     """A token belongs to the namespace of the connection's Secrets, which is its owner's."""
     login = {"mechanism": "OAUTHBEARER", "oauth": {"tokenFile": "kafka"}}
     held = connections(FakeKube(), lent=SharedCredentials(tokens_path="/tokens"))
@@ -258,7 +257,7 @@ async def with_decoys(identity: dict[str, Any], template: str = "app-{ordinal}",
 
 
 @pytest.mark.parametrize("allowed", [{}, {"groupPrefixes": ["orders"]}])
-async def test_the_word_that_ids_are_exclusive_removes_nobody_over_a_connection_that_does_not_allow_it(allowed: dict[str, Any]) -> None:
+async def test_the_claim_that_ids_are_exclusive_removes_nobody_over_a_connection_that_does_not_allow_it(allowed: dict[str, Any]) -> None:
     world = await with_decoys(LITERAL, names=["shop"], **allowed)
     assert world.left == []
     (message,) = {e.message for e in world.status.exceptions if e.reason == "UnscopedId"}
@@ -267,14 +266,14 @@ async def test_the_word_that_ids_are_exclusive_removes_nobody_over_a_connection_
 
 
 @pytest.mark.parametrize("allowed", [{}, {"groupPrefixes": ["orders"]}])
-async def test_the_word_that_ids_are_exclusive_counts_where_the_connection_allows_it(allowed: dict[str, Any]) -> None:
+async def test_the_claim_that_ids_are_exclusive_counts_where_the_connection_allows_it(allowed: dict[str, Any]) -> None:
     world = await with_decoys(LITERAL, names=["shop"], allowExclusive=True, **allowed)
     assert len(world.left) == 2
 
 
 @pytest.mark.parametrize(("is_allowed", "reason"), [(False, "UnscopedId"), (True, "JoinedBeforeWatch")])
-async def test_a_scope_that_was_written_is_the_same_word(is_allowed: bool, reason: str) -> None:
-    """Whoever reads the scope of another cluster's StaticGroup in Kafka can write it into his own."""
+async def test_a_scope_that_was_written_is_the_same_claim(is_allowed: bool, reason: str) -> None:
+    """A tenant that reads the scope of another cluster's StaticGroup in Kafka can write it into its own."""
     world = await with_decoys(WRITTEN, "web-{ordinal}.0badc0de", names=["shop"], allowExclusive=is_allowed)
     assert world.left == []
     (message,) = {e.message for e in world.status.exceptions if e.reason == reason}

@@ -39,12 +39,12 @@ def label(cluster: Cluster, **labels: str) -> None:
 async def says(cluster: Cluster, reason: str) -> str:
     """Wait until the StaticGroup's Connected gives a reason; returns its message."""
 
-    def told() -> str | None:
+    def problem() -> str | None:
         found = [c for c in cluster.status.get("conditions", ()) if (c["type"], c["reason"]) == ("Connected", reason)]
         return found[0]["message"] if found else None
 
-    await eventually(lambda: told() is not None, 20)
-    return told() or ""
+    await eventually(lambda: problem() is not None, 20)
+    return problem() or ""
 
 
 async def test_lists_and_labels_take_effect_as_they_change(cluster: Cluster) -> None:
@@ -68,7 +68,7 @@ async def test_lists_and_labels_take_effect_as_they_change(cluster: Cluster) -> 
         assert operator.is_ready()
 
 
-async def test_its_status_is_written_and_its_groups_look_again(cluster: Cluster) -> None:
+async def test_its_status_is_written_and_its_groups_are_decided_again(cluster: Cluster) -> None:
     put(cluster, names=["shop"])
     async with cluster.operating():
         await says(cluster, "BrokersReachable")

@@ -54,7 +54,7 @@ async def test_secrets_of_a_deleted_connection_stay_masked() -> None:
     assert set(held.secret_texts()) == {"first-canary"}
 
 
-async def test_connection_that_allows_itself_loopback_needs_the_operators_word() -> None:
+async def test_connection_that_allows_itself_loopback_needs_the_operators_consent() -> None:
     for allowed in (False, True):
         settings = await connections(Secrets(), asks_for_loopback=True, allow_loopback=allowed).settings(KEY)
         assert isinstance(settings, ConnectionSettings)

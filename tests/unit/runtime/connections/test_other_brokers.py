@@ -67,7 +67,7 @@ def test_next_pods_get_no_id_of_another_staticgroup_of_what_may_be_the_same_clus
     stores.put_connection(KEY, connection("shop", PROD))
     stores.put_connection(("bill", "kafka"), edited)
     assert [c.split()[1] for c in rivals_of(stores, None, ("bill", "b")).prior_claims] == (["shop/a"] if may_be_the_same else [])
-    assert rivals_of(stores, None, ("shop", "a")).overlaps == ()  # it holds removals of `prod` only once the new brokers have told who they are
+    assert rivals_of(stores, None, ("shop", "a")).overlaps == ()  # it holds removals of `prod` only once the new brokers have said which cluster they are
 
 
 def reported(world: OperatorWorld, body: Json) -> ConnectionReporter:
@@ -80,7 +80,7 @@ def reported(world: OperatorWorld, body: Json) -> ConnectionReporter:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "shown"),
     [
         (connection("shop", STAGING, 2, 1), (None, None)),
         (connection("shop", STAGING, 2, 2), (STAGING, 3)),
@@ -89,14 +89,14 @@ def reported(world: OperatorWorld, body: Json) -> ConnectionReporter:
     ],
     ids=["edited", "not edited", "edited, and the spec asks for that cluster", "edited, and the spec asks for another one"],
 )
-async def test_reporter_keeps_no_cluster_id_of_other_brokers(body: Json, told: tuple[str | None, int | None]) -> None:
+async def test_reporter_keeps_no_cluster_id_of_other_brokers(body: Json, shown: tuple[str | None, int | None]) -> None:
     world = OperatorWorld()
     reporter = reported(world, body)
     world.kafka.problems["probe"] = UNREACHABLE
     await reporter.reconcile(KEY)
     status = world.kube.objects["kafkaconnections", *KEY]["status"]
     assert status["observedGeneration"] == 2
-    assert (status.get("clusterId"), status.get("brokers")) == told
+    assert (status.get("clusterId"), status.get("brokers")) == shown
 
 
 async def test_cluster_is_known_again_once_the_brokers_of_an_edited_spec_answer() -> None:

@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 
 class Scene:
-    """An API server, a broker that tells logins back, an identity provider, and every kind of connection."""
+    """An API server, a broker that repeats logins, an identity provider, and every kind of connection."""
 
     def __init__(self, server: FakeApiServer, folder: Path) -> None:
         self.server, self.folder, self.canaries = server, folder, Canaries()
@@ -56,12 +56,12 @@ class Scene:
         return context
 
     async def token(self, request: web.Request) -> web.Response:
-        """Give a token, and every second time tell the caller's secret back in a refusal."""
+        """Give a token, and every second time repeat the caller's secret in a refusal."""
         self.tokens_fetched += 1
         if self.tokens_fetched % 2:
             return web.json_response({"access_token": self.canaries.new("fetched-token", is_token=True), "expires_in": 3600, "token_type": "Bearer"})
-        told = f"{request.headers.get('Authorization')} {await request.text()}"
-        return web.json_response({"error": "invalid_client", "error_description": told}, status=401)
+        repeated = f"{request.headers.get('Authorization')} {await request.text()}"
+        return web.json_response({"error": "invalid_client", "error_description": repeated}, status=401)
 
     def secret(self, name: str, entries: dict[str, str]) -> None:
         data = {key: base64.b64encode(value.encode()).decode() for key, value in entries.items()}
@@ -106,9 +106,9 @@ class Scene:
             oauth = {"tokenEndpoint": endpoint, "clientSecretRef": {"name": "client"}}
             self.connection(name, broker, sasl={"mechanism": "OAUTHBEARER", "oauth": oauth})
         (self.folder / "tokens" / "shop").mkdir(parents=True)
-        (self.folder / "tokens" / "shop" / "lent").write_text(new("token-file", is_token=True))
-        self.connection("oauth-file", broker, sasl={"mechanism": "OAUTHBEARER", "oauth": {"tokenFile": "lent"}})
-        assertion = {"tokenEndpoint": endpoint, "tokenFile": "lent", "clientId": "op"}
+        (self.folder / "tokens" / "shop" / "shared").write_text(new("token-file", is_token=True))
+        self.connection("oauth-file", broker, sasl={"mechanism": "OAUTHBEARER", "oauth": {"tokenFile": "shared"}})
+        assertion = {"tokenEndpoint": endpoint, "tokenFile": "shared", "clientId": "op"}
         self.connection("oauth-assertion", broker, sasl={"mechanism": "OAUTHBEARER", "oauth": assertion})
         ours, other = kafka_tls.make_client(self.tls, "op"), kafka_tls.make_client(self.tls, "other")
         for name, key in (("mtls", ours.key), ("mtls-other-key", other.key)):
@@ -121,7 +121,7 @@ class Scene:
         self.connection("encrypted-key", broker, tls={"clientCertificateSecretRef": {"name": "encrypted"}})
 
     def were_sent(self, *kinds: str) -> bool:
-        """Tell whether secrets were really used: a login that was too slow is tried again."""
+        """Return whether secrets were really used: a login that was too slow is tried again."""
         sent = b" ".join(frame for broker in self.brokers for frame in broker.sasl_bytes)
         return all(f"canary-{kind}-".encode() in sent for kind in kinds)
 
@@ -183,7 +183,7 @@ async def test_no_secret_leaves_the_process_but_to_its_broker(scene: Scene) -> N
         ("log", operator.log.read_text()), ("metrics", metrics),
         *((path.name, path.read_text()) for path in journal.rglob("*") if path.is_file()),
     ]  # fmt: skip
-    assert events, "Events are part of what is looked at"
+    assert events, "Events are part of what is searched"
     assert "staticgroup_" in metrics
     assert '"level": "DEBUG"' in operator.log.read_text()
     assert scene.tokens_fetched, "the identity provider was asked"

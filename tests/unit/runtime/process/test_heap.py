@@ -1,6 +1,6 @@
-"""All objects are looked through when the heap has grown, and not for what comes and goes, such as the pages of a LIST.
+"""All objects are traversed when the heap has grown, and not for what comes and goes, such as the pages of a LIST.
 
-`gc.get_stats` is what tells: CPython counts there how often it looked through each generation.
+`gc.get_stats` shows it: CPython counts there how often it collected each generation.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ class Circle:
 
 
 class Blocks:
-    """A heap whose size is told: what it is at each count, then the end. A look at it takes `look_s`.
+    """A heap of given sizes: one at each count, then the end. A collection takes `collection_s`.
 
     Parameters
     ----------
-    held: bytes that the process holds at each count; none told: always the same.
-    garbage: blocks that a look gives back. garbage_bytes: what the process holds less by it.
+    held: bytes that the process holds at each count; none: always the same.
+    garbage: blocks that a collection frees. garbage_bytes: what the process holds less by it.
     """
 
     def __init__(
-        self, *sizes: int, held: Sequence[int] = (), garbage: int = 0, garbage_bytes: int = 0, look_s: float = 0.0
+        self, *sizes: int, held: Sequence[int] = (), garbage: int = 0, garbage_bytes: int = 0, collection_s: float = 0.0
     ) -> None:
         self.sizes = list(sizes)
         self.held = list(held) or [0] * len(sizes)
         self.garbage_bytes = garbage_bytes
         self.garbage = garbage
-        self.look_s = look_s
+        self.collection_s = collection_s
         self.now_s = 0.0
         self.collected_at: list[int] = []
         self.frozen_at: list[int] = []
@@ -58,7 +58,7 @@ class Blocks:
         self.collected_at.append(self.sizes[0])
         self.sizes[0] -= self.garbage
         self.held[0] -= self.garbage_bytes
-        self.now_s += self.look_s
+        self.now_s += self.collection_s
 
     def freeze(self) -> None:
         self.frozen_at.append(self.sizes[0])
@@ -82,11 +82,11 @@ async def _collected(*sizes: int, garbage: int = 0) -> list[int]:
     return (await _followed(Blocks(*sizes, garbage=garbage))).collected_at
 
 
-async def test_nothing_is_looked_through_while_the_heap_does_not_grow_by_a_quarter() -> None:
+async def test_nothing_is_collected_while_the_heap_does_not_grow_by_a_quarter() -> None:
     assert await _collected(1000, 1249, 1100, 1249) == []
 
 
-async def test_all_is_looked_through_for_each_quarter_that_came() -> None:
+async def test_all_is_collected_for_each_quarter_that_came() -> None:
     assert GROWTH == 1.25
     assert await _collected(1000, 1250, 1300, 1562, 1563) == [1250, 1563]
 
@@ -95,18 +95,18 @@ async def test_what_was_garbage_counts_as_growth_again() -> None:
     assert await _collected(1000, 1250, 1240, 1312, 1313, garbage=200) == [1250, 1313]
 
 
-async def test_heap_that_has_shrunk_is_looked_through_when_it_grows_from_there() -> None:
+async def test_heap_that_has_shrunk_is_collected_when_it_grows_from_there() -> None:
     assert await _collected(1000, 400, 500) == [500]
 
 
-async def test_large_heap_is_looked_at_for_each_step_of_growth() -> None:
+async def test_large_heap_is_collected_for_each_step_of_growth() -> None:
     at = 10 * GROWTH_MAX_BLOCKS
     heap = await _followed(Blocks(at, at + GROWTH_MAX_BLOCKS - 1, at + GROWTH_MAX_BLOCKS, at + GROWTH_MAX_BLOCKS + 1))
     assert heap.collected_at == [at + GROWTH_MAX_BLOCKS]
 
 
 async def _held(*mib: int, garbage_mib: int = 0) -> int:
-    """Return how often all is looked through while the process holds so much, and has as many objects as ever."""
+    """Return how often everything is collected while the process holds so much, and has as many objects as ever."""
     heap = Blocks(*[1000] * len(mib), held=[m * MIB for m in mib], garbage_bytes=garbage_mib * MIB)
     return len((await _followed(heap)).collected_at)
 
@@ -119,7 +119,7 @@ async def test_few_large_objects_are_growth_once_the_process_holds_much_more() -
     assert await _held(1000, 1250, 1250) == 1
 
 
-async def test_what_the_process_holds_grows_from_what_the_last_look_left_or_from_less() -> None:
+async def test_what_the_process_holds_grows_from_what_the_last_collection_left_or_from_less() -> None:
     assert await _held(100, 164, 163, 164, garbage_mib=64) == 2
     assert await _held(200, 100, 163, 164) == 1
 
@@ -150,10 +150,10 @@ def test_process_knows_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert resident_bytes() == 0
 
 
-async def test_what_a_long_look_leaves_is_not_looked_through_again() -> None:
-    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, look_s=LONG_S + 0.01))
+async def test_what_a_long_collection_leaves_is_frozen() -> None:
+    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, collection_s=LONG_S + 0.01))
     assert (heap.collected_at, heap.frozen_at) == ([1250, 2000], [1200, 1950])
-    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, look_s=LONG_S - 0.01))
+    heap = await _followed(Blocks(1000, 1250, 2000, garbage=50, collection_s=LONG_S - 0.01))
     assert (heap.collected_at, heap.frozen_at) == ([1250, 2000], [])
 
 
@@ -178,28 +178,28 @@ async def test_objects_that_are_set_apart_end_by_their_reference_counts_and_are_
     assert not gc.get_freeze_count()
 
 
-def _looks_at_all() -> int:
+def _full_collections() -> int:
     return int(gc.get_stats()[2]["collections"])
 
 
-async def test_pages_that_come_and_go_have_nothing_looked_through() -> None:
+async def test_pages_that_come_and_go_trigger_no_collection() -> None:
     before = gc.get_threshold()
-    looks: list[int] = []
+    collections: list[int] = []
 
     async def sleep(delay_s: float) -> None:
-        if looks:
+        if collections:
             raise asyncio.CancelledError
-        at = _looks_at_all()
+        at = _full_collections()
         _read_pages()
-        looks.append(_looks_at_all() - at)
+        collections.append(_full_collections() - at)
 
     gc.collect()
-    at = _looks_at_all()
+    at = _full_collections()
     _read_pages()
-    assert _looks_at_all() > at, "CPython's own rule"
+    assert _full_collections() > at, "CPython's own rule"
     with pytest.raises(asyncio.CancelledError):
         await follow_growth(sleep=sleep)
-    assert looks == [0]
+    assert collections == [0]
     assert gc.get_threshold() == before, "others in the process have what they had"
 
 

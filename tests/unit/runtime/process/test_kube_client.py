@@ -11,7 +11,7 @@ from staticgroup.cli.command_line import EXIT_USAGE, main
 COMMANDS = (["plan", "orders", "-n", "shop"], ["run"])
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda parts: parts[0])
 def test_command_without_a_cluster_names_what_to_set(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -19,7 +19,7 @@ def test_command_without_a_cluster_names_what_to_set(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("STATICGROUP_NAMESPACE", "shop")
     assert main(command) == EXIT_USAGE
-    told = capsys.readouterr().err
-    assert "there is no cluster to talk to" in told
-    assert "KUBECONFIG" in told
-    assert "Traceback" not in told
+    printed = capsys.readouterr().err
+    assert "there is no cluster to talk to" in printed
+    assert "KUBECONFIG" in printed
+    assert "Traceback" not in printed

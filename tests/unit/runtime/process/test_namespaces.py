@@ -9,7 +9,7 @@ import pytest
 
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.kube.transport import NAMESPACES, Resource
-from staticgroup.runtime.process.namespaces import LOOK_EVERY_S, serving, there, until_others
+from staticgroup.runtime.process.namespaces import CHECK_EVERY_S, serving, there, until_others
 from staticgroup.runtime.process.settings import Settings
 
 WANTED = ("team-a", "team-b")
@@ -31,7 +31,7 @@ class ApiServer:
     statuses: dict[tuple[str, str], int] = field(default_factory=dict)
     slept_s: float = 0.0
     happens: dict[int, Any] = field(default_factory=dict)
-    looks: int = 0
+    reads: int = 0
 
     async def call(
         self, verb: str, resource: Resource, *, namespace: str = "", name: str = "", query: Any = None
@@ -44,16 +44,16 @@ class ApiServer:
     def _status(self, resource: Resource, namespace: str) -> int:
         if resource == NAMESPACES:
             return 200 if namespace in self.existing else 404
-        # A Role in a namespace is gone with it, and an API server looks at rights first.
+        # A Role in a namespace is gone with it, and an API server checks rights first.
         return 200 if namespace in self.existing and resource.plural not in self.forbidden.get(namespace, ()) else 403
 
     async def sleep(self, seconds: float) -> None:
-        self.looks += 1
+        self.reads += 1
         self.slept_s += seconds
-        change = self.happens.get(self.looks)
+        change = self.happens.get(self.reads)
         if change is not None:
             change()
-        if self.looks > 20:
+        if self.reads > 20:
             raise TimeoutError("nothing was other for ten minutes")
 
     async def wait(self, served: tuple[str, ...]) -> float:
@@ -94,7 +94,7 @@ async def test_an_api_server_that_is_busy_says_nothing(status: int, asked: str, 
 
 
 async def test_none_at_all_is_not_taken_for_all() -> None:
-    """Without a namespace an operator serves the whole cluster, so it goes on waiting for those that it was told."""
+    """Without a namespace an operator serves the whole cluster, so it goes on waiting for those that it is to serve."""
     for server in (ApiServer(existing=set()), ApiServer(forbidden=dict.fromkeys(WANTED, ALL))):
         assert await there(server, WANTED) == WANTED  # type: ignore[arg-type]
         assert await there(server, ()) == ()  # type: ignore[arg-type]
@@ -104,14 +104,14 @@ async def test_none_at_all_is_not_taken_for_all() -> None:
 
 async def test_a_process_ends_when_a_namespace_is_gone_that_it_serves() -> None:
     server = ApiServer(happens={3: lambda: server.existing.remove("team-b")})
-    assert await server.wait(WANTED) == 4 * LOOK_EVERY_S
+    assert await server.wait(WANTED) == 4 * CHECK_EVERY_S
 
 
 async def test_a_process_ends_when_it_may_not_read_a_namespace_any_more_that_it_serves(caplog: pytest.LogCaptureFixture) -> None:
     server = ApiServer(happens={3: lambda: server.forbidden.update({"team-b": ALL})})
-    assert await server.wait(WANTED) == 4 * LOOK_EVERY_S
-    (told,) = caplog.records
-    assert (told.levelname, told.__dict__["namespace"], told.__dict__["found"]) == ("WARNING", "team-b", "it is gone, or may not be read")
+    assert await server.wait(WANTED) == 4 * CHECK_EVERY_S
+    (record,) = caplog.records
+    assert (record.levelname, record.__dict__["namespace"], record.__dict__["found"]) == ("WARNING", "team-b", "it is gone, or may not be read")
 
 
 async def test_a_namespace_that_is_gone_is_so_although_everything_may_be_read_in_it() -> None:
@@ -140,7 +140,7 @@ async def test_a_process_ends_when_a_namespace_can_be_read_again_and_not_before(
     """It is made again, and its Role only by the next upgrade of the chart."""
     server = ApiServer(existing={"team-a"}, forbidden={"team-b": ALL})
     server.happens = {2: lambda: server.existing.add("team-b"), 6: server.forbidden.clear}
-    assert await server.wait(("team-a",)) == 7 * LOOK_EVERY_S
+    assert await server.wait(("team-a",)) == 7 * CHECK_EVERY_S
     waited, ended = caplog.records
     assert (waited.__dict__["namespace"], ended.__dict__["found"]) == ("team-b", "can be read")
 
@@ -158,10 +158,10 @@ async def test_what_is_left_of_several_that_could_not_be_served_is_served() -> N
     server = ApiServer(existing=set())
     served = await there(server, WANTED)  # type: ignore[arg-type]
     server.happens = {2: lambda: server.existing.add("team-a")}
-    assert await server.wait(served) == 3 * LOOK_EVERY_S
+    assert await server.wait(served) == 3 * CHECK_EVERY_S
 
 
 async def test_when_the_last_one_is_gone_too_it_ends_and_waits_for_any() -> None:
     last = ApiServer(existing={"team-a"})
     last.happens = {2: last.existing.clear}
-    assert await last.wait(("team-a",)) == 3 * LOOK_EVERY_S
+    assert await last.wait(("team-a",)) == 3 * CHECK_EVERY_S

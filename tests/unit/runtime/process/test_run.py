@@ -1,4 +1,4 @@
-"""One process with kopf in it, over a real-HTTP API server: it starts, outlasts an outage, and ends when told."""
+"""One process with kopf in it, over a real-HTTP API server: it starts, outlasts an outage, and ends upon a signal."""
 
 from __future__ import annotations
 

@@ -49,12 +49,12 @@ def test_what_is_not_whole_is_made_anew(entry: str, value: bytes | str | None) -
     known = parsed(entries)
     if known is None:
         assert due(known, NAMES, now_s=BEGIN_S, trusted_for_s=0) is not None
-    else:  # a certificate of another authority whose key fits is told by its signature
+    else:  # a certificate of another authority whose key fits differs by its signature
         assert entry in ("tls.crt", "tls.key")
 
 
 def test_in_five_years_no_certificate_is_shown_that_is_not_trusted() -> None:
-    """Looked at every six hours; API servers learn of a bundle when it is published, and for a day once nobody can publish."""
+    """Checked every six hours; API servers learn of a bundle when it is published, and for a day nobody can publish."""
     made, trusted, trusted_since_s = first(), b"", BEGIN_S
     renewed_authorities = renewed_certificates = 0
     for step in range(4 * 365 * 5):
@@ -129,6 +129,6 @@ def test_a_certificate_of_a_clock_that_runs_ahead_is_signed_anew_by_the_same_aut
 
 
 def test_a_key_of_an_unknown_algorithm_is_nothing_usable() -> None:
-    """An algorithm identifier that no library knows (1.2.3.4, PKCS #8) is told by an error of its own."""
+    """An algorithm identifier that no library knows (1.2.3.4, PKCS #8) raises an error of its own."""
     unknown = b"-----BEGIN PRIVATE KEY-----\nMA4CAQAwBQYDKgMEBAIFAA==\n-----END PRIVATE KEY-----\n"
     assert parsed(first().entries() | {"ca.key": unknown}) is None

@@ -63,11 +63,11 @@ def keeper(objects: Objects, clock: Clock, shown: list[tuple[bytes, bytes]], *, 
     )  # fmt: skip
 
 
-async def test_the_first_look_makes_publishes_and_shows() -> None:
+async def test_the_first_check_makes_publishes_and_shows() -> None:
     objects, clock, shown = Objects(), Clock(), []
     one = keeper(objects, clock, shown)
     assert not one.is_showing
-    await one.look()
+    await one.check()
     assert one.is_showing
     assert objects.entries is not None
     assert objects.bundles is not None
@@ -81,7 +81,7 @@ async def test_two_replicas_agree_for_two_years() -> None:
     both = [keeper(objects, clock, each) for each in shown]
     for _ in range(2 * 365):
         for each in both:
-            await each.look()
+            await each.check()
         assert objects.bundles is not None
         assert all(is_trusted(each[-1][0], bundle) for each in shown for bundle in objects.bundles.values())
         clock.now_s += DAY_S
@@ -91,16 +91,16 @@ async def test_two_replicas_agree_for_two_years() -> None:
 
 async def test_who_loses_the_race_shows_the_winners() -> None:
     objects, clock, shown = Objects(rival=True), Clock(), []
-    await keeper(objects, clock, shown).look()
+    await keeper(objects, clock, shown).check()
     assert shown == []
     objects.rival = False
-    await keeper(objects, clock, []).look()
-    await keeper(objects, clock, shown).look()
+    await keeper(objects, clock, []).check()
+    await keeper(objects, clock, shown).check()
     assert len(shown) == objects.writes == 1
 
 
 @pytest.mark.parametrize("lacking", ["Secret", "right", "configuration"])
-async def test_what_lacks_is_told_once_and_nothing_breaks(lacking: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_missing_is_reported_once_and_nothing_breaks(lacking: str, caplog: pytest.LogCaptureFixture) -> None:
     objects, clock, shown = Objects(), Clock(), []
     if lacking == "Secret":
         objects.entries = None
@@ -110,17 +110,17 @@ async def test_what_lacks_is_told_once_and_nothing_breaks(lacking: str, caplog: 
         objects.bundles = None
     one = keeper(objects, clock, shown)
     for _ in range(3):
-        await one.look()
+        await one.check()
     assert len([r for r in caplog.records if r.message == "webhook certificates"]) == 1
     assert one.is_showing == (lacking == "configuration")
 
 
 async def test_certificates_of_cert_manager_are_shown_and_never_written() -> None:
     made, clock, shown = Objects(), Clock(), []
-    await keeper(made, clock, []).look()
+    await keeper(made, clock, []).check()
     assert made.entries is not None
     objects = Objects(entries={k: made.entries[k] for k in (CERTIFICATE, KEY)}, bundles={"one": b"", "two": b""})
-    await keeper(objects, clock, shown, is_own=False).look()
+    await keeper(objects, clock, shown, is_own=False).check()
     assert len(shown) == 1
     assert (objects.writes, objects.bundles) == (0, {"one": b"", "two": b""})
 
@@ -128,8 +128,8 @@ async def test_certificates_of_cert_manager_are_shown_and_never_written() -> Non
 async def test_a_bundle_that_somebody_took_away_is_published_again() -> None:
     objects, clock, shown = Objects(), Clock(), []
     one = keeper(objects, clock, shown)
-    await one.look()
+    await one.check()
     published = dict(objects.bundles or {})
     objects.bundles = {"one": published["one"], "two": b""}
-    await one.look()
+    await one.check()
     assert objects.bundles == published

@@ -96,7 +96,7 @@ async def test_what_is_no_review_is_refused(body: object) -> None:
 
 @pytest.mark.parametrize("levels", [1_500, 9_990])
 async def test_a_deep_pod_gets_its_id(levels: int) -> None:
-    """Whoever creates it may write any managedFields; an API server decodes 10,000 levels."""
+    """Its creator may write any managedFields; an API server decodes 10,000 levels."""
     made = material()
     nested = '{"f:a":' * levels + "{}" + "}" * levels
     deep = json.dumps(review(pod(managedFields=[{"fieldsV1": "nested"}]))).replace('"nested"', nested)

@@ -6,7 +6,7 @@ from staticgroup.runtime.webhook.shared_reads import SharedReads
 
 
 class Slow:
-    """A read that ends when it is told to, and shows how many had begun."""
+    """A read that ends when its gate opens, and shows how many had begun."""
 
     def __init__(self) -> None:
         self.begun = 0

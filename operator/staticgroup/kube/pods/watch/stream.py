@@ -1,6 +1,6 @@
 """Follow the pods of one scope without losing an event, or say that one may be lost.
 
-All pods are watched, without a label selector, and those that cannot sit on a seat are dropped on arrival (`may_hold_a_seat`).
+All pods are watched, without a label selector, and those that cannot hold a seat are dropped on arrival (`may_hold_a_seat`).
 
 One scope is one namespace or all of them; it has one position: every event up to that resourceVersion has been
 folded. A watch resumed from the position is whole, however often and for whatever reason the connection broke, and keeps
@@ -19,9 +19,9 @@ has passed r, so its true end, if it lies in the replay, was folded first.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ....core.evidence.pod import PodVersion
 from ...outage import RETRY_MAX_S, Backoff
@@ -29,15 +29,19 @@ from ...pages import PAGE_LIMIT, PageLimit, pages
 from ...problem import KubeProblem, KubeProblemKind
 from ...translate import MalformedObject
 from ...translate.pods import may_hold_a_seat, uid_of
-from ...transport import CONNECTION_ERRORS, PODS, Json, Transport, is_gone
+from ...transport import CONNECTION_ERRORS, PODS, Json, Transport
 from ..position import ScopePosition, new_watch
-from .position import Position
-from .replay import Replay
-from .sink import Gap, Listing, PodSink
+from .messages import Gap, PodListing, restored
+
+if TYPE_CHECKING:
+    from ..store import PodStore
 
 SERVER_TIMEOUT_S: Final = 300
 STALL_TIMEOUT_S: Final = 75.0
 """The API server sends a bookmark about every 60 s and its watch cache keeps events for 75 s."""
+REPLAY_TIMEOUT_S: Final = 3
+"""Shortest watch that brings a bookmark: seen after 0.4-1.7 s; with 2 s or less none comes."""
+REPLAY_SLACK_S: Final = 3.0
 
 
 class PodStream:
@@ -46,28 +50,33 @@ class PodStream:
     Attributes
     ----------
     watch: name of the watch, another one after each gap; it counts while the stream is anchored.
+    position: the resourceVersion up to which every event has been folded; 0 before the first LIST.
+    received_s: when the API server last sent anything, monotonic seconds.
     is_anchored: every event after `anchored_at` has been or will be folded without a gap.
     problem: why the scope cannot be followed now; None while it is.
 
     Parameters
     ----------
+    store: takes every version before the position moves, because its methods are synchronous.
     scope: a namespace; "" for all.
     now_s: seconds since the Unix epoch. clock_s: monotonic seconds.
     rng: draws names and spreads retries. sleep: waits between them.
     """
 
     def __init__(
-        self, transport: Transport, sink: PodSink, *, scope: str, rng: Random, now_s: Callable[[], float],
+        self, transport: Transport, store: "PodStore", *, scope: str, rng: Random, now_s: Callable[[], float],
         clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
         stall_timeout_s: float = STALL_TIMEOUT_S, reconnect_delay_s: float = 0.2,
     ) -> None:
         self.scope = scope
+        self.position = 0
+        self.received_s = clock_s()
         self.is_anchored = False
         self.anchored_at = 0
         self.watch = ""
         self.problem: KubeProblem | None = None
         self._transport = transport
-        self._sink = sink
+        self._store = store
         self._rng = rng
         self._now_s = now_s
         self._clock_s = clock_s
@@ -79,15 +88,9 @@ class PodStream:
         self._gap_reported = asyncio.Event()
         self._gap_count = 0
         self._opened_s: float | None = None
-        self._position = Position(clock_s)
-        self._replay = Replay(transport, scope, self._position, self._take_event)
-
-    # -- position
-
-    @property
-    def position(self) -> int:
-        """The resourceVersion up to which every event has been folded; 0 before the first LIST."""
-        return self._position.reached
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._replaying: asyncio.Task[None] | None = None
+        self._replay_target = 0
 
     @property
     def is_refused(self) -> bool:
@@ -95,21 +98,9 @@ class PodStream:
         return self.problem is not None and self.problem.kind in (KubeProblemKind.FORBIDDEN, KubeProblemKind.NOT_FOUND)
 
     @property
-    def last_heard_s(self) -> float:
-        """When the API server said anything last, monotonic seconds."""
-        return self._position.last_heard_s
-
-    def go_on_as(self, watch: str) -> None:
-        """Take the name of another process' watch, which this one has overlapped."""
-        self.watch = watch
-
-    async def reach(self, resource_version: int, timeout_s: float) -> bool:
-        """Wait until every event up to a resourceVersion has been folded; False when time ran out."""
-        return await self._position.reach(resource_version, timeout_s)
-
-    async def catch_up(self, resource_version: int) -> bool:
-        """Bring the position up to a resourceVersion by a replay; see `Replay.catch_up`."""
-        return await self._replay.catch_up(resource_version)
+    def has_reported_gap(self) -> bool:
+        """True while a gap was reported that the stream has not begun to recover from."""
+        return self._reported_gap is not None
 
     def report_gap(self, gap: Gap) -> None:
         """End the watch from outside: a consistent read shows a restore, or a LIST contradicts."""
@@ -117,10 +108,11 @@ class PodStream:
             self._reported_gap = gap
             self._gap_reported.set()
 
-    @property
-    def has_reported_gap(self) -> bool:
-        """True while a gap was reported that the stream has not begun to recover from."""
-        return self._reported_gap is not None
+    async def close(self) -> None:
+        """End a replay that is under way."""
+        if self._replaying is not None:
+            self._replaying.cancel()
+            await asyncio.gather(self._replaying, return_exceptions=True)
 
     # -- the main loop
 
@@ -135,37 +127,38 @@ class PodStream:
             await self._anchor()
             await self._follow()
             return
-        self._position.reached, self.watch = resume_from
+        self.position, self.watch = resume_from
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow())
             tasks.create_task(self._complete_resume(resume_from.resource_version))
 
     async def _complete_resume(self, resume_from: int) -> None:
-        """LIST what the replay cannot show, and anchor once the stream has passed that LIST."""
-        listing = await self._list(fold=True)
-        while not isinstance(listing, Listing):
+        # Step 1: a LIST of what the replay cannot show, because it has not changed since the stored position.
+        while not isinstance(listing := await self._list(fold=True), PodListing):
             await self._sleep(1.0)
-            listing = await self._list(fold=True)
         if listing.resource_version < resume_from:
-            self._sink.begin_anew(Gap.restored(listing.resource_version, resume_from).reason)
+            self._store.begin_anew(restored(listing.resource_version, resume_from))
             return
+        # Step 2: the stream passes that LIST, so that every deletion before it has been folded.
         while self._gap_count == 0 and not await self.catch_up(listing.resource_version):
             await self._sleep(0.2)
-        self._take_up(listing)
-        # After a gap the stream anchors itself with a LIST of its own.
+        self._count_in(listing)
+        # Step 3: what the LIST does not show has vanished. After a gap the stream anchors itself with a LIST of its own.
         if self._gap_count == 0 and self._reported_gap is None:
-            self._sink.take_absent(self.scope, listing)
+            self._store.take_absent(self.scope, listing)
             self._set_anchored()
 
     async def _follow(self) -> None:
         is_first = True
         while True:
+            # Step 1: watch from the position until the connection ends or a gap opens.
             self._opened_s = None
             gap = await self._watch_until_gap(check_restore=not is_first)
             is_first = False
-            # One that ends at once is no success: whatever ended it, all pods listed anew each time, would come again without a pause.
+            # A watch that ends at once is no success: whatever ended it, all pods would be listed anew without a pause.
             if self._opened_s is not None and self._clock_s() - self._opened_s >= RETRY_MAX_S:
                 self._backoff.reset()
+            # Step 2: after a gap, a new watch; otherwise the same one goes on from the position.
             if gap is not None:
                 await self._recover(gap)
             await self._sleep(self._backoff.next_s())
@@ -175,11 +168,11 @@ class PodStream:
         self._gap_count += 1
         self.is_anchored = False
         if self._reported_gap is not None and self._reported_gap.is_restore:
-            gap = self._reported_gap  # told while another gap began
+            gap = self._reported_gap  # reported while another gap began
         self._reported_gap = None
         self._gap_reported.clear()
         await self.close()
-        self._sink.gap_opened(self.scope, gap)
+        self._store.gap_opened(self.scope, gap)
         await self._anchor()
 
     async def _watch_until_gap(self, *, check_restore: bool) -> Gap | None:
@@ -199,22 +192,23 @@ class PodStream:
             await asyncio.gather(watching, reported, return_exceptions=True)
 
     async def _watch_once(self, *, check_restore: bool) -> Gap | None:
-        # An etcd restore breaks every connection, so a reconnect is the moment to look for one: a watch from a
-        # position that lies in the server's future is accepted and stays silent.
+        # Step 1: is the API server older than the position? An etcd restore breaks every connection, so a reconnect is
+        # the moment to ask: a watch from a position that lies in the server's future is accepted and stays silent.
         if check_restore:
             known = self.position  # a replay may bring it beyond the read meanwhile
             current = await self.current_resource_version()
             if current is None:
                 return None
             if current < known:
-                self._sink.begin_anew(Gap.restored(current, known).reason)
+                self._store.begin_anew(restored(current, known))
                 return None
+        # Step 2: fold every event after the position.
         position = self.position
         query = {"resourceVersion": str(position), "timeoutSeconds": str(SERVER_TIMEOUT_S)}
         async with self._transport.watch(PODS, namespace=self.scope, query=query) as stream:
             if isinstance(stream, KubeProblem):
-                self._troubled(stream)
-                return Gap.expired(position) if is_gone(stream) else None
+                self._set_problem(stream)
+                return _expired(position) if stream.kind is KubeProblemKind.GONE else None
             self.problem = None
             self._opened_s = self._clock_s()
             while (event := await stream.next_event(self._stall_timeout_s)) is not None:
@@ -223,9 +217,9 @@ class PodStream:
                     return gap
         return None
 
-    def _troubled(self, problem: KubeProblem) -> None:
+    def _set_problem(self, problem: KubeProblem) -> None:
         self.problem = problem
-        self._sink.troubled(self.scope)
+        self._store.troubled(self.scope)
 
     def _take_event(self, event: Json) -> Gap | None:
         """Fold one event and move the position; a Gap when the event cannot be believed."""
@@ -233,117 +227,170 @@ class PodStream:
         if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") or not isinstance(raw, dict):
             code = raw.get("code") if isinstance(raw, dict) else None
             if code == 410:
-                return Gap.expired(self.position)
+                return _expired(self.position)
             return Gap(reason=f"the pod watch sent an {kind} event (code {code}) after resourceVersion {self.position}")
-        if kind == "BOOKMARK":
-            self._advance_beyond(raw)
+        if kind == "BOOKMARK" or not self._is_followed(raw):
+            resource_version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
+            if resource_version.isdigit():
+                self._advance(int(resource_version))
             return None
-        if not self._is_followed(raw):
-            self._advance_beyond(raw)
-            return None
-        version = self._sink.translate(raw)
+        version = self._store.translate(raw)
         if isinstance(version, MalformedObject):
             return Gap(reason=f"the pod watch sent a pod whose {version.field} cannot be read")
-        self._sink.take_event(version, is_deleted=kind == "DELETED")
-        self._position.advance(version.resource_version)
+        self._store.take_event(version, is_deleted=kind == "DELETED")
+        self._advance(version.resource_version)
         return None
 
     def _is_followed(self, raw: object) -> bool:
-        """True for a pod that may sit on a seat, and for one that is in the book because it once could."""
-        return may_hold_a_seat(raw) or self._sink.knows(uid_of(raw))
+        """True for a pod that may hold a seat, and for one that is in the book because it once could."""
+        return may_hold_a_seat(raw) or self._store.knows(uid_of(raw))
 
-    def _advance_beyond(self, raw: Json) -> None:
-        """Move the position over something that nothing is folded of."""
-        resource_version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
-        if resource_version.isdigit():
-            self._position.advance(int(resource_version))
+    # -- the position
+
+    def _advance(self, resource_version: int) -> None:
+        """Move the position on, never back, and wake the callers that wait for it."""
+        self.received_s = self._clock_s()
+        self.position = max(self.position, resource_version)
+        if any(target <= self.position for target, _ in self._waiters):
+            for target, reached in self._waiters:
+                if target <= self.position and not reached.done():
+                    reached.set_result(None)
+            self._waiters = [waiter for waiter in self._waiters if waiter[0] > self.position]
+
+    async def reach(self, resource_version: int, timeout_s: float) -> bool:
+        """Wait until every event up to a resourceVersion has been folded; False when time ran out."""
+        if self.position >= resource_version:
+            return True
+        waiter = (resource_version, asyncio.get_running_loop().create_future())
+        self._waiters.append(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter[1]
+        except TimeoutError:
+            return False
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+        return True
+
+    async def catch_up(self, resource_version: int) -> bool:
+        """Bring the position up to a resourceVersion by a replay, a short watch beside the main one; concurrent callers share one.
+
+        Returns
+        -------
+        False when neither an event nor a bookmark reached it: ask again, never assume.
+        """
+        is_ours = False
+        while self.position < resource_version and not is_ours:
+            # A replay that is under way may end short of a target that it did not know; then ours follows, once.
+            self._replay_target = max(self._replay_target, resource_version)
+            if self._replaying is None or self._replaying.done():
+                self._replaying = asyncio.create_task(self._replay())
+                is_ours = True
+            reached = asyncio.ensure_future(self.reach(resource_version, REPLAY_TIMEOUT_S + REPLAY_SLACK_S))
+            try:
+                await asyncio.wait({self._replaying, reached}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                reached.cancel()
+        return self.position >= resource_version
+
+    async def _replay(self) -> None:
+        """Fold every event that is still missing, which a watch from the position brings at once, and then a bookmark.
+
+        Notes
+        -----
+        Trouble here ends only the replay: the main stream, which may still hold those events, decides what a gap is.
+        """
+        query = {"resourceVersion": str(self.position), "timeoutSeconds": str(REPLAY_TIMEOUT_S)}
+        try:
+            async with (
+                asyncio.timeout(REPLAY_TIMEOUT_S + REPLAY_SLACK_S),
+                self._transport.watch(PODS, namespace=self.scope, query=query) as stream,
+            ):
+                if isinstance(stream, KubeProblem):
+                    return
+                while self.position < self._replay_target:
+                    event = await stream.next_event(REPLAY_TIMEOUT_S + REPLAY_SLACK_S)
+                    if event is None or self._take_event(event) is not None:
+                        return
+        except CONNECTION_ERRORS:
+            return
+        finally:
+            self._replay_target = 0
 
     # -- LIST
 
     async def _anchor(self) -> None:
         """LIST everything and begin a new watch from there; repeats until it succeeds."""
-        while not isinstance(listing := await self._list(fold=True), Listing):
+        while not isinstance(listing := await self._list(fold=True), PodListing):
             await self._sleep(self._backoff.next_s())
         if listing.resource_version < self.position:
-            self._sink.begin_anew(Gap.restored(listing.resource_version, self.position).reason)
-        self._position.reached = listing.resource_version
-        self._sink.take_absent(self.scope, listing)
-        self._position.advance(listing.resource_version)
+            self._store.begin_anew(restored(listing.resource_version, self.position))
+        self.position = listing.resource_version
+        self._store.take_absent(self.scope, listing)
+        self._advance(listing.resource_version)
         self.watch = new_watch(self._now_s(), self._rng)
         self._set_anchored()
 
     def _set_anchored(self) -> None:
         self.is_anchored = True
         self.anchored_at = self.position
-        self._sink.anchored(self.scope)
+        self._store.anchored(self.scope)
 
-    async def _list(self, *, fold: bool) -> Listing | KubeProblem:
+    async def _list(self, *, fold: bool) -> PodListing | KubeProblem:
         """LIST in chunks of one consistent resourceVersion; an expired continue token is a problem, start over."""
         versions: dict[str, int] = {}
         passed_over: dict[str, int] = {}
         resource_version, begun_at = 0, self.position
-        async for page in self._pages():
+        async for page in pages(self._transport, PODS, self._page_limit, namespace=self.scope):
             if isinstance(page, KubeProblem):
-                self._troubled(page)
+                self._set_problem(page)
                 return page
             resource_version = int(page["metadata"]["resourceVersion"])
             for raw in page.get("items") or ():
+                uid, at = uid_of(raw), int(raw["metadata"]["resourceVersion"])
                 if not self._is_followed(raw):
-                    if begun_at and (at := int(raw["metadata"]["resourceVersion"])) > begun_at:
-                        passed_over[raw["metadata"]["uid"]] = at
-                    continue
-                if not fold:
-                    versions[raw["metadata"]["uid"]] = int(raw["metadata"]["resourceVersion"])
-                    continue
-                version = self._sink.translate(raw)
-                if isinstance(version, PodVersion):
-                    versions[version.uid] = version.resource_version
-                    self._sink.take_listed(version, listed_at=resource_version)
-            self._position.heard()
+                    if begun_at and at > begun_at:
+                        passed_over[uid] = at
+                elif not fold:
+                    versions[uid] = at
+                elif isinstance(version := self._store.translate(raw), PodVersion):
+                    versions[uid] = at
+                    self._store.take_listed(version, listed_at=resource_version)
+            self.received_s = self._clock_s()
             # Decoding and folding a chunk takes tens of milliseconds; let others run in between.
             await asyncio.sleep(0)
         self.problem = None
-        return Listing(resource_version=resource_version, versions=versions, passed_over=passed_over)
+        return PodListing(resource_version=resource_version, versions=versions, passed_over=passed_over)
 
-    def _take_up(self, listing: Listing) -> None:
-        """Count in what a LIST showed of pods that events of before it have made our concern, once these are folded."""
-        listing.versions.update((uid, at) for uid, at in listing.passed_over.items() if self._sink.knows(uid))
-
-    def _pages(self) -> AsyncIterator[Json | KubeProblem]:
-        return pages(self._transport, PODS, self._page_limit, namespace=self.scope)
+    def _count_in(self, listing: PodListing) -> None:
+        """Count in the pods of a LIST that became followed by events of before it, once these are folded."""
+        listing.versions.update((uid, at) for uid, at in listing.passed_over.items() if self._store.knows(uid))
 
     async def current_resource_version(self) -> int | None:
         """Read consistently where the API server is now; None when it does not answer."""
         page = await self._transport.call("list", PODS, namespace=self.scope, query={"limit": "1"})
         if isinstance(page, KubeProblem):
-            self._troubled(page)
+            self._set_problem(page)
             return None
         return int(page["metadata"]["resourceVersion"])
 
-    async def relist(self) -> bool:
-        """Compare a fresh LIST with what was folded, and report a gap when they contradict each other.
-
-        Returns
-        -------
-        False when no comparison could be made now; the next period tries again.
-        """
+    async def relist(self) -> None:
+        """Compare a fresh LIST with what was folded, and report a gap when they contradict each other; without an answer, do nothing."""
         before = self.position
         listing = await self._list(fold=False)
-        if not isinstance(listing, Listing) or not self.is_anchored:
-            return False
+        if not isinstance(listing, PodListing) or not self.is_anchored:
+            return
         if listing.resource_version < before:
-            self._sink.begin_anew(Gap.restored(listing.resource_version, before).reason)
-            return True
+            self._store.begin_anew(restored(listing.resource_version, before))
+            return
         if not await self.catch_up(listing.resource_version) or not self.is_anchored:
-            return False
-        self._take_up(listing)
-        contradiction = self._sink.contradiction(self.scope, listing)
+            return
+        self._count_in(listing)
+        contradiction = self._store.contradiction(self.scope, listing)
         if contradiction:
             self.report_gap(Gap(reason=contradiction))
-        return True
 
-    async def close(self) -> None:
-        """End a replay that is under way."""
-        for task in self._replay.tasks:
-            task.cancel()
-        await asyncio.gather(*self._replay.tasks, return_exceptions=True)
+
+def _expired(position: int) -> Gap:
+    return Gap(reason=f"the API server no longer has the pod events after resourceVersion {position} (410)")
