@@ -24,7 +24,12 @@ from .report.units import amount, count, percent
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-NAMED_LIBRARIES: Final = (("Spark", "pyspark"), ("Delta Lake tables", "delta-spark"), ("NumPy", "numpy"), ("SciPy", "scipy"))
+NAMED_LIBRARIES: Final = (
+    ("Spark", "pyspark"),
+    ("Delta Lake tables", "delta-spark"),
+    ("NumPy", "numpy"),
+    ("SciPy", "scipy"),
+)
 """By what the report calls them, and by their packages."""
 
 
@@ -125,9 +130,7 @@ def _bill(rows: Sequence[Mapping[str, Any]], histories: Sequence[build.GroupHist
     from .bill.page import help_words
 
     keys = {(each.key.kafka_cluster_id, each.key.group_id): each.key for each in histories}
-    return [
-        gather.bill_row(row, keys.get((row["kafka_cluster_id"], row["group_id"])), help_words(row)) for row in rows
-    ]
+    return [gather.bill_row(row, keys.get((row["kafka_cluster_id"], row["group_id"])), help_words(row)) for row in rows]
 
 
 def made_with() -> list[tuple[str, str]]:

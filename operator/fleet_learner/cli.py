@@ -279,7 +279,13 @@ def _parser() -> argparse.ArgumentParser:
     what_if.add_argument("--group", type=group_name, required=True, metavar="CLUSTER/GROUP")
     _command(commands, "tidy", "compact the tables and delete what no kept run needs", "tidy", flags=_LEARNING)
     erase = _command(
-        commands, "erase", "delete all that is known of a group or a namespace", "erase", "group", "namespace", flags=_LEARNING
+        commands,
+        "erase",
+        "delete all that is known of a group or a namespace",
+        "erase",
+        "group",
+        "namespace",
+        flags=_LEARNING,
     )
     what = erase.add_mutually_exclusive_group(required=True)
     what.add_argument("--group", type=group_name, metavar="CLUSTER/GROUP")

@@ -65,7 +65,8 @@ class NamedJournal(KafkaJournal):
     """The journal's topic in one of several Kafka clusters."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Keeps the positions; a new name is read from the beginning."
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Keeps the positions; a new name is read from the beginning.",
     )
 
 
@@ -73,7 +74,8 @@ class OffsetsLogSettings(_Section):
     """The `__consumer_offsets` of a Kafka cluster, which needs READ on that topic and no right on any group."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Keeps the positions; a new name is read from the beginning."
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Keeps the positions; a new name is read from the beginning.",
     )
     bootstrap_servers: str = Field(min_length=1)
     topic: str = Field("__consumer_offsets", min_length=1)
@@ -265,7 +267,9 @@ def read_configuration(path: Path | None, flags: Mapping[str, Any]) -> Configura
         return Configuration.model_validate(settings)
     except ValidationError as error:
         # A wrong name is why the right one is missing.
-        found = sorted(error.errors(include_input=False, include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+        found = sorted(
+            error.errors(include_input=False, include_url=False), key=lambda e: e["type"] != "extra_forbidden"
+        )
         first = found[0]
         raise ConfigurationError(_problem(first["loc"], first["type"], first["msg"])) from None
 

@@ -69,7 +69,9 @@ class Subject:
             return [(f'"{self.namespace}', ('"', "/")), (f"/ns/{self.namespace}", ('"', "/"))]
         found = []
         for is_ascii in (True, False):  # who wrote the record may have escaped the one or the other way
-            group, key = (json.dumps(each, ensure_ascii=is_ascii)[1:-1] for each in (self.group[1], "/".join(self.group)))
+            group, key = (
+                json.dumps(each, ensure_ascii=is_ascii)[1:-1] for each in (self.group[1], "/".join(self.group))
+            )
             # `subject` and `partitionkey` begin with the cluster: <cluster>/<group>[/<instance id>].
             found += [(f'"{group}', ('"',)), (key, ('"', "/"))]
         return list(dict.fromkeys(found))

@@ -27,7 +27,10 @@ GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "fleet_learner_stage_seconds": ("How long a stage of the last good run took.", ("stage",)),
     "fleet_learner_records": ("Records that the last good run took in, by what became of them.", ("fate",)),
     "fleet_learner_sources_left_out": ("Sources that the last good run could not read.", ()),
-    "fleet_learner_groups": ("Groups of the window, by what the report says: act, keep, unknown, set_aside.", ("advice",)),
+    "fleet_learner_groups": (
+        "Groups of the window, by what the report says: act, keep, unknown, set_aside.",
+        ("advice",),
+    ),
     "fleet_learner_coverage_ratio": ("Share of the window's group-time in which an operator watched.", ()),
     "fleet_learner_recommendations_expiry_timestamp_seconds": ("Until when recommendations may be used.", ()),
     "fleet_learner_data_checks": ("Checks of the report's data quality, by their verdict.", ("verdict",)),
@@ -149,4 +152,3 @@ def _read(path: Path) -> dict[str, dict[tuple[str, ...], float]]:
                 given = tuple(sample.labels.get(label, "") for label in labels)
                 found.setdefault(family.name, {})[given] = sample.value
     return found
-

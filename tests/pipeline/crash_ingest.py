@@ -15,7 +15,9 @@ from fleet_learner.lake import Lake
 from fleet_learner.session import new_session
 from fleet_learner.sources.files import JournalFiles
 
-QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"}
+QUICK_START = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+}
 """A JVM that lives for minutes spends more on compiling well than it gains by it."""
 
 

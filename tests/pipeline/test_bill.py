@@ -153,13 +153,20 @@ def test_a_run_keeps_the_bill_and_shows_groups_that_nobody_manages(
 ) -> None:
     """A log that cannot be read is left out, and a journal of long ago is named; the second run reads on."""
     write_files(tmp_path / "journal", FleetSettings(seed=5, groups=2, days=1, k8s_clusters=1), Progress())
-    logs = [{"name": "here", "bootstrap_servers": brokers.bootstrap}, {"name": "hidden", "bootstrap_servers": brokers.bootstrap, "topic": "nowhere"}]
+    logs = [
+        {"name": "here", "bootstrap_servers": brokers.bootstrap},
+        {"name": "hidden", "bootstrap_servers": brokers.bootstrap, "topic": "nowhere"},
+    ]
     file = tmp_path / "fleet.yaml"
-    file.write_text(json.dumps({"root": str(tmp_path), "journal_files": str(tmp_path / "journal"), "offsets_logs": logs}))
+    file.write_text(
+        json.dumps({"root": str(tmp_path), "journal_files": str(tmp_path / "journal"), "offsets_logs": logs})
+    )
     for _ in range(2):
         assert main(["run", "--config", str(file)]) == EXIT_LEFT_OUT
         said = capsys.readouterr().out
-        assert said.count("left out, and read again from where it was: offsets of hidden") == 1, "once, although later stages have a say too"
+        assert said.count("left out, and read again from where it was: offsets of hidden") == 1, (
+            "once, although later stages have a say too"
+        )
         assert "before the window, which begins on" in said
         rows = json.loads((tmp_path / "output" / "report" / "report.json").read_text())["bill"]
         billed = {row["key"]["group_id"]: row for row in rows}

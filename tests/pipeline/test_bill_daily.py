@@ -60,7 +60,15 @@ class Log:
 
     def records(self, spark: Any, start: Mapping[int, int], end: Mapping[int, int]) -> Any:
         rows = [
-            (bytearray(k), None if v is None else bytearray(v), self.topic, 0, n, datetime.fromtimestamp(t / 1000, UTC), 0)
+            (
+                bytearray(k),
+                None if v is None else bytearray(v),
+                self.topic,
+                0,
+                n,
+                datetime.fromtimestamp(t / 1000, UTC),
+                0,
+            )
             for n, t, k, v in self.records_
             if start[0] <= n < end[0]
         ]
@@ -270,7 +278,9 @@ def test_slices_of_any_later_run_begin_where_slices_of_the_one_before_did(since_
 def committed(log_of: list[tuple[int, bytes, bytes | None]], group: str, partition: int, times: Iterable[int]) -> None:
     """Let a group commit one partition at these times."""
     for at_ms in times:
-        log_of.append((at_ms, commit_key(1, group, "orders", partition), commit_value(3, (at_ms - T0_MS) // 100 + 10, at_ms)))
+        log_of.append(
+            (at_ms, commit_key(1, group, "orders", partition), commit_value(3, (at_ms - T0_MS) // 100 + 10, at_ms))
+        )
 
 
 def log_of(entries: list[tuple[int, bytes, bytes | None]]) -> Log:
@@ -285,7 +295,11 @@ def test_a_night_that_was_missed_bills_no_day_twice(spark: Any, tmp_path: Path) 
     """A partition that stays idle keeps its silence open, so the later run begins where the first one did, with other slices."""
     hour_ms = 60 * MINUTE_MS
     first_ms, stop_ms = T0_MS + 12 * hour_ms, T0_MS + DAY_MS + 12 * hour_ms + 5_000
-    entries = [(T0_MS, *generation("g", 1, "a", "b")), (first_ms, *generation("g", 2, "a", "c")), (stop_ms, *generation("g", 3, "a", "d"))]
+    entries = [
+        (T0_MS, *generation("g", 1, "a", "b")),
+        (first_ms, *generation("g", 2, "a", "c")),
+        (stop_ms, *generation("g", 3, "a", "d")),
+    ]
     every = range(T0_MS + 1_000, T0_MS + 5 * DAY_MS, 5 * MINUTE_MS)
     committed(entries, "g", 0, [at_ms for at_ms in every if not 0 < at_ms - stop_ms + 5_000 <= STOOD_MS])
     committed(entries, "g", 1, range(T0_MS + 1_001, first_ms, 5 * MINUTE_MS))
@@ -338,7 +352,9 @@ def test_a_topic_that_was_made_again_is_another_log_however_long_it_is() -> None
     assert plan.settings["topic_id"] == "first"
     before, log.topic_id = replace(before, plan=plan), "second"
     log.add(T0_MS + 1, b"k", b"v")
-    with pytest.raises(SourceError, match="__consumer_offsets was made again since it was read: give its entry below offsets_logs"):
+    with pytest.raises(
+        SourceError, match="__consumer_offsets was made again since it was read: give its entry below offsets_logs"
+    ):
         daily._new_plan(before, log, T0_MS)  # type: ignore[arg-type]
 
 

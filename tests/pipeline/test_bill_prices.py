@@ -74,7 +74,9 @@ def test_what_would_help_is_what_that_kind_of_group_can_have(spark: Any) -> None
         tuple((blank | counts | {"group_id": f"{number:02}"})[name] for name in BILL.names)
         for number, (counts, _) in enumerate(WOULD_HELP)
     ]
-    found = spark.createDataFrame(rows, BILL.spark_nullable).withColumn("found", help_of()).orderBy("group_id").collect()
+    found = (
+        spark.createDataFrame(rows, BILL.spark_nullable).withColumn("found", help_of()).orderBy("group_id").collect()
+    )
     assert [(counts, Help(each["found"])) for (counts, _), each in zip(WOULD_HELP, found, strict=True)] == WOULD_HELP
 
 
@@ -90,9 +92,17 @@ def cause(group: str, offset: int, kind: CauseKind, **values: Any) -> tuple[Any,
 
 def test_a_group_of_one_static_member_that_comes_back_is_not_told_to_become_static(spark: Any) -> None:
     """It empties when the member is given up, and starts when it is back."""
-    turns = [(CauseKind.EMPTIED, {"departed": 1}), (CauseKind.STARTED, {"members": 1, "joined": 1, "returned": 1, "halves_before": 1})]
+    turns = [
+        (CauseKind.EMPTIED, {"departed": 1}),
+        (CauseKind.STARTED, {"members": 1, "joined": 1, "returned": 1, "halves_before": 1}),
+    ]
     rows = [
-        cause(group, 10 * number + turn, kind, **counts | {"static_members": counts.get("members", 0) if group == "static" else 0})
+        cause(
+            group,
+            10 * number + turn,
+            kind,
+            **counts | {"static_members": counts.get("members", 0) if group == "static" else 0},
+        )
         for group in ("static", "dynamic")
         for number in range(3)
         for turn, (kind, counts) in enumerate(turns)

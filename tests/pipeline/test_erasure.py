@@ -85,7 +85,10 @@ def damaged(group_id: str, *, ensure_ascii: bool = True) -> list[str]:
         envelope = {"type": "x.v2", "subject": subject, "partitionkey": key, "data": data}
         return json.dumps(envelope, separators=(",", ":"), ensure_ascii=ensure_ascii)
 
-    whole, other = text(f"{key}/web-0"), json.dumps({"subject": key, "data": {"group": [group_id]}}, ensure_ascii=ensure_ascii)
+    whole, other = (
+        text(f"{key}/web-0"),
+        json.dumps({"subject": key, "data": {"group": [group_id]}}, ensure_ascii=ensure_ascii),
+    )
     name = json.dumps(key, ensure_ascii=ensure_ascii)[1:-1]
     first = whole.index(name) + len(name)
     return [other, *(whole[:end] for end in range(first, len(whole) + 1))]
@@ -96,14 +99,25 @@ def test_a_damaged_record_speaks_of_the_group_that_any_part_of_it_names(spark: A
     """A torn line has its subject and no data; an id with a quote or an umlaut is written with escapes."""
     for group_id in ("orders", 'a"b', "größe", "a\\b", "team/orders"):
         mine = damaged(group_id, ensure_ascii=ensure_ascii)
-        others = [*damaged("x-orders", ensure_ascii=ensure_ascii)[:1], *damaged("ordersx", ensure_ascii=ensure_ascii)[:1], "{}", ""]
+        others = [
+            *damaged("x-orders", ensure_ascii=ensure_ascii)[:1],
+            *damaged("ordersx", ensure_ascii=ensure_ascii)[:1],
+            "{}",
+            "",
+        ]
         rows = spark.createDataFrame([(each,) for each in [*mine, *others]], "raw string")
         found = rows.where(Subject(group=("kafka-1", group_id)).is_written_in(rows["raw"])).collect()
         assert [row["raw"] for row in found] == mine
 
 
 def test_a_torn_record_speaks_of_the_namespace_that_it_ends_with(spark: Any) -> None:
-    mine = ['{"source":"/ns/shop', '{"source":"/ns/shop/po', '{"data":{"namespace":"shop', '{"static_group":"shop/ord', '{"namespace":"shop"}']
+    mine = [
+        '{"source":"/ns/shop',
+        '{"source":"/ns/shop/po',
+        '{"data":{"namespace":"shop',
+        '{"static_group":"shop/ord',
+        '{"namespace":"shop"}',
+    ]
     others = ['{"source":"/ns/shopping/', '{"namespace":"workshop', '{"source":"/ns/wor']
     rows = spark.createDataFrame([(each,) for each in [*mine, *others]], "raw string")
     found = rows.where(Subject(namespace="shop").is_written_in(rows["raw"])).collect()

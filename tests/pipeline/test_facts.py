@@ -205,7 +205,11 @@ def generated(seed: int, groups: int) -> dict[str, list[Row]]:
                     "member.rejoined",
                     at + 300_000,
                     absorbed=rng.random() < 0.5,
-                    **({"members": rng.randrange(1, 9), "partitions_total": 12} if rng.random() < 0.5 and key % 3 else {}),
+                    **(
+                        {"members": rng.randrange(1, 9), "partitions_total": 12}
+                        if rng.random() < 0.5 and key % 3
+                        else {}
+                    ),
                     event_id=f"m-{key}-{number}",
                     **own,
                     **member,
@@ -284,7 +288,10 @@ def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int]
             pods = [(at, row.get("replicas") or row.get("replicas_after")) for at, row in own]
             # Pods are no members: they are asked only where nobody ever told of members.
             known = known or [(at, number) for at, number in pods if number]
-            assert counted.setdefault("partitions", 12 if any(row.get("partitions_total") for _, row in own) else None) != 0
+            assert (
+                counted.setdefault("partitions", 12 if any(row.get("partitions_total") for _, row in own) else None)
+                != 0
+            )
             # Before the first one is known, the last one of the first day on which one is.
             first_day = [m for at, m in known if at // DAY_MS == known[0][0] // DAY_MS]
             until = [m for at, m in known if at < end]
@@ -347,8 +354,12 @@ def test_time_in_which_a_group_could_not_be_read_is_not_watched(spark: Any) -> N
         for n in range(64) if n not in {9, 10, 11}
     ]  # fmt: skip
     as_of_ms = START_MS + 2 * DAY_MS + 14 * hour_ms
-    told = [event("rollout.started", START_MS + 9, group_key=k, static_group=name) for k, name in ((1, "mute"), (2, "well"))]
-    blind = [(r.start_ms, r.end_ms) for r in sessions.blind_windows(frame(spark, schemas.BEATS, beats), as_of_ms).collect()]
+    told = [
+        event("rollout.started", START_MS + 9, group_key=k, static_group=name) for k, name in ((1, "mute"), (2, "well"))
+    ]
+    blind = [
+        (r.start_ms, r.end_ms) for r in sessions.blind_windows(frame(spark, schemas.BEATS, beats), as_of_ms).collect()
+    ]
     windows = [{"k8s_cluster_uid": "k8s", "start_ms": begin, "end_ms": end} for begin, end in blind]
     made = {"outages": [], "members": [], "groups": told, "blind": windows, "beats": beats}
     spans = seen_spans(

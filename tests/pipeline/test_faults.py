@@ -67,10 +67,15 @@ OTHERS: Final = tuple(f"service-{number}" for number in range(8))
 HEALTHY: Final = [
     line for name in ("orders", "billing", *OTHERS) for line in living(name, range(DAYS))
 ] + watched(range(DAYS))  # fmt: skip
+
+
 def of_scope(scope: str, lines: list[str], *, since_ms: int = 0) -> list[str]:
     """Return the same lines as an operator of some namespaces tells them from a time on."""
     own = f'"watch_scope":"{scope}"'
-    return [line.replace('"watch_scope":""', own) if json.loads(line)["data"]["observed_at_ms"] >= since_ms else line for line in lines]
+    return [
+        line.replace('"watch_scope":""', own) if json.loads(line)["data"]["observed_at_ms"] >= since_ms else line
+        for line in lines
+    ]
 
 
 ELSEWHERE: Final = of_cluster("k8s-3", of_scope("pay", [line.replace("op-1", "op-2") for line in watched(range(DAYS))]))

@@ -123,9 +123,7 @@ def test_a_later_run_closes_outages_of_days_that_are_past(spark: Any, tmp_path: 
     days = [T0_MS + n * DAY_MS for n in range(12)]
     timelines.write_file(path, [timelines.change("down", "g", 0, 0, days[0])])
     assert kinds(lake, ingest(lake, [source], as_of_ms=days[0])) == {"open": 1}
-    timelines.write_file(
-        path, [timelines.change("down", "g", 1, 0, days[5]), timelines.back("g", 1, 1, days[5] + 9)]
-    )
+    timelines.write_file(path, [timelines.change("down", "g", 1, 0, days[5]), timelines.back("g", 1, 1, days[5] + 9)])
     second = ingest(lake, [source], as_of_ms=days[5] + 100)
     assert kinds(lake, second) == {"returned": 1, "open": 1, "longer_than_a_day": 1}
     timelines.write_file(path, [timelines.back("g", 0, 1, days[5] + 500)])

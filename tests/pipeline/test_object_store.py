@@ -139,7 +139,12 @@ def learning(endpoint: str, credentials: Path | None, root: str, folder: Path, *
     """Start the command line, in a group of processes that can be killed as one."""
     folder.mkdir(exist_ok=True)
     configuration = folder / "fleet.yaml"
-    told = {"master": "local[2]", "is_replayed": False, "spark": small(endpoint), "journal_files": str(folder / "journal")}
+    told = {
+        "master": "local[2]",
+        "is_replayed": False,
+        "spark": small(endpoint),
+        "journal_files": str(folder / "journal"),
+    }
     configuration.write_text(json.dumps(told))
     places = ["--root", root, "--output", str(folder / "output")]
     return subprocess.Popen(

@@ -82,7 +82,9 @@ def test_a_restart_is_drawn_as_what_the_coordinator_told_of_it(spark: Any) -> No
         outage(at, 70_000, absorbed=True), outage(at + 1_000_000, 20_000, absorbed=False), outage(at + 2_000_000, 90_000, absorbed=False),
         outage(at + 3_000_000, 80_000, "open"), outage(at + 4_000_000, 80_000, "removed"),
     ]  # fmt: skip
-    rejoins = [event("member.rejoined", at + 5_000_000, absorbed=True)]  # a client that was made anew in a process that lives on
+    rejoins = [
+        event("member.rejoined", at + 5_000_000, absorbed=True)
+    ]  # a client that was made anew in a process that lives on
     key = GroupKey(kafka_cluster_id="kafka", group_id="group")
     drawn = gather.timelines(
         [key],

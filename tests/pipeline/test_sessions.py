@@ -34,7 +34,11 @@ def frame(spark: Any, fleet: Fleet, partitions: int = 2, clusters: Mapping[int, 
                 name: value for name, value in fact.model_dump().items() if name in schemas.MEMBER_EVENTS.names
             }
             row |= {"event_id": f"{member}/{number}", "source": "s", "kind": fact.noun, "event_ms": told.event_ms(fact)}
-            row |= {"k8s_cluster_uid": (clusters or {}).get(member, "c"), "group_key": member // 3, "member_key": member}
+            row |= {
+                "k8s_cluster_uid": (clusters or {}).get(member, "c"),
+                "group_key": member // 3,
+                "member_key": member,
+            }
             rows.append(row)
     return spark.createDataFrame(rows, schemas.MEMBER_EVENTS.spark_nullable).repartition(partitions)
 
@@ -60,7 +64,8 @@ def expected(fleet: Fleet, windows: Sequence[tuple[int, int]], as_of_ms: int) ->
         events = {number: event for number, fact in enumerate(facts) if (event := told.event_of(fact)) is not None}
         ids = {id(event): f"{member}/{number}" for number, event in events.items()}
         rows = [
-            {name: value for name, value in told.as_row(each).items() if name != "down"} | {"event_id": ids[id(each.down)]}
+            {name: value for name, value in told.as_row(each).items() if name != "down"}
+            | {"event_id": ids[id(each.down)]}
             for each in absences(events.values(), as_of_ms=as_of_ms, blind=windows)
         ]
         if rows:

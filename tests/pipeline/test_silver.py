@@ -125,7 +125,9 @@ def test_what_is_required_is_what_the_product_requires() -> None:
 def test_every_field_of_the_journal_has_a_column() -> None:
     known = {name for data_type in journal.DATA_TYPES for name in data_type.model_fields}
     columns = {n for t in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS) for n in t.names}
-    assert known - columns == {"certificate", "watch_scope"}, "one goes into the list of certificates, one into who tells"
+    assert known - columns == {"certificate", "watch_scope"}, (
+        "one goes into the list of certificates, one into who tells"
+    )
 
 
 def test_two_operators_of_one_cluster_that_serve_different_namespaces_are_two_tellers(spark: Any) -> None:
@@ -138,7 +140,10 @@ def test_two_operators_of_one_cluster_that_serve_different_namespaces_are_two_te
     }  # fmt: skip
     assert {(r["k8s_cluster_uid"], r["kafka_cluster_id"]) for r in silver.member_events(facts).collect()} == {
         (timelines.CLUSTER, json.loads(DOWN)["data"]["kafka_cluster_id"]),
-        (f"{timelines.CLUSTER}/pay,shop", f"?{timelines.CLUSTER}/{json.loads(DOWN)['data']['namespace']}/{json.loads(DOWN)['data']['static_group']}"),
+        (
+            f"{timelines.CLUSTER}/pay,shop",
+            f"?{timelines.CLUSTER}/{json.loads(DOWN)['data']['namespace']}/{json.loads(DOWN)['data']['static_group']}",
+        ),
     }
 
 
@@ -181,7 +186,11 @@ def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark
     other_source = with_envelope(DOWN, source="/k8s/k8s-2/ns/shop/staticgroup/g")
     for lines in ([early, late, late, other_source], [other_source, late, early, late]):
         rows = silver.facts(silver.parsed(timelines.events_frame(spark, lines, partitions=3)))
-        kept = silver.member_events(silver.originals(rows, silver.copies(rows))).select("source", "operator_id", "event_id").collect()
+        kept = (
+            silver.member_events(silver.originals(rows, silver.copies(rows)))
+            .select("source", "operator_id", "event_id")
+            .collect()
+        )
         assert rows.count() == 4
         assert sorted(map(tuple, kept)) == [
             ("/k8s/k8s-1/ns/shop/staticgroup/g", "op-1", "g-0/0/down"),
@@ -231,7 +240,10 @@ def test_the_largest_numbers_that_the_journal_allows_stop_nothing(spark: Any) ->
     facts = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
     members, groups, beats = silver.member_events(facts), silver.group_events(facts), silver.beats(facts)
     assert {row["members"] for row in groups.collect()} == {None}
-    assert group_state(groups, members, sessions.outages(members, sessions.blind_windows(beats, T0_MS), T0_MS)).count() == 0
+    assert (
+        group_state(groups, members, sessions.outages(members, sessions.blind_windows(beats, T0_MS), T0_MS)).count()
+        == 0
+    )
     assert [row.asDict() for row in sessions.blind_windows(beats, T0_MS + DAY_MS).collect()] == []
     missing = {row["operator_id"]: row["missing"] for row in quality.lost_records(members, groups, beats).collect()}
     assert missing == {"op-1": quality.LOST_MAX, "op-2": 0}

@@ -217,9 +217,13 @@ def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any,
         assert isinstance(standing.canary, CanaryState)
         assert recommendations(tables, days, TERMS, standing) == advised
     for protocol in sorted({each.record.protocol for each in advised})[:1]:
-        own = days.join(names_of(days).where(f"protocol = '{protocol}'").select("group_key"), on="group_key", how="left_semi")
+        own = days.join(
+            names_of(days).where(f"protocol = '{protocol}'").select("group_key"), on="group_key", how="left_semi"
+        )
         expected = [each for each in advised if each.record.protocol == protocol]
-        assert recommendations(tables, own, TERMS, standing, fleet=days) == expected, "its waves are those of the whole fleet"
+        assert recommendations(tables, own, TERMS, standing, fleet=days) == expected, (
+            "its waves are those of the whole fleet"
+        )
 
 
 @after_runs

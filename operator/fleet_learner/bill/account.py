@@ -173,7 +173,9 @@ def _of_causes(causes: DataFrame, covered: DataFrame, counted_ms: Column) -> Dat
     is_back = (F.col("kind") == CauseKind.STARTED.value) & (F.col("returned") > 0)
     # Of static members alone: the group emptied when the last of them was given up.
     is_static_back = is_back & (F.col("static_members") == F.col("members"))
-    of_kind["static_back"] = F.count_if(in_time & ((F.col("kind") == CauseKind.STATIC_BACK.value) | is_static_back)).alias("static_back")
+    of_kind["static_back"] = F.count_if(
+        in_time & ((F.col("kind") == CauseKind.STATIC_BACK.value) | is_static_back)
+    ).alias("static_back")
     is_restart = ((F.col("kind") == CauseKind.RESTART.value) & (F.col("returned") > 0)) | (is_back & ~is_static_back)
     halves = F.when(is_restart, F.col("rebalances") + F.col("halves_before"))
     return (
@@ -258,7 +260,10 @@ def help_of() -> Column:
         F.when(F.col("group_type").isNull(), Help.NO_MEMBERS.value)
         .when(F.col("group_type") == GroupType.SHARE.value, Help.SHARE_GROUP.value)
         .when(is_static, Help.LONGER_TIMEOUT.value)
-        .when((by_restarts >= LEAST_RESTARTS) & (F.col("group_type") == GroupType.STREAMS.value), Help.STATIC_MEMBERSHIP_OF_STREAMS.value)
+        .when(
+            (by_restarts >= LEAST_RESTARTS) & (F.col("group_type") == GroupType.STREAMS.value),
+            Help.STATIC_MEMBERSHIP_OF_STREAMS.value,
+        )
         .when(by_restarts >= LEAST_RESTARTS, Help.STATIC_MEMBERSHIP.value)
         .when(F.col("covered_ms") < LEAST_COVERED_MS, Help.NOT_ENOUGH_KNOWN.value)
         .otherwise(Help.NOTHING.value)

@@ -99,7 +99,12 @@ def _new_plan(before: Published | None, log: OffsetsLog, now_ms: int) -> Plan:
         _assert_same_log(before.plan, log)
         again = log.offsets_at(max(0, since_ms - CONTEXT_MS))
         read = {p: min(start.get(p, log.starts[int(p)]), again[int(p)]) for p in ends}
-    settings = {"kafka_cluster_id": log.kafka_cluster_id, "topic_id": _topic_id(before, log), "since_ms": since_ms, "read": read}
+    settings = {
+        "kafka_cluster_id": log.kafka_cluster_id,
+        "topic_id": _topic_id(before, log),
+        "since_ms": since_ms,
+        "read": read,
+    }
     number = 0 if before is None else before.number + 1
     return Plan(number=number, as_of_ms=now_ms, sources={_LOG: {"start": start, "end": ends}}, settings=settings)
 
@@ -108,9 +113,7 @@ def _assert_same_log(told: Plan, log: OffsetsLog) -> None:
     """Refuse a log that a plan, of a run before or of one that goes on, does not speak of."""
     known = told.settings["kafka_cluster_id"]
     if known != log.kafka_cluster_id:
-        raise SourceError(
-            f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: {_ANEW}"
-        )
+        raise SourceError(f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: {_ANEW}")
     topic_id = told.settings.get("topic_id")  # runs of earlier versions noted none
     if None not in (topic_id, log.topic_id) and topic_id != log.topic_id:
         raise SourceError(f"{log.topic} was made again since it was read: {_ANEW}")
@@ -296,7 +299,9 @@ def _as_full_as_before(slices: DataFrame, earlier: DataFrame) -> DataFrame:
 
     key = list(BILL_SLICES.key)
     rest = [name for name in BILL_SLICES.names if name not in key]
-    now, before = (each.select(*key, F.struct(*rest).alias(name)) for each, name in ((slices, "now"), (earlier, "before")))
+    now, before = (
+        each.select(*key, F.struct(*rest).alias(name)) for each, name in ((slices, "now"), (earlier, "before"))
+    )
     kept = now.join(before, key, "full").withColumn("kept", F.coalesce("now", "before"))
     most = {name: F.greatest(f"now.{name}", f"before.{name}").alias(name) for name in ("commits", "partitions")}
     return kept.select(*key, *(most.get(name, F.col(f"kept.{name}")) for name in rest))

@@ -104,7 +104,8 @@ def document(rows: Sequence[Row], prices: Prices, *, from_ms: int, bad_records: 
         "from_ms": from_ms,
         "bad_records": bad_records,
         "groups": [
-            {**row, **_uncounted(row), "price": _document(prices.get((row["kafka_cluster_id"], row["group_id"])))} for row in rows
+            {**row, **_uncounted(row), "price": _document(prices.get((row["kafka_cluster_id"], row["group_id"])))}
+            for row in rows
         ],
     }
 

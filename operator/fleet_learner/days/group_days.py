@@ -36,7 +36,13 @@ def _facts_with_a_day(
 
     kind, once = F.col("kind"), F.lit(1).cast("bigint")
     parts = (
-        _shaped(member_events, "event_ms", fenced=_one(kind == "member.fenced"), instance_id=F.col("instance_id"), **_told_sizes()),
+        _shaped(
+            member_events,
+            "event_ms",
+            fenced=_one(kind == "member.fenced"),
+            instance_id=F.col("instance_id"),
+            **_told_sizes(),
+        ),
         _shaped(
             group_events,
             "event_ms",
@@ -208,8 +214,12 @@ def _with_unread(days: DataFrame, unread: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     is_of_all = F.col("static_group") == EVERY_GROUP
-    of_all = _by_cluster(unread.where(is_of_all).withColumnRenamed("unread_ms", "unread_all_ms"), "unread_all_ms", "day_ms")
-    own = _by_cluster(unread.where(~is_of_all), "unread_ms", "day_ms", "static_group").withColumnRenamed("static_group", "reads")
+    of_all = _by_cluster(
+        unread.where(is_of_all).withColumnRenamed("unread_ms", "unread_all_ms"), "unread_all_ms", "day_ms"
+    )
+    own = _by_cluster(unread.where(~is_of_all), "unread_ms", "day_ms", "static_group").withColumnRenamed(
+        "static_group", "reads"
+    )
     return (
         days.withColumn("reads", F.concat_ws("/", "known_name.namespace", "known_name.static_group"))
         .join(F.broadcast(of_all), on=["day_ms"], how="left")
@@ -248,9 +258,7 @@ def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:
         return F.coalesce(F.last(name, ignorenulls=True).over(before), F.first(name, ignorenulls=True).over(ever))
 
     return (
-        spine.join(
-            days.select("group_key", "day_ms", *_SIZES, *_ZERO), on=["group_key", "day_ms"], how="left"
-        )
+        spine.join(days.select("group_key", "day_ms", *_SIZES, *_ZERO), on=["group_key", "day_ms"], how="left")
         .withColumn("members", F.coalesce(carried("members"), carried("replicas"), "seen_members").cast("bigint"))
         .withColumn("partitions", carried("partitions").cast("bigint"))
         .withColumns({name: F.coalesce(name, F.lit(0)).cast("bigint") for name in _ZERO})

@@ -70,7 +70,9 @@ def _smaller(setup: GroupSetup, stops: Sequence[Stop]) -> tuple[GroupSetup, list
     numbers: dict[int, int] = {}
     renamed = [replace(stop, member=numbers.setdefault(stop.member, len(numbers))) for stop in stops]
     members = min(setup.members, len(numbers) + OTHERS_MAX)
-    return replace(setup, members=members, partitions=max(members, setup.partitions * members // setup.members)), renamed
+    return replace(
+        setup, members=members, partitions=max(members, setup.partitions * members // setup.members)
+    ), renamed
 
 
 def _played(setup: GroupSetup, stops: Sequence[Stop]) -> int:

@@ -64,7 +64,12 @@ def drawn_survivals(
     step = max(_CELLS_MAX // max(gaps_ms.size, 1), 1)
     parts = [
         _survivals(
-            gaps_ms[order], is_returned[order], _masses(counts[start : start + step, order], mass), times_ms, tail, at_risk_min
+            gaps_ms[order],
+            is_returned[order],
+            _masses(counts[start : start + step, order], mass),
+            times_ms,
+            tail,
+            at_risk_min,
         )
         for start in range(0, counts.shape[0], step)
     ]

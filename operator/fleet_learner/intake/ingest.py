@@ -254,9 +254,7 @@ def _watermarks(before: Published | None) -> dict[str, int]:
     return {name: at_ms for name, at_ms in counts.items() if name.startswith(_WATERMARK)}
 
 
-def _since(
-    before: Published | None, heard: Mapping[str, tuple[int, int]], end_ms: int, open_days_max: int
-) -> int:
+def _since(before: Published | None, heard: Mapping[str, tuple[int, int]], end_ms: int, open_days_max: int) -> int:
     """Return from when on something new may be said: the least watermark of the clusters that spoke, or their first word.
 
     Of what lies beyond the window of the run before nothing was said yet. In a window that ends earlier than that one, an

@@ -122,9 +122,7 @@ def lost_records(
     words = [
         frame.where(F.col("observed_at_ms") >= since_ms)
         .groupBy("operator_id", F.expr("seq - pmod(seq, 64)").alias("word"))
-        .agg(
-            F.bit_or(bit).alias("bits"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq")
-        )
+        .agg(F.bit_or(bit).alias("bits"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq"))
         for frame in (member_events, group_events, beats)
     ]
     whole = words[0].unionByName(words[1]).unionByName(words[2]).groupBy("operator_id", "word")

@@ -120,7 +120,9 @@ def unread_spans(beats: DataFrame, *, start_ms: int, as_of_ms: int) -> DataFrame
     )
     is_cut = F.array_contains("either", EVERY_GROUP)
     return (
-        spans.where((F.col("end_ms") > F.col("start_ms")) & (F.col("end_ms") - F.col("start_ms") <= F.col("patience_ms")))
+        spans.where(
+            (F.col("end_ms") > F.col("start_ms")) & (F.col("end_ms") - F.col("start_ms") <= F.col("patience_ms"))
+        )
         .withColumn("static_group", F.explode(F.when(is_cut, F.array(F.lit(EVERY_GROUP))).otherwise(F.col("either"))))
         .select("k8s_cluster_uid", "static_group", "start_ms", "end_ms")
     )

@@ -287,7 +287,9 @@ def _fitting(cluster: Column) -> Column:
     from pyspark.sql import functions as F
 
     begin = F.substring(cluster, 1, CLUSTER_ID_MAX - 65)
-    return F.when(F.length(cluster) > CLUSTER_ID_MAX, F.concat(begin, F.lit("~"), F.sha2(cluster, 256))).otherwise(cluster)
+    return F.when(F.length(cluster) > CLUSTER_ID_MAX, F.concat(begin, F.lit("~"), F.sha2(cluster, 256))).otherwise(
+        cluster
+    )
 
 
 def member_events(facts: DataFrame) -> DataFrame:
@@ -322,7 +324,11 @@ def days(facts: DataFrame) -> dict[str, dict[date, int]]:
     from pyspark.sql import functions as F
 
     is_beat = F.col("kind") == BEAT
-    name = F.when(F.col("kind").startswith("member."), MEMBER_EVENTS.name).when(is_beat, BEATS.name).otherwise(GROUP_EVENTS.name)
+    name = (
+        F.when(F.col("kind").startswith("member."), MEMBER_EVENTS.name)
+        .when(is_beat, BEATS.name)
+        .otherwise(GROUP_EVENTS.name)
+    )
     day = F.when(is_beat, day_column(str(BEATS.day_of))).otherwise(day_column(str(MEMBER_EVENTS.day_of)))
     found: dict[str, dict[date, int]] = {}
     for row in facts.groupBy(name.alias("name"), day.alias("day")).count().collect():

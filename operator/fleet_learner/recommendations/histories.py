@@ -234,7 +234,8 @@ def _image_is_new(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) ->
     if last["reason"] != _ROLLED or not last["rollout_id"]:
         return True
     brought = sum(
-        s["rollout_id"] == last["rollout_id"] and s["reason"] == _ROLLED and s["end_kind"] == EndKind.RETURNED for s in stops
+        s["rollout_id"] == last["rollout_id"] and s["reason"] == _ROLLED and s["end_kind"] == EndKind.RETURNED
+        for s in stops
     )
     return brought < max(1.0, row["members"] or 0.0)
 

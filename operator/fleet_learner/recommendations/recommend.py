@@ -173,7 +173,9 @@ def recommend(
         goal_ms, history.bounds, history.state, now_ms=now_ms,
         probability_better=1.0 if probability is None else probability,
     )  # fmt: skip
-    reasons = tuple(dict.fromkeys((*reasons, *chosen.reasons, *_of_canary(history.wave, canary, is_change=chosen.is_change))))
+    reasons = tuple(
+        dict.fromkeys((*reasons, *chosen.reasons, *_of_canary(history.wave, canary, is_change=chosen.is_change)))
+    )
     return api.Recommendation(
         kafka_cluster_id=history.kafka_cluster_id,
         group_id=history.group_id,

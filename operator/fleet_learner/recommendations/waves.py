@@ -121,9 +121,7 @@ def shares(row: Mapping[str, Any], trial: Trial) -> list[Share]:
     made = []
     if source in FOLLOWING_SOURCES and (by_fleet or may_act):
         made.append(Share(wave=wave, followers=1))
-    stops = [
-        s for s in row["stops"] or [] if s["end_kind"] == EndKind.RETURNED and s["session_timeout_ms"] is not None
-    ]
+    stops = [s for s in row["stops"] or [] if s["end_kind"] == EndKind.RETURNED and s["session_timeout_ms"] is not None]
     if by_fleet:
         promised = _promised_timeouts(by_fleet, row["earlier_advised_ms"])
         return made + _compared(TREATED, wave, stops, by_fleet, promised, trial)
@@ -322,7 +320,9 @@ def _trial_rows(groups: DataFrame, group_events: DataFrame, outages: DataFrame, 
     """Return one row per group with what `shares` needs."""
     from pyspark.sql import functions as F
 
-    changes = F.struct("event_ms", "event_id", "timeout_source", "session_timeout_ms_before", "session_timeout_ms_after")
+    changes = F.struct(
+        "event_ms", "event_id", "timeout_source", "session_timeout_ms_before", "session_timeout_ms_after"
+    )
     stops = F.struct("down_ms", "event_id", "gap_ms", "end_kind", "absorbed", "session_timeout_ms")
     changed = group_events.where(F.col("kind") == "timeout.changed").groupBy("group_key")
     is_compared = (F.col("end_kind") == EndKind.RETURNED.value) & F.col("session_timeout_ms").isNotNull()

@@ -285,7 +285,12 @@ def hazard_points(curve: SurvivalCurve, points: int = 30) -> tuple[HazardPoint, 
 
 
 def what_if(
-    curve: SurvivalCurve, rates: CostRates, *, now_ms: int | None, advised_ms: int | None, recommended_ms: int | None = None
+    curve: SurvivalCurve,
+    rates: CostRates,
+    *,
+    now_ms: int | None,
+    advised_ms: int | None,
+    recommended_ms: int | None = None,
 ) -> tuple[WhatIf, ...]:
     """Price the present timeout, the advised one, some others and dynamic members side by side.
 

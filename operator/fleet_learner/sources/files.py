@@ -74,7 +74,9 @@ class JournalFiles:
         if left_out and not ends:
             raise (DataLossError if shorter else SourceError)(next(iter(left_out.values())))
         missing = [name for name in start if name not in ends]
-        kept = {name: start[name] for name in missing if name in shorter or name in found.aside or found.is_left_out(name)}
+        kept = {
+            name: start[name] for name in missing if name in shorter or name in found.aside or found.is_left_out(name)
+        }
         return {
             "start": {**{name: start.get(name, 0) for name in ends}, **kept},
             "end": {**ends, **kept},
@@ -98,7 +100,9 @@ class JournalFiles:
             if name in found.ends:
                 left_out.append(self._shrank(name, until))
             elif found.is_left_out(name):
-                left_out.append(next(text for each, text in found.left_out.items() if name == each or name.startswith(f"{each}/")))
+                left_out.append(
+                    next(text for each, text in found.left_out.items() if name == each or name.startswith(f"{each}/"))
+                )
             else:
                 gone.append(name)
         return {**plan, "end": end, **_said(left_out, gone)}

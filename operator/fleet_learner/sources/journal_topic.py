@@ -118,7 +118,11 @@ class JournalTopic:
     @property
     def _anew(self) -> str:
         """What to do about a log that is another one."""
-        place = "another name below kafka_clusters" if self.label else "an entry with a name below kafka_clusters instead of kafka"
+        place = (
+            "another name below kafka_clusters"
+            if self.label
+            else "an entry with a name below kafka_clusters instead of kafka"
+        )
         return f"to read what is there from its beginning, give it {place}; what was read stays, and what is told twice counts once"
 
     def _missing(self, topic: str) -> str:
@@ -134,7 +138,9 @@ class JournalTopic:
         now = reader.identity(self.connection.topics)
         cluster = then.get("kafka_cluster_id")
         if known and None not in (cluster, now.kafka_cluster_id) and cluster != now.kafka_cluster_id:
-            raise DataLossError(f"{self._servers} is the Kafka cluster {now.kafka_cluster_id}, and {cluster} was read; {self._anew}")
+            raise DataLossError(
+                f"{self._servers} is the Kafka cluster {now.kafka_cluster_id}, and {cluster} was read; {self._anew}"
+            )
         ids = then.get("topic_ids", {})
         for topic in known:
             if topic in ids and now.topic_ids.get(topic, ids[topic]) != ids[topic]:

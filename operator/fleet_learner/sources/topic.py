@@ -89,7 +89,12 @@ class TopicReader:
         # A waiting fetch holds the connection: the next range would begin half a second (its default) later.
         waits = {"fetch.wait.max.ms": "50"}
         defaults = {"group.id": "staticgroup-fleet-learner", "isolation.level": "read_committed", **waits}
-        forced = {"enable.auto.commit": "false", "enable.partition.eof": "true", "auto.offset.reset": "error", **NO_CREATION}
+        forced = {
+            "enable.auto.commit": "false",
+            "enable.partition.eof": "true",
+            "auto.offset.reset": "error",
+            **NO_CREATION,
+        }
         self._settings: dict[str, Any] = {**settings, **NO_CREATION}
         self._consumer: Any = Consumer({**defaults, **settings, **forced})
 
@@ -229,7 +234,9 @@ class TopicReader:
             end: int = event.offset()
             return end
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            return 0  # librdkafka asks for its group's coordinator all the same; a right on a group is not needed to read
+            return (
+                0  # librdkafka asks for its group's coordinator all the same; a right on a group is not needed to read
+            )
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise DataLossError(f"{wanted}: retention took records away while they were read: {error}")
         raise KafkaException(error)

@@ -49,6 +49,8 @@ class RecommendationError(ValueError):
     def __init__(self, problem: RecommendationProblem, message: str) -> None:
         super().__init__(message)
         self.problem = problem
+
+
 # No empty segment, no segment that begins with a dot: nothing that leaves the snapshot's own folder.
 RelativePath = Annotated[
     str,

@@ -95,7 +95,8 @@ class _ContainerChange(GroupData):
     rollout_id: Text = Field("", description="controller-revision-hash of the pod.")
     reason: Text = Field("", description="Reason of the container state, or Deleted, Evicted or Unknown.")
     session_timeout_ms: DurationMs | None = Field(
-        None, description="Session timeout that this process was started with, or its group's (KIP-848, KIP-1071), in milliseconds; null while unknown."
+        None,
+        description="Session timeout that this process was started with, or its group's (KIP-848, KIP-1071), in milliseconds; null while unknown.",
     )
 
 

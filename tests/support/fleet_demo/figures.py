@@ -226,7 +226,10 @@ def table(figures: Figures) -> Table:
         ("records in the topic", f"{fleet.produced:,}"),
         ("taken in", f"{fleet.ingested:,}, {fleet.ingested / stages['ingest']:,.0f} per second"),
         ("outages", f"{fleet.outages:,}, of which absorbed {fleet.absorbed:,}"),
-        ("until the container ran, until the member was back", f"{_seconds(fleet.start_ms)}, {_seconds(fleet.join_ms)} more"),
+        (
+            "until the container ran, until the member was back",
+            f"{_seconds(fleet.start_ms)}, {_seconds(fleet.join_ms)} more",
+        ),
         ("rebalances seen", f"{fleet.rebalances:,}"),
         ("with dynamic members", f"{fleet.rebalances_if_dynamic:,}"),
         ("recommendations", f"{made.records:,}, of which changes {made.changes:,}, released {made.released:,}"),

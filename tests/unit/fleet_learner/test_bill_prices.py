@@ -83,7 +83,9 @@ def test_what_is_not_counted_is_no_zero() -> None:
     assert said.split()[:4] == ["share", "0", "ms", "-"]  # covered, then rebalances
     assert "share groups have no static members, and their rebalances are not counted" in said
     (told,) = document([share], {}, from_ms=0, bad_records=0)["groups"]
-    assert {told[name] for name in ("rebalances", "restart_rebalances", "restarts", "departures", "joins", "unchanged")} == {None}
+    assert {
+        told[name] for name in ("rebalances", "restart_rebalances", "restarts", "departures", "joins", "unchanged")
+    } == {None}
     (counted,) = document([row("calm", group_type="Classic")], {}, from_ms=0, bad_records=0)["groups"]
     assert (counted["rebalances"], counted["restarts"]) == (0, 0)
     assert causes(bill_row(share, None, "")) == "not counted"
@@ -100,10 +102,16 @@ def test_a_group_id_neither_begins_a_line_nor_moves_the_cursor() -> None:
 
 def test_an_advice_comes_with_its_condition() -> None:
     """Static members of KIP-1071 take clients and brokers of Kafka 4.4; a scale-down and up looks like a restart."""
-    streams = row("s", group_type="Streams", rebalances=7, restart_rebalances=6, help=Help.STATIC_MEMBERSHIP_OF_STREAMS.value)
-    assert help_words(streams).startswith("static membership, if clients and brokers are of Kafka 4.4 or newer and it has state stores: 6 of 7")
+    streams = row(
+        "s", group_type="Streams", rebalances=7, restart_rebalances=6, help=Help.STATIC_MEMBERSHIP_OF_STREAMS.value
+    )
+    assert help_words(streams).startswith(
+        "static membership, if clients and brokers are of Kafka 4.4 or newer and it has state stores: 6 of 7"
+    )
     back = row("c", static_back=2, help=Help.LONGER_TIMEOUT.value)
-    assert help_words(back).startswith("a longer session timeout, if they restarted and were not scaled down and up: 2 times")
+    assert help_words(back).startswith(
+        "a longer session timeout, if they restarted and were not scaled down and up: 2 times"
+    )
 
 
 def test_a_long_bill_is_cut_on_the_terminal_only() -> None:

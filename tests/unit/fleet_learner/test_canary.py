@@ -119,9 +119,7 @@ def test_after_the_last_wave_only_certain_harm_begins_anew() -> None:
     over = replace(last, is_over=True)
     assert canary.judge_wave(last, BAD, now_ms=NOW + DAY) is CanaryVerdict.ROLL_BACK
     assert canary.judge_wave(over, BAD, now_ms=NOW + 99 * DAY) is CanaryVerdict.ROLL_BACK
-    unsure = next(
-        each for bad in range(60) if 20 <= canary.harm(each := account((60, bad), (10_000, 500))) < 100
-    )
+    unsure = next(each for bad in range(60) if 20 <= canary.harm(each := account((60, bad), (10_000, 500))) < 100)
     assert canary.judge_wave(last, unsure, now_ms=NOW + DAY) is CanaryVerdict.ROLL_BACK
     assert canary.judge_wave(over, unsure, now_ms=NOW + DAY) is CanaryVerdict.WAIT
     assert canary.judge_wave(last, WaveAccount(), now_ms=NOW + 14 * DAY - 1) is CanaryVerdict.WAIT

@@ -41,12 +41,20 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "arguments",
     [
-        [], ["fly"], ["run", "--as-of", "soon"], ["backfill"], ["what-if", "--group", "x"],
-        ["demo", "--root", "x", "--groups", "0"], ["demo", "--root", "x", "--days", "-1"],
+        [],
+        ["fly"],
+        ["run", "--as-of", "soon"],
+        ["backfill"],
+        ["what-if", "--group", "x"],
+        ["demo", "--root", "x", "--groups", "0"],
+        ["demo", "--root", "x", "--days", "-1"],
         # What a command would not look at is no flag of it.
-        ["bill", "--bootstrap", "kafka:9092", "--root", "x"], ["bill", "--bootstrap", "kafka:9092", "--topic", "x"],
-        ["audit", "--cluster", "k", "--topic", "x"], ["what-if", "--group", "k/g", "--window-days", "3"],
-        ["report", "--root", "x", "--journal-files", "x"], ["tidy", "--root", "x", "--bootstrap", "kafka:9092"],
+        ["bill", "--bootstrap", "kafka:9092", "--root", "x"],
+        ["bill", "--bootstrap", "kafka:9092", "--topic", "x"],
+        ["audit", "--cluster", "k", "--topic", "x"],
+        ["what-if", "--group", "k/g", "--window-days", "3"],
+        ["report", "--root", "x", "--journal-files", "x"],
+        ["tidy", "--root", "x", "--bootstrap", "kafka:9092"],
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +96,9 @@ def test_a_bad_configuration_is_one_line_and_exits_with_2(tmp_path: Path, capsys
     assert capsys.readouterr().err == "fleet-learner: window_dais: there is no such key; window_days?\n"
 
 
-def test_a_root_that_cannot_be_made_is_one_line_with_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_root_that_cannot_be_made_is_one_line_with_its_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("pyspark")
     file = tmp_path / "file"
     file.write_text("")
@@ -100,7 +110,10 @@ def test_a_root_that_cannot_be_made_is_one_line_with_its_path(tmp_path: Path, ca
     ("place", "why"),
     [("no/such/x.json", "No such file or directory"), ("file/x.json", "Not a directory"), (".", "Is a directory")],
 )
-@pytest.mark.parametrize("words", [["bill", "--bootstrap", "127.0.0.1:9"], ["audit", "--bootstrap", "127.0.0.1:9", "--cluster", "k", "--root", "x"]])
+@pytest.mark.parametrize(
+    "words",
+    [["bill", "--bootstrap", "127.0.0.1:9"], ["audit", "--bootstrap", "127.0.0.1:9", "--cluster", "k", "--root", "x"]],
+)
 def test_a_file_that_cannot_be_written_is_told_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], place: str, why: str
 ) -> None:
@@ -110,7 +123,9 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
     assert capsys.readouterr().err == f"fleet-learner: --json: {tmp_path / place} cannot be written: {why}\n"
 
 
-def test_asking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_whether_a_file_can_be_written_leaves_it_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("pyspark")
     old = tmp_path / "old.json"
     old.write_text("{}")
@@ -124,7 +139,9 @@ def test_asking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path: Path
     assert old.read_text() == "{}"
 
 
-@pytest.mark.parametrize("words", [["run", "--journal-files", "x"], ["backfill", "--from", "2026-10-01"], ["report"], ["demo"]])
+@pytest.mark.parametrize(
+    "words", [["run", "--journal-files", "x"], ["backfill", "--from", "2026-10-01"], ["report"], ["demo"]]
+)
 def test_an_output_that_cannot_be_written_is_told_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
@@ -194,7 +211,10 @@ def test_toml_and_yaml_say_the_same_and_flags_win(tmp_path: Path, name: str, tex
         ({"root": "x", "kafka": {"topic": "t"}}, "kafka.bootstrap_servers: has to be given"),
         ({"root": "x", "kafka": {"topik": "t", "bootstrap_servers": "b"}}, "kafka.topik: there is no such key; topic?"),
         ({"root": "x", "zebra": 1}, "zebra: there is no such key"),
-        ({"root": "x", "report": {"price_per_partition_hour": 1}}, "report: a price needs a currency, such as currency: EUR"),
+        (
+            {"root": "x", "report": {"price_per_partition_hour": 1}},
+            "report: a price needs a currency, such as currency: EUR",
+        ),
     ],
 )
 def test_what_is_missing_or_out_of_range_is_named(flags: dict[str, Any], text: str) -> None:
@@ -275,7 +295,11 @@ def test_a_tilde_in_a_file_is_the_home_folder(tmp_path: Path, monkeypatch: pytes
     file = tmp_path / "fleet.yaml"
     file.write_text("root: ~/fleet\noutput: ~/out\njournal_files: '~'\nmetrics: {file: ~/fleet.prom}\n")
     read = read_configuration(file, {})
-    assert (read.root, read.output, read.journal_files) == ("file:/home/me/fleet", Path("/home/me/out"), Path("/home/me"))
+    assert (read.root, read.output, read.journal_files) == (
+        "file:/home/me/fleet",
+        Path("/home/me/out"),
+        Path("/home/me"),
+    )
     assert read.metrics.file == Path("/home/me/fleet.prom")
     assert read_configuration(None, {"root": Path("~/x"), "output": Path("a~b/~")}).root == "file:/home/me/x"
     assert read_configuration(None, {"root": "s3a://bucket/~/x", "output": "a~b/~"}).output == Path("a~b/~")

@@ -121,12 +121,12 @@ class Services:
             wave=before.wave if before else WAVES[0], as_of_ms=now_ms, salt=MODEL_VERSION,
         )  # fmt: skip
         account, followers = account_of(s for each in self.each for s in shares(each.account_row(), trial))
-        self.canary = canary_state(
-            CanaryHistory(before=before, now_ms=now_ms, account=account, followers=followers)
-        )
+        self.canary = canary_state(CanaryHistory(before=before, now_ms=now_ms, account=account, followers=followers))
         rows = [each.features(now_ms) for each in self.each]
         start_ms = max(0, now_ms - WINDOW_DAYS * DAY_MS)
-        advised = {a.record.group_id: a for a in advise_class(rows, TERMS, self.canary, start_ms=start_ms, as_of_ms=now_ms)}
+        advised = {
+            a.record.group_id: a for a in advise_class(rows, TERMS, self.canary, start_ms=start_ms, as_of_ms=now_ms)
+        }
         for each in self.each:
             record, state = advised[each.name].record, advised[each.name].state
             each.said = {

@@ -63,7 +63,14 @@ AS_TOLD = Figures(
         rebalances_roll=0,
     ),
     bill=Bill(
-        groups=1, members=3, absorbed=4, rebalances=1, members_lost=0, silent_partition_ms=9_000, measured=4, not_known=0
+        groups=1,
+        members=3,
+        absorbed=4,
+        rebalances=1,
+        members_lost=0,
+        silent_partition_ms=9_000,
+        measured=4,
+        not_known=0,
     ),
     stages_s={"set up": 60.0, "ingest": 10.0},
     took_s=75.5,
@@ -141,7 +148,9 @@ def test_the_group_is_the_first_of_the_first_wave(kafka_cluster_id: str) -> None
     name = first_wave_name(kafka_cluster_id, others)
     number = int(name.removeprefix("orders-"))
     waves = [
-        waves_of([*others, (kafka_cluster_id, f"orders-{each}")], salt=MODEL_VERSION)[kafka_cluster_id, f"orders-{each}"]
+        waves_of([*others, (kafka_cluster_id, f"orders-{each}")], salt=MODEL_VERSION)[
+            kafka_cluster_id, f"orders-{each}"
+        ]
         for each in range(1, number + 1)
     ]
     assert waves[-1] == 1

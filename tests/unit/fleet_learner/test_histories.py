@@ -58,7 +58,11 @@ def test_members_that_departed_for_good_and_were_not_removed_change_no_advice() 
         advise_class([row(stops=each)], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)[0].record
         for each in (stops, [*stops, *gone])
     )
-    assert (told.recommended_ms, told.goal_ms, told.upper_ms) == (beside.recommended_ms, beside.goal_ms, beside.upper_ms)
+    assert (told.recommended_ms, told.goal_ms, told.upper_ms) == (
+        beside.recommended_ms,
+        beside.goal_ms,
+        beside.upper_ms,
+    )
 
 
 def test_stops_of_one_rollout_share_a_code_and_a_crash_has_its_own() -> None:
@@ -90,7 +94,9 @@ def test_an_eager_group_stops_all_partitions_and_a_kip_848_group_the_moved_ones(
 
 def test_a_timeout_of_more_than_a_day_is_one_of_a_day() -> None:
     """Brokers may allow it (group.max.session.timeout.ms), a recommendation has no larger number: it is brought inside at once."""
-    [found] = advise_class([row(set_timeout_ms=2**31 - 1, stops=[stop(1)])], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)
+    [found] = advise_class(
+        [row(set_timeout_ms=2**31 - 1, stops=[stop(1)])], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS
+    )
     assert found.record.current_ms == DAY_MS
     assert found.record.recommended_ms is not None
     assert found.record.recommended_ms <= Bounds().classic_maximum_ms
@@ -118,7 +124,8 @@ def test_what_the_window_no_longer_holds_is_known_from_the_run_before() -> None:
 def test_the_canary_of_the_run_decides_who_may_act() -> None:
     waves = waves_of(("kafka-1", name) for name in "abcdef")
     rows = [
-        row(group_id=name, stops=rollouts(20, 99, seed), wave=waves["kafka-1", name]) for seed, name in enumerate("abcdef")
+        row(group_id=name, stops=rollouts(20, 99, seed), wave=waves["kafka-1", name])
+        for seed, name in enumerate("abcdef")
     ]
     assert sorted(waves.values())[:2] == [1, 50]
     waiting = CanaryState(wave=1, began_ms=0)
@@ -176,7 +183,9 @@ def test_a_bound_beyond_a_day_counts_as_a_day(protocol: str) -> None:
     """Kafka allows a session as long as an int; one cluster's setting must not cost all others their recommendations."""
     most = 2**31 - 1
     terms = Terms(
-        durations=StopDurations(), bounds={"": Bounds(classic_maximum_ms=most, consumer_maximum_ms=most, streams_maximum_ms=most)}, valid_ms=1
+        durations=StopDurations(),
+        bounds={"": Bounds(classic_maximum_ms=most, consumer_maximum_ms=most, streams_maximum_ms=most)},
+        valid_ms=1,
     )
     assert terms.bounds_of("k", protocol).maximum_ms == TIMEOUT_MS_MAX
     heartbeat = {f"{protocol.lower()}_heartbeat_ms": TIMEOUT_MS_MAX}
@@ -226,12 +235,16 @@ def test_a_price_is_measured_or_stated_or_assumed_and_says_so() -> None:
         ({"eager_ms": 1, "cooperative_ms": 2}, {"Classic", "Consumer", "Streams"}),
     ],
 )
-def test_a_duration_that_is_written_down_states_the_price_of_its_own_kind_only(stops: dict[str, Any], stated: set[str]) -> None:
+def test_a_duration_that_is_written_down_states_the_price_of_its_own_kind_only(
+    stops: dict[str, Any], stated: set[str]
+) -> None:
     configuration = read_configuration(None, {"root": "x", "stops": stops})
     terms = Job(configuration, spark=None, progress=None).terms  # type: ignore[arg-type]  # terms are of the configuration alone
     protocols = ("Classic", "Consumer", "Streams")
     assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.STATED} == stated
-    assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.ASSUMED} == {*protocols} - stated
+    assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.ASSUMED} == {
+        *protocols
+    } - stated
 
 
 @pytest.mark.parametrize("protocol", ["Consumer", "Streams"])
@@ -243,11 +256,20 @@ def test_the_price_of_the_other_kind_turns_no_advice_around(protocol: str) -> No
         "its own": StopDurations(is_cooperative_stated=True),
     }
     rows = [
-        row(protocol=protocol, group_id=f"g-{seed}", stops=rollouts(28, 99, seed), moved=4, of_partitions=48, seen_timeout_ms=45_000)
+        row(
+            protocol=protocol,
+            group_id=f"g-{seed}",
+            stops=rollouts(28, 99, seed),
+            moved=4,
+            of_partitions=48,
+            seen_timeout_ms=45_000,
+        )
         for seed in range(4)
     ]
     told = {
-        name: advise_class(rows, Terms(durations=each, bounds={}, valid_ms=1), ALL, start_ms=0, as_of_ms=AS_OF_MS)[0].record
+        name: advise_class(rows, Terms(durations=each, bounds={}, valid_ms=1), ALL, start_ms=0, as_of_ms=AS_OF_MS)[
+            0
+        ].record
         for name, each in durations.items()
     }
     assert told["the other one"] == told["neither"]

@@ -96,7 +96,10 @@ def test_an_unfinished_run_goes_on_without_a_source_that_was_lost_meanwhile(sour
     """Whether it cannot be read any more, or nobody names it: a later run reads it from where it was."""
     told: list[str] = []
     plan = revised_plan(BEGUN, sources, told.append)
-    assert plan.sources == {"one": BEGUN.sources["one"], "two": {"start": {"at": 4}, "end": {"at": 4}, "log": {"id": "a"}}}
+    assert plan.sources == {
+        "one": BEGUN.sources["one"],
+        "two": {"start": {"at": 4}, "end": {"at": 4}, "log": {"id": "a"}},
+    }
     assert (plan.number, plan.as_of_ms, plan.settings) == (6, 1, {"erased": "d1"})
     assert len(told) == 1
     assert told[0].startswith((f"{LEFT_OUT}lost", f"{LEFT_OUT}run 6 was begun with the source two, which"))
@@ -130,7 +133,8 @@ def test_a_run_whose_only_sources_cannot_be_read_fails_with_the_first_reason() -
 
 
 @pytest.mark.parametrize(
-    ("opened_day", "backfill_day", "day"), [(None, None, 1), (None, 13, 1), (0, 13, 0), (None, 0, 0), (3, 2, 1), (0, None, 0)]
+    ("opened_day", "backfill_day", "day"),
+    [(None, None, 1), (None, 13, 1), (0, 13, 0), (None, 0, 0), (3, 2, 1), (0, None, 0)],
 )
 def test_a_backfill_makes_no_fewer_days_again_than_an_ordinary_run(
     opened_day: int | None, backfill_day: int | None, day: int

@@ -94,7 +94,9 @@ class TestNumbers:
         assert (found.uncapped_ms, found.goal_ms) == (96_000, 100_000)
         assert found.after is None
 
-    @pytest.mark.parametrize("nobody", [{"members": 0.0, "partitions": 0.0}, {"partitions": 0.0}, {"stopped_share": 0.0}])
+    @pytest.mark.parametrize(
+        "nobody", [{"members": 0.0, "partitions": 0.0}, {"partitions": 0.0}, {"stopped_share": 0.0}]
+    )
     def test_where_nobody_works_nothing_is_changed(self, nobody: dict[str, float]) -> None:
         """Of a group that is scaled to nothing, κ and ν are 0: what is cheapest then says nothing of when it is scaled up again."""
         found = one(sample=sample(3), **nobody)
@@ -209,7 +211,9 @@ class TestWithoutAPrice:
         assert found.reasons == (Reason.TOO_FEW,)
 
     def test_a_measured_price_is_used_and_named(self) -> None:
-        measured = Price(seconds=4.0, lower_seconds=3.0, upper_seconds=5.0, source=api.PriceSource.MEASURED, rebalances=9)
+        measured = Price(
+            seconds=4.0, lower_seconds=3.0, upper_seconds=5.0, source=api.PriceSource.MEASURED, rebalances=9
+        )
         found = one(price=measured)
         assert found.price_source is api.PriceSource.MEASURED
         assert found.goal_ms == one().goal_ms

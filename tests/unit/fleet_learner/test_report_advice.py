@@ -106,7 +106,9 @@ def test_names_that_a_shell_would_act_on_are_quoted() -> None:
     assert words[-1] == "consumer.session.timeout.ms=90000"
 
 
-@pytest.mark.parametrize("group", ["-orders", "--help", "a b", "x'y\\z", "a\nb", "x\x1b[2J'", "größe", "\u202etxt", "$(reboot)"])
+@pytest.mark.parametrize(
+    "group", ["-orders", "--help", "a b", "x'y\\z", "a\nb", "x\x1b[2J'", "größe", "\u202etxt", "$(reboot)"]
+)
 def test_an_advised_command_takes_any_group_id_and_stands_on_one_line(group: str) -> None:
     """Kafka allows any character in it; argparse takes what begins with a dash for a flag, unless it is part of one word."""
     command = bill_command(group)
@@ -171,7 +173,10 @@ def test_nothing_is_called_left_alone_that_an_operator_is_about_to_change(change
     nothing = {"saved_partition_seconds_per_day": None, "source": "Fleet"}
     advice = told(**nothing | changes)
     assert advice.verdict is Verdict.NOT_KNOWN
-    assert advice.action == "Not enough is known of orders to say what it saves: its operator goes to 1 min 30 s by itself."
+    assert (
+        advice.action
+        == "Not enough is known of orders to say what it saves: its operator goes to 1 min 30 s by itself."
+    )
     assert when in advice.why
     assert advice.why.endswith("Mode Fixed keeps what is in force.")
     for who in ("Fixed", "Broker"):
@@ -224,7 +229,13 @@ def test_a_value_that_stays_says_why(reasons: tuple[Reason, ...], goal_ms: int, 
 @pytest.mark.parametrize("reason", [Reason.BROKER_CAP, Reason.SPEC_MAXIMUM])
 def test_what_a_bound_holds_down_is_not_said_to_be_good(reason: Reason) -> None:
     """At its cap a timeout may lose most of the restarts: 17 of 21 a day with gaps of 90 s below a cap of 60 s."""
-    capped = {"current_ms": 60_000, "recommended_ms": 60_000, "goal_ms": 60_000, "uncapped_ms": 180_000, "reasons": (reason,)}
+    capped = {
+        "current_ms": 60_000,
+        "recommended_ms": 60_000,
+        "goal_ms": 60_000,
+        "uncapped_ms": 180_000,
+        "reasons": (reason,),
+    }
     assumed = told(**capped, price_source=PriceSource.ASSUMED, saved_partition_seconds_per_day=None)
     assert assumed.verdict is Verdict.NOT_KNOWN
     assert "nearly all" not in assumed.why

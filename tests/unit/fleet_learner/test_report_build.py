@@ -148,10 +148,14 @@ def test_a_team_lost_as_much_a_week_as_its_groups_did_while_somebody_watched() -
     report = build.build_report(histories=[history("a", counts=lost, covered_ms=10 * DAY_MS), silent], **told)
     (team,) = teams(report)
     assert team.lost_partition_ms_per_week == 7 * 3_600_000
-    assert dict((name, value) for name, value, _ in views.cards(report))["Lost per week"] == partition_time(7 * 3_600_000)
+    assert dict((name, value) for name, value, _ in views.cards(report))["Lost per week"] == partition_time(
+        7 * 3_600_000
+    )
     unseen = build.build_report(histories=[silent], **told)
     assert [each.lost_partition_ms_per_week for each in teams(unseen)] == [None]
-    assert "1 group, not watched." in dict(team_pages(unseen, {}))["_none.html"].replace("&nbsp;", " ").replace("\xa0", " ")
+    assert "1 group, not watched." in dict(team_pages(unseen, {}))["_none.html"].replace("&nbsp;", " ").replace(
+        "\xa0", " "
+    )
 
 
 def test_dynamic_members_are_compared_only_when_every_group_was_replayed() -> None:

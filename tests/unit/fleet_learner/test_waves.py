@@ -382,7 +382,9 @@ def test_a_wave_that_nobody_takes_is_passed_after_a_fortnight() -> None:
 def test_an_end_in_the_future_holds_no_wave_back(ahead_days: int) -> None:
     """One run with a clock that runs ahead begins the waves; those of the days after go on from it."""
     newest_ms = 20 * DAY_MS
-    began = canary_state(CanaryHistory(before=None, now_ms=clock_ms(as_of_ms=newest_ms + ahead_days * DAY_MS, newest_ms=newest_ms)))
+    began = canary_state(
+        CanaryHistory(before=None, now_ms=clock_ms(as_of_ms=newest_ms + ahead_days * DAY_MS, newest_ms=newest_ms))
+    )
     account = WaveAccount(wave_stops=500)
     later_ms = clock_ms(as_of_ms=22 * DAY_MS, newest_ms=22 * DAY_MS - 1)
     assert canary_state(CanaryHistory(before=began, now_ms=later_ms, account=account, followers={10: 1})).wave == 10
@@ -394,7 +396,9 @@ def test_a_lock_ends_by_the_clock_that_waves_go_by() -> None:
     fleet = new_fleet(1)
     fleet.live(20)
     newest_ms = fleet.day * DAY_MS
-    canary = canary_state(CanaryHistory(before=locked, now_ms=clock_ms(as_of_ms=newest_ms + 365 * DAY_MS, newest_ms=newest_ms)))
+    canary = canary_state(
+        CanaryHistory(before=locked, now_ms=clock_ms(as_of_ms=newest_ms + 365 * DAY_MS, newest_ms=newest_ms))
+    )
     rows = [team.features(newest_ms) for team in fleet.teams]
     advised = advise_class(rows, TERMS, canary, start_ms=0, as_of_ms=newest_ms + 365 * DAY_MS)
     assert not any(each.record.released for each in advised)

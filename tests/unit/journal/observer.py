@@ -43,7 +43,9 @@ class Observer:
                     "executed": Executed(),
                     "began_ms": self.now_ms,
                     "ended_ms": self.now_ms + 100,
-                    "timeout_before_ms": (decided.timeout.inject_ms or decided.timeout.brokers.group_ms) if decided.timeout else None,
+                    "timeout_before_ms": (decided.timeout.inject_ms or decided.timeout.brokers.group_ms)
+                    if decided.timeout
+                    else None,
                 }
                 | changes
             ),

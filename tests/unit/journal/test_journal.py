@@ -162,7 +162,9 @@ async def test_nothing_is_told_before_the_cluster_has_a_name() -> None:
 
 async def test_brokers_that_do_not_tell_their_cluster_are_told_without_it() -> None:
     told = Told()
-    told.world.stores.put_connection(CONNECTION, kafka_connection() | {"status": {"observedGeneration": 1, "brokers": 1}})
+    told.world.stores.put_connection(
+        CONNECTION, kafka_connection() | {"status": {"observedGeneration": 1, "brokers": 1}}
+    )
     await told.world.started()
     assert {r.partitionkey for r in told.records} == {"/orders"}
 

@@ -124,9 +124,7 @@ def _not_known(case: Case, *why: str, would_tell: tuple[str, ...]) -> Advice:
     if then_ms is None or not is_followed(known, case.source) or Reason.CANARY_ROLLED_BACK in known.reasons:
         return _made(case, Verdict.NOT_KNOWN, action, *why, would_tell=would_tell)
     # Auto goes by the restarts, this page by what surely saves: it must not call that left alone which is about to change.
-    action = (
-        f"Not enough is known of {case.key.group_id} to say what it saves: its operator goes to {duration(then_ms)} by itself."
-    )
+    action = f"Not enough is known of {case.key.group_id} to say what it saves: its operator goes to {duration(then_ms)} by itself."
     rule = "It absorbs nearly all of the restarts." if Reason.ABSORBS_RESTARTS in known.reasons else ""
     who, _ = carried_out(known, case.key, case.source, then_ms)
     hold = "Mode Fixed keeps what is in force."
