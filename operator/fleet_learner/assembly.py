@@ -66,7 +66,8 @@ def assemble(
     ----------
     manifest: the run of the facts.
     tables, days: silver and gold/group_day of its window.
-    earlier_days: gold/group_day with days of the window before, such as of an earlier run; None: what `days` holds of it.
+    earlier_days: gold/group_day with days of the window before, such as of an earlier run; None: what `days` holds of
+        it.
     advised: the recommendations of the same facts.
     bill: rows of gold/bill, what rebalances cost by Kafka's own record; empty: nobody asked.
     money: what that is worth; None: not told.

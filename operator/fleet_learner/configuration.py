@@ -153,15 +153,19 @@ class Configuration(_Section):
 
     Parameters
     ----------
-    root: of the tables, a folder or a URI that Hadoop knows (`s3a://bucket/fleet`); every process of the run must see it.
+    root: of the tables, a folder or a URI that Hadoop knows (`s3a://bucket/fleet`); every process of the run must see
+        it.
     journal_files: folder with journal files; searched with all folders below it.
     kafka: the journal's topic.
-    kafka_clusters: more of them, each with a name of its own. One that cannot be read is left out and the run ends with status 4.
-    offsets_logs: Kafka's own record of the groups of a cluster, for the bill and for measured prices; one that cannot be read is left out.
+    kafka_clusters: more of them, each with a name of its own. One that cannot be read is left out and the run ends with
+        status 4.
+    offsets_logs: Kafka's own record of the groups of a cluster, for the bill and for measured prices; one that cannot
+        be read is left out.
     metrics: where a run leaves its figures.
     output: folder for reports and recommendations; default: below the root, if that is a folder.
     window_days: how far back facts are counted and estimates look.
-    rewrite_days: outages are made again at least so far back, for late records, and copies are looked for so far around a fact.
+    rewrite_days: outages are made again at least so far back, for late records, and copies are looked for so far around
+        a fact.
     valid_days: how long a recommendation may be used.
     keep_runs: so many states of the tables can be read, at least the last and the one it goes on from; files that none
         of them needs are deleted after a run, a day after they were replaced at the soonest.

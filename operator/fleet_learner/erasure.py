@@ -1,9 +1,10 @@
 """Erase a consumer group, or all of a namespace: its rows in every table, then the bytes.
 
-The one idea: facts and raw records are deleted by key, with nothing but columns' names in the tables' logs, and a run without
-sources publishes what is left; what was learned is learned again without them; old runs, which alone still need the old
-files, are forgotten, and the files with them. What was read is not read again, so nothing comes back; the journal itself is its
-owner's to clear. Every step may be done twice, so an erasure that was killed is simply told again.
+The one idea: facts and raw records are deleted by key, with nothing but columns' names in the tables' logs, and a run
+without sources publishes what is left; what was learned is learned again without them; old runs, which alone still need
+the old files, are forgotten, and the files with them. What was read is not read again, so nothing comes back; the
+journal itself is its owner's to clear. Every step may be done twice, so an erasure that was killed is simply told
+again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """From silver to gold: one run over a published state of the journal's tables, published in a lake of its own.
 
-The one idea: facts are a function of a published run of the journal's tables, of the window and of the assumptions, and all
-three are in the run's plan. So a run that was killed is done again from its plan and comes to the same rows, as in
-ingest; and because the facts have runs of their own, ingest and learning never wait for each other. Only days that something new
-is said of are made again (`increment`).
+The one idea: facts are a function of a published run of the journal's tables, of the window and of the assumptions, and
+all three are in the run's plan. So a run that was killed is done again from its plan and comes to the same rows, as in
+ingest; and because the facts have runs of their own, ingest and learning never wait for each other. Only days that
+something new is said of are made again (`increment`).
 """
 
 from __future__ import annotations

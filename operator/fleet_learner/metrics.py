@@ -1,9 +1,9 @@
 """What an alert on the daily run needs to know, in Prometheus' form: a file for a node's textfile collector, or a Pushgateway.
 
-The one idea: a run ends before anybody could scrape it, so it leaves its figures behind. A run that failed has few; what
-it does not say stays as the last good run left it, so that "when did one last end well" never depends on the failure.
-Labels name stages, fates and kinds, never groups or members: cardinality stays bounded, and nothing secret can get in.
-Source: Prometheus' "Pushing metrics" (POST keeps what it does not name) and node_exporter's textfile collector.
+The one idea: a run ends before anybody could scrape it, so it leaves its figures behind. A run that failed has few;
+what it does not say stays as the last good run left it, so that "when did one last end well" never depends on the
+failure. Labels name stages, fates and kinds, never groups or members: cardinality stays bounded, and nothing secret can
+get in. Source: Prometheus' "Pushing metrics" (POST keeps what it does not name) and node_exporter's textfile collector.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Say how far a long stage is: steps that are done, and of the one that runs its tasks, rows and time left.
 
-The one idea: Spark knows how many tasks of the running stages are done; a thread asks it now and then and writes one line
-to standard error. On a terminal the line is rewritten, in a log one appears every quarter of a minute.
+The one idea: Spark knows how many tasks of the running stages are done; a thread asks it now and then and writes one
+line to standard error. On a terminal the line is rewritten, in a log one appears every quarter of a minute.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def line(step: str, done: int, total: int, elapsed_s: float, rows: int | None = 
 
     Returns
     -------
-    `step: 12 of 40 tasks, about 3,000 of 10,000 rows, 8 s left`; without the time until a task is done and the stages were watched for a second.
+    `step: 12 of 40 tasks, about 3,000 of 10,000 rows, 8 s left`; without the time until a task is done and the stages
+    were watched for a second.
     """
     share = done / total if total else 0.0
     about = f", about {amount(rows * share)} of {amount(rows)} rows" if rows else ""

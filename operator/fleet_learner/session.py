@@ -1,7 +1,7 @@
 """Make the Spark session that every job and test runs in, with the settings that results depend on.
 
-The one idea: what changes results, or ends a run, is fixed here (time zone, Arrow's batch size, ANSI errors); what changes speed only is
-the caller's.
+The one idea: what changes results, or ends a run, is fixed here (time zone, Arrow's batch size, ANSI errors); what
+changes speed only is the caller's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _FIXED: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # What is small enough for a broadcast may take as long to compute as a log is long: waiting for it is no fault after 5 minutes.
+    # What is small enough for a broadcast may take as long to compute as a log is long: waiting for it is no fault
+    # after 5 minutes.
     "spark.sql.broadcastTimeout": "21600",
     # What is deleted is deleted when no kept run needs it: upkeep knows which, Delta knows only days.
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
@@ -35,8 +36,8 @@ _USUAL: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
-    # A batch asks for throughput, not for short pauses; and what Spark generates for a record of fifty fields is a method that the
-    # JVM leaves interpreted, unless told otherwise: parsing takes twice as long then.
+    # A batch asks for throughput, not for short pauses; and what Spark generates for a record of fifty fields is a
+    # method that the JVM leaves interpreted, unless told otherwise: parsing takes twice as long then.
     "spark.driver.extraJavaOptions": (
         "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
         f" -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"

@@ -1,6 +1,7 @@
 """Names for terminals and shells: Kafka allows any character in a group id, a line feed and the escape character, too.
 
-The one idea: what would move the cursor, begin a line or turn the text around is shown by its escape, as Python and bash write it.
+The one idea: what would move the cursor, begin a line or turn the text around is shown by its escape, as Python and
+bash write it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A run of ingest in a process of its own, which says what it has done so that its parent can kill it.
 
-`python crash_ingest.py <journal> <lake> <as of ms>`: one line for each step. It never publishes: it waits before that for
-its end, which so always comes in the middle.
+`python crash_ingest.py <journal> <lake> <as of ms>`: one line for each step. It never publishes: it waits before that
+for its end, which so always comes in the middle.
 """
 
 from __future__ import annotations

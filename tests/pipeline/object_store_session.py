@@ -1,6 +1,7 @@
 """What the tests of object stores do in a JVM of its own, since the shared session has no client of S3: one scene, told as JSON.
 
-`python -m pipeline.object_store_session SCENE ROOT ENDPOINT [MORE …]`; credentials come by the environment, as everywhere.
+`python -m pipeline.object_store_session SCENE ROOT ENDPOINT [MORE …]`; credentials come by the environment, as
+everywhere.
 """
 
 from __future__ import annotations

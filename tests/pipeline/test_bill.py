@@ -1,8 +1,8 @@
 """The bill against the truth: what consumers of a real broker wrote down themselves, record by record.
 
-Groups of every kind go through restarts, kills, scalings; each consumer keeps when it was done with each record. What Spark
-then measures from `__consumer_offsets` alone must be within one commit interval of the time between the last record before
-and the first one after.
+Groups of every kind go through restarts, kills, scalings; each consumer keeps when it was done with each record. What
+Spark then measures from `__consumer_offsets` alone must be within one commit interval of the time between the last
+record before and the first one after.
 """
 
 from __future__ import annotations

@@ -93,7 +93,8 @@ def generation(group: str, epoch: int, *members: str) -> tuple[bytes, bytes | No
 def lived() -> Log:
     """Groups that commit every minute: `busy` rebalances every six hours and then stands still, `calm` never, both for three days.
 
-    `gone` has no members, as those that assign partitions by hand, commits for half a day, and is deleted on the next one.
+    `gone` has no members, as those that assign partitions by hand, commits for half a day, and is deleted on the next
+    one.
     """
     entries: list[tuple[int, bytes, bytes | None]] = []
     entries += [(T0_MS, *generation("busy", 1, "a", "b")), (T0_MS, *generation("calm", 1, "a", "b"))]
@@ -260,7 +261,8 @@ def test_an_erased_group_is_gone_from_the_bill_and_the_others_stay(kept: Kept) -
 def test_slices_of_any_later_run_begin_where_slices_of_the_one_before_did(since_days: int, silent_days: int) -> None:
     """A silence that stays open for days moves where the next run begins: no two slices may tell of one moment.
 
-    The next run begins by the newest record, up to three days before it, and finds what earlier ones drew up where they began it.
+    The next run begins by the newest record, up to three days before it, and finds what earlier ones drew up where they
+    began it.
     """
     heard_ms = T0_MS + 5 * DAY_MS + 3 * MINUTE_MS
     since_ms = T0_MS + (5 + since_days) * DAY_MS

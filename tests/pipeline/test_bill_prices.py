@@ -57,7 +57,8 @@ WOULD_HELP: list[tuple[dict[str, Any], Help]] = [
     # KIP-932 knows no static member, and epochs of share groups are not read.
     ({"group_type": "Share"}, Help.SHARE_GROUP),
     ({"group_type": "Share", "covered_ms": 0}, Help.SHARE_GROUP),
-    # One static member that is gone and back may be a scale-down and up, and restarts of dynamic members may weigh more.
+    # One static member that is gone and back may be a scale-down and up, and restarts of dynamic members may weigh
+    # more.
     ({"group_type": "Classic", "static_back": 1}, Help.NOTHING),
     ({"group_type": "Classic", "static_back": 2}, Help.LONGER_TIMEOUT),
     ({"group_type": "Classic", "static_back": 2, "restart_rebalances": 4}, Help.LONGER_TIMEOUT),

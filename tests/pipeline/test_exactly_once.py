@@ -57,8 +57,8 @@ def left(lake: Lake) -> list[tuple[Any, ...]]:
 def test_an_error_after_every_step_and_another_run_come_to_the_same_rows(spark: Any, tmp_path: Path) -> None:
     """One lake whose runs die after their first step, their second, and so on, until one is left alone.
 
-    The journal grows after the first crash and the next runs are told a later time: they keep to the plan, but for a source that
-    is lost before its records are written.
+    The journal grows after the first crash and the next runs are told a later time: they keep to the plan, but for a
+    source that is lost before its records are written.
     """
     lines = history(groups=1, stops=2)
     path = tmp_path / "journal" / "journal-a-00000000.jsonl"

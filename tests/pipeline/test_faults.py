@@ -1,7 +1,7 @@
 """What a fleet's journals may do to a run: each fault befalls its own groups, is named, and leaves all others as they were.
 
-One fleet is learned from without any fault and with all of them at once; then what makes no sense to go on with is an error
-that names the path. kill -9 and two writers: test_exactly_once.py.
+One fleet is learned from without any fault and with all of them at once; then what makes no sense to go on with is an
+error that names the path. kill -9 and two writers: test_exactly_once.py.
 """
 
 from __future__ import annotations

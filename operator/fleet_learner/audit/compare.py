@@ -1,8 +1,8 @@
 """Hold the journal against Kafka's own log of groups, fact by fact.
 
 The one idea: what the coordinator wrote down needs nobody's word. Each rebalance of its log must lie within the bounds
-of exactly one fact of the journal, and each fact must hold one; a removal that was acknowledged must be a member that is
-gone from the log, by its member id; a restart that the journal calls absorbed must be one there.
+of exactly one fact of the journal, and each fact must hold one; a removal that was acknowledged must be a member that
+is gone from the log, by its member id; a restart that the journal calls absorbed must be one there.
 
 What two looks cannot tell apart is no difference, but is counted apart: DescribeGroups shows no generation, so classic
 rebalances between two looks are one fact (*merged*). Nor is what nobody could see (*unseen*): while no operator beat,

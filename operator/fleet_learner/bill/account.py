@@ -1,8 +1,8 @@
 """Draw up the bill of each group: what the covered time held, what it cost, who paid, what would help. gold/bill.
 
-Covered is the time from which on nothing can be missing. Compaction leaves the last record of each key, and always works on
-the beginning of a partition, so where the second record of any key stands the log is whole, and from there on. What was
-before is not counted: generations that passed then have left no time behind.
+Covered is the time from which on nothing can be missing. Compaction leaves the last record of each key, and always
+works on the beginning of a partition, so where the second record of any key stands the log is whole, and from there on.
+What was before is not counted: generations that passed then have left no time behind.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ OF_REBALANCES: Final = ("rebalances", "restart_rebalances", *_COUNTED)
 class Help(StrEnum):
     """Say what would help a group.
 
-    LONGER_TIMEOUT: static members were gone and came back, which a scale-down and up looks like, too. STATIC_MEMBERSHIP: rebalances
-    are made by restarts of dynamic members. STATIC_MEMBERSHIP_OF_STREAMS: the same in a group of KIP-1071, which can have static members
-    from Kafka 4.4 on. NOTHING: neither. NOT_ENOUGH_KNOWN: the log covers too little. NO_MEMBERS: somebody commits offsets for the
-    group and nobody joins it, so it never rebalances. SHARE_GROUP: it has no static members, and its rebalances are not counted.
+    LONGER_TIMEOUT: static members were gone and came back, which a scale-down and up looks like, too.
+    STATIC_MEMBERSHIP: rebalances are made by restarts of dynamic members. STATIC_MEMBERSHIP_OF_STREAMS: the same in a
+    group of KIP-1071, which can have static members from Kafka 4.4 on. NOTHING: neither. NOT_ENOUGH_KNOWN: the log
+    covers too little. NO_MEMBERS: somebody commits offsets for the group and nobody joins it, so it never rebalances.
+    SHARE_GROUP: it has no static members, and its rebalances are not counted.
     """
 
     LONGER_TIMEOUT = "LongerTimeout"
@@ -76,12 +77,15 @@ def bills(
 
     Parameters
     ----------
-    commits: of the time that counts and of `CONTEXT_MS` before it, by which it is known that the log is whole from its beginning.
+    commits: of the time that counts and of `CONTEXT_MS` before it, by which it is known that the log is whole from its
+        beginning.
     causes: of that time and all before it: a group that rests is what its last record says, however long ago.
     standstills: of the time that counts.
     from_ms: when that time begins.
-    known_from: `log_partition`, `covered_from_ms`, for a log whose records of groups were kept: since then none of them is missing
-        there; in a partition that it does not name, none since `from_ms`. None: nothing was kept, the log itself has to tell.
+    known_from: `log_partition`, `covered_from_ms`, for a log whose records of groups were kept: since then none of them
+        is missing
+        there; in a partition that it does not name, none since `from_ms`. None: nothing was kept, the log itself has to
+        tell.
     end_offsets: `topic`, `partition`, `end_offset`, `sampled_ms`: where each topic ended at one moment; None leaves
         `records_delayed` null.
 

@@ -1,12 +1,12 @@
 """Say from a group's own records what can have made its partitions stand still, and whose doing that was.
 
-The one idea: the records of a group lie in one partition in the order in which the coordinator wrote them, so a fold over
-them knows the members before and after each generation (classic) or group epoch (KIP-848, KIP-1071).
+The one idea: the records of a group lie in one partition in the order in which the coordinator wrote them, so a fold
+over them knows the members before and after each generation (classic) or group epoch (KIP-848, KIP-1071).
 
 What the records prove: that a generation passed, who was a member before and after, whose partitions were whose, that a
-static member was replaced with or without a rebalance. What they never tell: when a rebalance began, whether a member left
-or its session expired, why the members stayed the same. A dynamic member that comes back has a new name; that it is the
-same one is a conclusion from client id, host, number of members and minutes (restarts.py).
+static member was replaced with or without a rebalance. What they never tell: when a rebalance began, whether a member
+left or its session expired, why the members stayed the same. A dynamic member that comes back has a new name; that it
+is the same one is a conclusion from client id, host, number of members and minutes (restarts.py).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .restarts import Half, Halves
 class CauseKind(StrEnum):
     """Name what a record proves.
 
-    FOUND: the first record of a group; of what was before nothing is known, and it is no cause.
-    With a rebalance: STARTED (the group had no members), EMPTIED (it has none any more), STATIC_GONE (a static member is no
-    longer there), STATIC_BACK (one that was gone is there again), STATIC_REPLACED (a static member restarted, and the group
-    rebalanced all the same), RESTART (a dynamic member restarted within this rebalance, or it is the second of the two that
-    its restart made), DEPARTURE, JOIN, UNCHANGED (the same members: another subscription, more partitions, the second step of
-    a cooperative rebalance).
-    Without one: ABSORBED (a static member restarted), LEFT_FOR_A_WHILE (a static member of KIP-848 closed, its place is kept),
-    RECONCILED (a member of KIP-848 or KIP-1071 was given or gave up partitions), DELETED (the group).
+    FOUND: the first record of a group; of what was before nothing is known, and it is no cause. With a rebalance:
+    STARTED (the group had no members), EMPTIED (it has none any more), STATIC_GONE (a static member is no longer
+    there), STATIC_BACK (one that was gone is there again), STATIC_REPLACED (a static member restarted, and the group
+    rebalanced all the same), RESTART (a dynamic member restarted within this rebalance, or it is the second of the two
+    that its restart made), DEPARTURE, JOIN, UNCHANGED (the same members: another subscription, more partitions, the
+    second step of a cooperative rebalance). Without one: ABSORBED (a static member restarted), LEFT_FOR_A_WHILE (a
+    static member of KIP-848 closed, its place is kept), RECONCILED (a member of KIP-848 or KIP-1071 was given or gave
+    up partitions), DELETED (the group).
     """
 
     FOUND = "Found"

@@ -1,7 +1,7 @@
 """Decode one offset commit of `__consumer_offsets` in plain Python: the oracle of `commits.py`, which decodes them all.
 
-Source: `OffsetCommitKey`, `OffsetCommitValue` 0-4 and their `Legacy…` forms (key type 0) of Kafka's group-coordinator 4.4,
-which writes version 4, and version 1 for the few clients that still ask for an expiry.
+Source: `OffsetCommitKey`, `OffsetCommitValue` 0-4 and their `Legacy…` forms (key type 0) of Kafka's group-coordinator
+4.4, which writes version 4, and version 1 for the few clients that still ask for an expiry.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Why: nearly all records of that topic are commits, some hundred thousand a second in a large fleet; a decoder in Python
 would be the slowest part of a run. The one idea: every field lies at a place that the lengths before it tell, so a
-commit is a handful of `substring`s, and its own size says whether the lengths were true. `commit.py` says the same in plain Python.
-Of the tagged fields of version 4 only a topic id that stands alone is read, as today's brokers write it; others are passed over.
+commit is a handful of `substring`s, and its own size says whether the lengths were true. `commit.py` says the same in
+plain Python. Of the tagged fields of version 4 only a topic id that stands alone is read, as today's brokers write it;
+others are passed over.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def offset_commits(records: DataFrame) -> DataFrame:
 
     Returns
     -------
-    bronze/offset_commits. A value of a version that nobody knows has the kind UNKNOWN, a broken record the kind BAD, with
-    nothing but its place: both are rows to be counted.
+    bronze/offset_commits. A value of a version that nobody knows has the kind UNKNOWN, a broken record the kind BAD,
+    with nothing but its place: both are rows to be counted.
     """
     from pyspark.sql import functions as F
 

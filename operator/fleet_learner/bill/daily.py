@@ -1,12 +1,12 @@
 """Keep the bill of a Kafka cluster from day to day: each run reads what is new in its `__consumer_offsets`.
 
-Why: the topic is compacted, so what a standstill can be measured by is gone after a while; a bill of a month has to be drawn
-up while the month lasts. The one idea: records of groups are few and are kept, for who was a member is known only from all of
-them; commits are many and are read again from the last midnight on, or from that before the earliest silence that was open.
-All rows of a day are replaced by what a later run knows of that day.
+Why: the topic is compacted, so what a standstill can be measured by is gone after a while; a bill of a month has to be
+drawn up while the month lasts. The one idea: records of groups are few and are kept, for who was a member is known only
+from all of them; commits are many and are read again from the last midnight on, or from that before the earliest
+silence that was open. All rows of a day are replaced by what a later run knows of that day.
 
-Each log has a lake of its own, with numbered runs as those of the journal's tables: killed at any moment, a run is done again
-from its plan, and a log that cannot be read holds up nothing else.
+Each log has a lake of its own, with numbered runs as those of the journal's tables: killed at any moment, a run is done
+again from its plan, and a log that cannot be read holds up nothing else.
 """
 
 from __future__ import annotations
@@ -310,8 +310,8 @@ def _as_full_as_before(slices: DataFrame, earlier: DataFrame) -> DataFrame:
 def bounds(since_ms: int, as_of_ms: int, heard_ms: int, begun: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield the slices of a run, from the midnight on which it begins to that behind its end: (from, to), half-open.
 
-    A later run looks again from a midnight up to `OPEN_DAYS_MAX` days before the newest record, and slices that were drawn up stay where
-    they begin: there a slice must begin, or two would tell of one moment.
+    A later run looks again from a midnight up to `OPEN_DAYS_MAX` days before the newest record, and slices that were
+    drawn up stay where they begin: there a slice must begin, or two would tell of one moment.
 
     Parameters
     ----------

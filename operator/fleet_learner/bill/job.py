@@ -1,8 +1,8 @@
 """Read a log once and draw up the bill of all its groups.
 
-The one idea: what is used several times is persisted for the length of the run and let go at its end. A daily run does the same
-with what is new: records of groups are kept, they are few; commits are read again from an hour before the earliest silence
-that was open, and a standstill replaces the row of its key.
+The one idea: what is used several times is persisted for the length of the run and let go at its end. A daily run does
+the same with what is new: records of groups are kept, they are few; commits are read again from an hour before the
+earliest silence that was open, and a standstill replaces the row of its key.
 """
 
 from __future__ import annotations

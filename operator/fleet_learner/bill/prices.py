@@ -1,11 +1,12 @@
 """Learn from standstills what a rebalance costs each group: the seconds that a partition which it stops rests.
 
 The one idea: the rebalance is the unit that chance draws. Partitions of one rebalance stop together, so the interval is
-bootstrapped over rebalances, and a group has a measured price only once `LEAST_REBALANCES` were measured. A partition of the
-member that was away is no part of it: it waits for its member, which is the timeout's price and not the rebalance's.
+bootstrapped over rebalances, and a group has a measured price only once `LEAST_REBALANCES` were measured. A partition
+of the member that was away is no part of it: it waits for its member, which is the timeout's price and not the
+rebalance's.
 
-Which partitions a rebalance stops is counted as costs count it (`fleet_learner.days.facts`): all of a classic group, those that
-moved of the others; where nobody knows which moved, those that stood still.
+Which partitions a rebalance stops is counted as costs count it (`fleet_learner.days.facts`): all of a classic group,
+those that moved of the others; where nobody knows which moved, those that stood still.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def rebalance_standstills(standstills: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per group and `cause_offset`: `partitions` that it stopped, how long they stood still in all (`standstill_ms`;
-    where a silence has several rebalances in it, each has its share), and the median `usual_ms`.
+    One row per group and `cause_offset`: `partitions` that it stopped, how long they stood still in all
+    (`standstill_ms`; where a silence has several rebalances in it, each has its share), and the median `usual_ms`.
     """
     from pyspark.sql import functions as F
 
@@ -93,8 +94,8 @@ def price(rebalances: Iterable[tuple[int, int, int]], *, name: str) -> Price:
 
     Returns
     -------
-    The mean per partition. Its interval holds the chance of which rebalances were seen, and half a usual silence on either
-    side, because where between two commits work stopped and began nobody wrote down.
+    The mean per partition. Its interval holds the chance of which rebalances were seen, and half a usual silence on
+    either side, because where between two commits work stopped and began nobody wrote down.
     """
     import numpy as np
 

@@ -1,8 +1,8 @@
 """Tell a restart from a departure and a join: a dynamic member that comes back has a new name.
 
-The one idea: a restart makes two rebalances, and each leaves a half behind that waits for the other: a departure for somebody
-who looks like it, and, after a crash, a join for somebody who is found dead. The likest pair is matched first: the same
-client id and host, the same client id, then any whose number fits.
+The one idea: a restart makes two rebalances, and each leaves a half behind that waits for the other: a departure for
+somebody who looks like it, and, after a crash, a join for somebody who is found dead. The likest pair is matched first:
+the same client id and host, the same client id, then any whose number fits.
 """
 
 from __future__ import annotations

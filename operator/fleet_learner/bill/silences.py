@@ -1,12 +1,12 @@
 """Cut the commits of every partition into silences: the times from one commit with progress to the next.
 
-The one idea: all of a group, its commits and its causes, lies in one partition of the log, so one sort by group tells how
-many causes came before each commit, and one by partition whether any came between two commits. Order is the log's own,
-never the clocks': a coordinator that moved to another broker may write an earlier time.
+The one idea: all of a group, its commits and its causes, lies in one partition of the log, so one sort by group tells
+how many causes came before each commit, and one by partition whether any came between two commits. Order is the log's
+own, never the clocks': a coordinator that moved to another broker may write an earlier time.
 
-*Progress* is an offset above the one committed before; an offset that only comes back after a lower one was committed in
-between (a client that was overtaken) is none. A partition's first silence is never taken: compaction leaves the last commit
-of each partition, so only from the second commit of a partition on nothing can be missing.
+*Progress* is an offset above the one committed before; an offset that only comes back after a lower one was committed
+in between (a client that was overtaken) is none. A partition's first silence is never taken: compaction leaves the last
+commit of each partition, so only from the second commit of a partition on nothing can be missing.
 """
 
 from __future__ import annotations
@@ -139,9 +139,10 @@ def silences(steps: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per partition and `run`. `first_number` to `last_number` are its causes, `from_ms` is the last commit before the
-    first of them and `heard_ms` the first commit after the last of them, of any offset; `whole_ms` is the time from progress
-    to progress. `pauses` are the steps that have causes in them. `to_ms` null: no progress after it, or the offset was deleted.
+    One row per partition and `run`. `first_number` to `last_number` are its causes, `from_ms` is the last commit before
+    the first of them and `heard_ms` the first commit after the last of them, of any offset; `whole_ms` is the time from
+    progress to progress. `pauses` are the steps that have causes in them. `to_ms` null: no progress after it, or the
+    offset was deleted.
     """
     from pyspark.sql import functions as F
 

@@ -1,13 +1,14 @@
 """Measure for how long a partition stood still around each rebalance and absence: silver/standstills.
 
 Definition: the silence from the last commit before the cause to the first commit with progress after it, less the usual
-silence of the partition; known to ± one usual silence, because what was worked on between two commits nobody wrote down.
-Several causes in one silence are one standstill: no second of a partition is billed twice.
+silence of the partition; known to ± one usual silence, because what was worked on between two commits nobody wrote
+down. Several causes in one silence are one standstill: no second of a partition is billed twice.
 
-A partition without records to read makes no progress either. So it is billed only where its commits tell idle from stopped:
-it makes progress regularly (evidence PROGRESS), or its consumer commits the same offset again and again while it lives
-(LIVE_COMMITS: billed is the time without any commit, at least so long was nobody there), or the silence is more than twice as
-long as any of the many nearby (LONG_SILENCE, less the longest of them). Everything else is not known, and `evidence` says why.
+A partition without records to read makes no progress either. So it is billed only where its commits tell idle from
+stopped: it makes progress regularly (evidence PROGRESS), or its consumer commits the same offset again and again while
+it lives (LIVE_COMMITS: billed is the time without any commit, at least so long was nobody there), or the silence is
+more than twice as long as any of the many nearby (LONG_SILENCE, less the longest of them). Everything else is not
+known, and `evidence` says why.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 class Evidence(StrEnum):
     """Say by what a standstill is known, or why it is not.
 
-    PROGRESS, LIVE_COMMITS, LONG_SILENCE: known. The others: IDLE_OR_STOPPED (commits come irregularly, with progress only), TOO_FEW (commits
-    nearby), COMPACTED (commits may be missing), OFFSET_DELETED (it was deleted meanwhile), OPEN (the log ends before the first
-    progress), GROUP_EMPTY (nobody was a member for so long that it may have been meant).
+    PROGRESS, LIVE_COMMITS, LONG_SILENCE: known. The others: IDLE_OR_STOPPED (commits come irregularly, with progress
+    only), TOO_FEW (commits nearby), COMPACTED (commits may be missing), OFFSET_DELETED (it was deleted meanwhile), OPEN
+    (the log ends before the first progress), GROUP_EMPTY (nobody was a member for so long that it may have been meant).
     """
 
     PROGRESS = "Progress"
@@ -51,8 +52,8 @@ KNOWN: Final = (Evidence.PROGRESS.value, Evidence.LIVE_COMMITS.value, Evidence.L
 class Role(StrEnum):
     """Say whose partition it was before.
 
-    CAUSE: of a member that departed or was replaced. MOVED: of another one, which had to give it up. KEPT: of another one,
-    which kept it. UNKNOWN: the log does not name the owners.
+    CAUSE: of a member that departed or was replaced. MOVED: of another one, which had to give it up. KEPT: of another
+    one, which kept it. UNKNOWN: the log does not name the owners.
     """
 
     CAUSE = "Cause"
@@ -73,15 +74,16 @@ def standstills(
 
     Parameters
     ----------
-    commits: bronze/offset_commits. A run that goes on reads again from an hour before the earliest silence that was open.
+    commits: bronze/offset_commits. A run that goes on reads again from an hour before the earliest silence that was
+        open.
     causes: silver/causes, from the beginning of each group.
     kafka_cluster_id: of the cluster whose topic it is; the records do not say it.
     keep: is given each frame that is used several times, to persist it where that pays; results do not depend on it.
 
     Returns
     -------
-    silver/standstills: each silence with a rebalance in it, and each other one that interrupted a partition or was that of
-    a member that was replaced. A silence that was open has the same key when it is closed.
+    silver/standstills: each silence with a rebalance in it, and each other one that interrupted a partition or was that
+    of a member that was replaced. A silence that was open has the same key when it is closed.
     """
     from pyspark.sql import functions as F
 

@@ -1,8 +1,8 @@
 """Learn how long a partition is usually silent: between two commits with progress, and between any two commits.
 
 The one idea: the time that is usual is the time that most *time* is spent in, so gaps are weighted by their length. A
-commit out of turn, as a client makes when partitions are taken from it, then hardly counts, and a rebalance meets a long
-gap as often as it meets any other minute. The hours around a silence are asked, because nights are not like days.
+commit out of turn, as a client makes when partitions are taken from it, then hardly counts, and a rebalance meets a
+long gap as often as it meets any other minute. The hours around a silence are asked, because nights are not like days.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def usual_silences(steps: DataFrame, silences: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per partition and `hour`: `usual_ms` and `longest_usual_ms` between commits with progress, `live_usual_ms` and
-    `live_longest_ms` between any commits, null where too few are known; `record_ms` is the longest that was ever seen there
-    between commits with progress, null unless many were.
+    One row per partition and `hour`: `usual_ms` and `longest_usual_ms` between commits with progress, `live_usual_ms`
+    and `live_longest_ms` between any commits, null where too few are known; `record_ms` is the longest that was ever
+    seen there between commits with progress, null unless many were.
     """
     from pyspark.sql import functions as F
 

@@ -66,7 +66,8 @@ def ghost_times(outages: DataFrame) -> DataFrame:
 
     Returns
     -------
-    The columns of silver/outages and the three, ≥ 0 and never null; a blind outage has no ghost time, its end is unknown.
+    The columns of silver/outages and the three, ≥ 0 and never null; a blind outage has no ghost time, its end is
+    unknown.
     """
     from pyspark.sql import functions as F
 

@@ -1,9 +1,9 @@
 """What happened to each group on each day, and from those days the window.
 
-The one idea: a day's row is made of the facts of that day alone and is kept; what depends on other days (how large a group was
-on a day that told nothing, who it is, which days were quiet) is put together from the rows, which are few. So a day that nothing
-new is said of is never counted again, and a window comes out the same whether its days were made one by one or at once. An
-outage belongs to the day on which it began.
+The one idea: a day's row is made of the facts of that day alone and is kept; what depends on other days (how large a
+group was on a day that told nothing, who it is, which days were quiet) is put together from the rows, which are few. So
+a day that nothing new is said of is never counted again, and a window comes out the same whether its days were made one
+by one or at once. An outage belongs to the day on which it began.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def _ends() -> dict[str, Column]:
     return {
         **{each.value: _one(end == each.value) for each in EndKind if each not in (EndKind.OPEN, EndKind.DEPARTED)},
         "open": _one(end.isin(EndKind.OPEN.value, EndKind.DEPARTED.value)),
-        # Of the stops, not of the rejoins: a client that is made anew in a process that lives on joins without having stopped.
+        # Of the stops, not of the rejoins: a client that is made anew in a process that lives on joins without having
+        # stopped.
         "absorbed": _one(F.col("absorbed")),
         **{name: F.col(name) for name in _ZERO if name.startswith("ghost_")},
     }
@@ -125,7 +126,8 @@ def busy_days(
 
     Returns
     -------
-    gold/busy_day. What a group is called, and how large it is, is the last of the day; of a group that is empty no size is.
+    gold/busy_day. What a group is called, and how large it is, is the last of the day; of a group that is empty no size
+    is.
     """
     from pyspark.sql import functions as F
 
@@ -171,14 +173,15 @@ def group_day(
     Returns
     -------
     gold/group_day: one row per group and UTC day from the day the group was first heard of, quiet days included.
-    `members` and `partitions` are the last known ones of the day that the coordinator showed, carried over quiet days and
-    days on which the group was empty. Where it never showed members, they are the pods of its workload, and where nobody told
-    those, the ids that were heard of: a pod may hold several members. Null partitions were never told.
+    `members` and `partitions` are the last known ones of the day that the coordinator showed, carried over quiet days
+    and days on which the group was empty. Where it never showed members, they are the pods of its workload, and where
+    nobody told those, the ids that were heard of: a pod may hold several members. Null partitions were never told.
     """
     from pyspark.sql import functions as F
 
     days = _with_quiet_days(busy.where(F.col("day_ms").between(start_ms, as_of_ms - 1)), as_of_ms)
-    # Asked first, of the statistics of files: in most fleets there is none, and joins with nothing cost as much as others.
+    # Asked first, of the statistics of files: in most fleets there is none, and joins with nothing cost as much as
+    # others.
     is_all_read = beats.where(F.col("unreachable_total") > 0).isEmpty()
     unread = None if is_all_read else unread_days(unread_spans(beats, start_ms=start_ms, as_of_ms=as_of_ms))
     made = _with_covered(_with_dynamic(days, dynamic), beats, blind_windows, unread)

@@ -1,9 +1,9 @@
 """Which days a run of learning makes again, and what is made of each day and kept.
 
-The one idea: a day's rows depend on the facts of that day (for rebalances and the one before), so a run makes the days again that
-something new is said of since the run before, and puts them in place of the old ones; all other days stay as they are. What the
-rows of N runs come to is what one run over all N days comes to. When anything else changed that rows depend on, every day of the window
-is made again.
+The one idea: a day's rows depend on the facts of that day (for rebalances and the one before), so a run makes the days
+again that something new is said of since the run before, and puts them in place of the old ones; all other days stay as
+they are. What the rows of N runs come to is what one run over all N days comes to. When anything else changed that rows
+depend on, every day of the window is made again.
 """
 
 from __future__ import annotations

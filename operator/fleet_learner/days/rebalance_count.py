@@ -1,12 +1,13 @@
 """Count the rebalances of dynamic members as `counterfactual.replay` does, and simulate only what has to be simulated.
 
-The one idea: whether a rebalance is under way when the next stop or return comes depends on a few numbers: who has to join
-again, and when each of them has its next heartbeat. So an eager group is counted with those alone. Stops are taken in knots: a
-knot begins with the whole group at rest, so nothing of the knots before matters. What hangs together in a way that the numbers
-do not tell for sure (a second process is killed before the first one's session is over, or somebody comes or goes in the very
-moment in which it ends) is played, with the same clients, the same coordinator and the same clock, unless it is so much in so large a
-group that one group would hold up a fleet: then the count stands, an eighth off at worst.
-Source: KIP-345 and `coordinator_model.classic`: prepareRebalance, completeClassicGroupJoin, expireClassicGroupMemberHeartbeat.
+The one idea: whether a rebalance is under way when the next stop or return comes depends on a few numbers: who has to
+join again, and when each of them has its next heartbeat. So an eager group is counted with those alone. Stops are taken
+in knots: a knot begins with the whole group at rest, so nothing of the knots before matters. What hangs together in a
+way that the numbers do not tell for sure (a second process is killed before the first one's session is over, or
+somebody comes or goes in the very moment in which it ends) is played, with the same clients, the same coordinator and
+the same clock, unless it is so much in so large a group that one group would hold up a fleet: then the count stands, an
+eighth off at worst. Source: KIP-345 and `coordinator_model.classic`: prepareRebalance, completeClassicGroupJoin,
+expireClassicGroupMemberHeartbeat.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:
 
     Returns
     -------
-    What `replay` counts with `Membership.DYNAMIC`, to the last one; beyond `PLAYED_MAX` and `COOPERATIVE_PLAYED_MAX` nearly so.
+    What `replay` counts with `Membership.DYNAMIC`, to the last one; beyond `PLAYED_MAX` and `COOPERATIVE_PLAYED_MAX`
+    nearly so.
 
     Raises
     ------
@@ -107,8 +109,8 @@ def _leaves(setup: GroupSetup, stop: Stop) -> bool:
 class _EagerGroup:
     """A group with eager rebalances: who is in it, who waits in the join phase, and when the others join.
 
-    A killed member lies in the group until `session_timeout_ms` after its end, since a group at rest has just heard of everybody.
-    That holds of one at a time; of more, `is_exact` is false.
+    A killed member lies in the group until `session_timeout_ms` after its end, since a group at rest has just heard of
+    everybody. That holds of one at a time; of more, `is_exact` is false.
     """
 
     def __init__(self, setup: GroupSetup) -> None:

@@ -92,9 +92,9 @@ def rebalances(
 def _told_once(seen: DataFrame) -> DataFrame:
     """Drop rebalances of a group that another Kubernetes cluster's operator told as well.
 
-    A group with epochs has one for each, until it is deleted and begins again with its epochs: then one operator tells of the same
-    epoch at two times that do not meet. Of a classic one nobody shows a number (DescribeGroups): two that were told from two clusters
-    are the same when their bounds meet.
+    A group with epochs has one for each, until it is deleted and begins again with its epochs: then one operator tells
+    of the same epoch at two times that do not meet. Of a classic one nobody shows a number (DescribeGroups): two that
+    were told from two clusters are the same when their bounds meet.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -102,7 +102,8 @@ def _told_once(seen: DataFrame) -> DataFrame:
     of_group = W.partitionBy("group_key")
     of_teller = W.partitionBy("group_key", "group_epoch", "k8s_cluster_uid")
     meets = F.lag("start_hi_ms").over(of_teller.orderBy("at_ms", "event_id")) >= F.col("start_lo_ms")
-    # How often the group was made anew lately: counted within reach only, so that it is the same whatever day a run begins on.
+    # How often the group was made anew lately: counted within reach only, so that it is the same whatever day a run
+    # begins on.
     made = F.count_if(~F.col("meets")).over(of_teller.orderBy("at_ms").rangeBetween(-REACH_MS, W.currentRow))
     told_ms = F.lag("at_ms").over(
         W.partitionBy("group_key", "group_epoch", "made").orderBy("at_ms", "event_id", "k8s_cluster_uid")

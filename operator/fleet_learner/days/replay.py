@@ -1,9 +1,9 @@
 """What dynamic members would have cost: each group's stops, day by day, through a model of Kafka's coordinator.
 
-The one idea: between stops a group is at rest, so a day can be replayed for itself, and days for all groups at once; and a
-day whose facts did not change comes to the same as before, which a hash of the facts tells. A stop belongs to the day on which
-it began. What the journal does not tell is taken as follows: a stop whose end was not seen does not come back on that day, a
-member that is away stops only once, and a group is as large as that day told.
+The one idea: between stops a group is at rest, so a day can be replayed for itself, and days for all groups at once;
+and a day whose facts did not change comes to the same as before, which a hash of the facts tells. A stop belongs to the
+day on which it began. What the journal does not tell is taken as follows: a stop whose end was not seen does not come
+back on that day, a member that is away stops only once, and a group is as large as that day told.
 """
 
 from __future__ import annotations

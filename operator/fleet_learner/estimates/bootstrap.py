@@ -1,8 +1,8 @@
 """Curves of rollouts that are drawn with replacement, a hundred at once.
 
-The one idea: a drawn sample is the sample itself with every stop counted as often as its rollout was drawn. So the gaps are put
-in order once, and a hundred Kaplan–Meier curves are sums along rows of a table of counts.
-Source: Efron 1981, "Censored data and the bootstrap", drawn by cluster as Davison & Hinkley 1997, §3.8.
+The one idea: a drawn sample is the sample itself with every stop counted as often as its rollout was drawn. So the gaps
+are put in order once, and a hundred Kaplan–Meier curves are sums along rows of a table of counts. Source: Efron 1981,
+"Censored data and the bootstrap", drawn by cluster as Davison & Hinkley 1997, §3.8.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def drawn_survivals(
     gaps_ms, is_returned, weights: (n,) of the sample, as for `kaplan_meier`; weights None: 1 each.
     counts: (b, n) of `rollout_counts`.
     times_ms: (t,) at which the curves are told.
-    tail: of the class, as a ratio to the median; beyond the last time at which `at_risk_min` are still away, a curve falls as
+    tail: of the class, as a ratio to the median; beyond the last time at which `at_risk_min` are still away, a curve
+        falls as
         it does. None: it stays where it is.
 
     Returns

@@ -1,7 +1,7 @@
 """Learn from all workloads of a class by sums that merge, so that each workload is summed up where its stops are.
 
-The one idea: what a class teaches needs of a workload its moments, eight numbers, and of its gaps only how many there are
-of each length. Lengths are counted on a grid of ln(gap / the workload's own centre), 20,000 steps to a factor of e:
+The one idea: what a class teaches needs of a workload its moments, eight numbers, and of its gaps only how many there
+are of each length. Lengths are counted on a grid of ln(gap / the workload's own centre), 20,000 steps to a factor of e:
 counts are integers, so they are the same in whatever order they are added up, and a class has some ten thousand of them
 however many stops it has. A length is moved by a 400th of a per cent at most; a gap is known to a second.
 """

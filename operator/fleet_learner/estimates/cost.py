@@ -70,7 +70,8 @@ def eviction_cost(*, rebalance_seconds: float, stopped_partitions: float, rebala
 def timeout_grid_ms(minimum_ms: float, maximum_ms: float) -> NDArray[np.float64]:
     """List the timeouts to choose from, ascending.
 
-    Both ends, and between them steps of 5 s, above 2 min of 15 s, above 5 min of 1 min: a cost curve is flat where it is wide.
+    Both ends, and between them steps of 5 s, above 2 min of 15 s, above 5 min of 1 min: a cost curve is flat where it
+    is wide.
     """
     if maximum_ms <= minimum_ms:
         return np.array([float(minimum_ms)])

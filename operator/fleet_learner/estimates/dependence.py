@@ -1,10 +1,9 @@
 """Say how much less a hundred stops of one rollout tell than a hundred stops of a hundred rollouts.
 
 The one idea: pods of one rollout share image, registry and node pool, so their gaps resemble each other. With
-intraclass correlation ρ and m stops in a rollout, n stops are worth n / (1 + (m−1)ρ). Intervals that ignore this are too
-narrow; the design effect widens them, and a bootstrap draws whole rollouts.
-Sources: Kish, Survey Sampling, §5.4 (design effect); Donner & Koval 1980 (ANOVA estimate of ρ); Field & Welsh 2007
-(bootstrap of clusters).
+intraclass correlation ρ and m stops in a rollout, n stops are worth n / (1 + (m−1)ρ). Intervals that ignore this are
+too narrow; the design effect widens them, and a bootstrap draws whole rollouts. Sources: Kish, Survey Sampling, §5.4
+(design effect); Donner & Koval 1980 (ANOVA estimate of ρ); Field & Welsh 2007 (bootstrap of clusters).
 """
 
 from __future__ import annotations

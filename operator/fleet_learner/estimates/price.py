@@ -1,7 +1,7 @@
 """Say what a rebalance costs a group, and how anybody knows.
 
-The one idea: a price that nobody measured or stated is a guess, and a guess may not turn an advice around. It travels with its
-source, so that whoever compares costs can see whether he may.
+The one idea: a price that nobody measured or stated is a guess, and a guess may not turn an advice around. It travels
+with its source, so that whoever compares costs can see whether he may.
 """
 
 from __future__ import annotations

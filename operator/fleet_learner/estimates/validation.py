@@ -2,8 +2,9 @@
 
 The one idea: draw workloads from a known truth, estimate from n stops each, and count. A bound that states 90 % must
 cover in at least 90 % of the workloads, give or take the Monte Carlo error; a choice is judged by what it costs beyond
-the choice of somebody who knows the truth; an alarm by how often it comes without and with a reason. `python -m fleet_learner.estimates.validation --write` puts the tables into
-docs/reference/fleet-learner.md; randomness is Philox with a key for each cell, so any cell repeats by itself.
+the choice of somebody who knows the truth; an alarm by how often it comes without and with a reason. `python -m
+fleet_learner.estimates.validation --write` puts the tables into docs/reference/fleet-learner.md; randomness is Philox
+with a key for each cell, so any cell repeats by itself.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def coverage(
     return cells
 
 
-# regret ----------------------------------------------------------------------------------------------------------------
+# regret ---------------------------------------------------------------------------------------------------------------
 
 PRICES = (
     ("eager, 4 s rebalance", 384.0),
@@ -198,7 +199,7 @@ def _nearest(grid: NDArray[np.float64], timeout_ms: float) -> int:
     return int(np.argmin(np.abs(grid - min(timeout_ms, HORIZON_MS))))
 
 
-# slower restarts -------------------------------------------------------------------------------------------------------
+# slower restarts ------------------------------------------------------------------------------------------------------
 
 DRIFT_WORKLOADS = 1000
 DRIFT_RATIOS = (1.0, 1.1, 1.25, 1.5, 2.0)
@@ -261,7 +262,7 @@ def detection(
     )
 
 
-# the page --------------------------------------------------------------------------------------------------------------
+# the page -------------------------------------------------------------------------------------------------------------
 
 
 def tables(

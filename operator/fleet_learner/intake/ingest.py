@@ -1,25 +1,27 @@
 """One run of ingest: what is new in the sources becomes bronze, silver and a published run, exactly once.
 
-The one idea: a run is a function of its plan and of the tables before it. The plan (offsets, as-of time) is fixed in the log of
-runs before anything is read, and changes at most by a source that is lost before its records were written; each table is written once, under the run's number; publishing at the end makes all of it the
-tables' contents at once. A run that dies anywhere is done again from its plan: tables that it wrote already are left as they
-are, and the others come to the same rows.
+The one idea: a run is a function of its plan and of the tables before it. The plan (offsets, as-of time) is fixed in
+the log of runs before anything is read, and changes at most by a source that is lost before its records were written;
+each table is written once, under the run's number; publishing at the end makes all of it the tables' contents at once.
+A run that dies anywhere is done again from its plan: tables that it wrote already are left as they are, and the others
+come to the same rows.
 
 The window ends at the as-of time, or where the data end if that is earlier: of what comes after the newest record
 nothing is known yet, and a backlog that is read in several runs must come to the same as in one.
 
-Copies: a fact whose source and id silver has already is one, if it lies within `rewrite_days` of its first telling. Further off
-(the same id with another time) it counts for a fact of its own; a run never looks through all of history.
+Copies: a fact whose source and id silver has already is one, if it lies within `rewrite_days` of its first telling.
+Further off (the same id with another time) it counts for a fact of its own; a run never looks through all of history.
 
-Late data: outages are made again from `rewrite_from_ms` on: whole days, at least `rewrite_days` before the newest fact that the
-run before had of each Kubernetes cluster that says something new, further back while a member is away, at most `open_days_max`.
-So a cluster that is new, or was not heard of for long, has its history made whole. A fact that is older than that is kept in
-silver and counted as late; a run with `backfill_from_ms` applies it. A time beyond the window moves no watermark.
+Late data: outages are made again from `rewrite_from_ms` on: whole days, at least `rewrite_days` before the newest fact
+that the run before had of each Kubernetes cluster that says something new, further back while a member is away, at most
+`open_days_max`. So a cluster that is new, or was not heard of for long, has its history made whole. A fact that is
+older than that is kept in silver and counted as late; a run with `backfill_from_ms` applies it. A time beyond the
+window moves no watermark.
 
-Facts are read from `open_days_max` before that midnight on, so that a member that was away then is not away anew when its next process
-ends. What is known of an outage goes no further: when it has lasted for so long it is blind, in many runs as in one. One thing may lie
-further back: that an end is told late (see `staticgroup.api.absences`) shows by when its process started.
-Source: the design of Spark's own offset and commit logs; Delta's idempotent writes.
+Facts are read from `open_days_max` before that midnight on, so that a member that was away then is not away anew when
+its next process ends. What is known of an outage goes no further: when it has lasted for so long it is blind, in many
+runs as in one. One thing may lie further back: that an end is told late (see `staticgroup.api.absences`) shows by when
+its process started. Source: the design of Spark's own offset and commit logs; Delta's idempotent writes.
 """
 
 from __future__ import annotations
@@ -94,7 +96,8 @@ def ingest(
     Parameters
     ----------
     sources: with different names.
-    as_of_ms: end of the window, Unix milliseconds. An unfinished run goes on with its own, and with its own offsets, but for those
+    as_of_ms: end of the window, Unix milliseconds. An unfinished run goes on with its own, and with its own offsets,
+        but for those
         of a source that was lost before its records were written.
     erased: the digest of what was taken out of the tables just before; the run publishes them without it.
     on_step: is told after each step.
@@ -257,8 +260,8 @@ def _watermarks(before: Published | None) -> dict[str, int]:
 def _since(before: Published | None, heard: Mapping[str, tuple[int, int]], end_ms: int, open_days_max: int) -> int:
     """Return from when on something new may be said: the least watermark of the clusters that spoke, or their first word.
 
-    Of what lies beyond the window of the run before nothing was said yet. In a window that ends earlier than that one, an
-    outage may be open that had ended.
+    Of what lies beyond the window of the run before nothing was said yet. In a window that ends earlier than that one,
+    an outage may be open that had ended.
     """
     known = _watermarks(before)
     times = [known.get(f"{_WATERMARK}{uid}", oldest) for uid, (oldest, _) in heard.items()]
@@ -280,7 +283,8 @@ def rewrite_from_ms(opened_ms: int | None, newest_ms: int, settings: Mapping[str
     Parameters
     ----------
     opened_ms: when the first outage began that was open; None when none was.
-    newest_ms: time of the newest fact or beat before this run, of the cluster that is furthest behind; 0 when there was none.
+    newest_ms: time of the newest fact or beat before this run, of the cluster that is furthest behind; 0 when there was
+        none.
     settings: of the plan. A backfill reaches further back, never less far: what is new is read once.
     """
     starts = [max(0, newest_ms - settings["rewrite_days"] * DAY_MS), opened_ms, settings["backfill_from_ms"]]

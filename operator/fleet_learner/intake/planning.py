@@ -1,7 +1,7 @@
 """What a run will read: the positions of its sources, fixed before it begins.
 
-The one idea: a source that cannot be read holds up no other. It is named, keeps its position, and is read when it can be. That holds
-for a plan of a run that was killed, too, as long as the run has written nothing.
+The one idea: a source that cannot be read holds up no other. It is named, keeps its position, and is read when it can
+be. That holds for a plan of a run that was killed, too, as long as the run has written nothing.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Source(Protocol):
 
         Returns
         -------
-        `start`, `end`; where there is something to say, `log`, `left_out` (why something is not read, and what to do) and
-        `gone` (names of what was deleted since).
+        `start`, `end`; where there is something to say, `log`, `left_out` (why something is not read, and what to do)
+        and `gone` (names of what was deleted since).
 
         Raises
         ------

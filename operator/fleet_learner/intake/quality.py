@@ -52,8 +52,8 @@ def member_event_findings(member_events: DataFrame) -> dict[str, int]:
 
     Returns
     -------
-    By name: `bounds_reversed` (time_hi before time_lo), `clock_skew` (the two clocks more than a minute apart, where the
-    fact was observed at once), `observed_before_source` (more than a minute).
+    By name: `bounds_reversed` (time_hi before time_lo), `clock_skew` (the two clocks more than a minute apart, where
+    the fact was observed at once), `observed_before_source` (more than a minute).
     """
     from pyspark.sql import functions as F
 
@@ -109,7 +109,8 @@ def lost_records(
 
     Parameters
     ----------
-    since_ms: leave out what was observed before, Unix milliseconds: numbers go up with that time, not with when facts were.
+    since_ms: leave out what was observed before, Unix milliseconds: numbers go up with that time, not with when facts
+        were.
 
     Returns
     -------
@@ -117,7 +118,8 @@ def lost_records(
     """
     from pyspark.sql import functions as F
 
-    # Numbers that follow each other lie in one file: put into words of 64 bits there, little of them is left to exchange.
+    # Numbers that follow each other lie in one file: put into words of 64 bits there, little of them is left to
+    # exchange.
     bit = F.expr("shiftleft(1L, int(pmod(seq, 64)))")
     words = [
         frame.where(F.col("observed_at_ms") >= since_ms)

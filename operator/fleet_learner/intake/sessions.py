@@ -1,10 +1,10 @@
 """Outages: for every time that a member was away, when the group had it back, or what hid that from us.
 
 The one idea: the definition is `staticgroup.api.absences`; here it is said once more in windows over all members of a
-fleet, and both tell the same published stories. With the facts of a member in order, an absence begins with a `member.down`
-that no other one came before since the member was back or removed, and ends with the next return or removal; a departure between the
-two takes it out of the restarts. One shuffle,
-by the 64-bit `group_key`, serves every window here; `xxhash64` keys and packed (time, rank) numbers are what makes it fast.
+fleet, and both tell the same published stories. With the facts of a member in order, an absence begins with a
+`member.down` that no other one came before since the member was back or removed, and ends with the next return or
+removal; a departure between the two takes it out of the restarts. One shuffle, by the 64-bit `group_key`, serves every
+window here; `xxhash64` keys and packed (time, rank) numbers are what makes it fast.
 
 An absence that meets a time in which no operator looked is *blind*, too, from where that time begins.
 Source: Kaplan and Meier 1958 for censoring; KIP-345 for what an absence means to the group.
@@ -44,7 +44,8 @@ def blind_windows(beats: DataFrame, as_of_ms: int, *, until_ms: int | None = Non
     ----------
     beats: silver/beats, one row per beat.
     as_of_ms: where the records end, Unix milliseconds; later beats are left out.
-    until_ms: to where windows go, at or after `as_of_ms`, which it is by default: in between nobody told anything, so only a
+    until_ms: to where windows go, at or after `as_of_ms`, which it is by default: in between nobody told anything, so
+        only a
         last beat that reaches to its end covers it.
 
     Returns
@@ -99,8 +100,9 @@ def unread_spans(beats: DataFrame, *, start_ms: int, as_of_ms: int) -> DataFrame
 
     Returns
     -------
-    (k8s_cluster_uid, static_group, start_ms, end_ms), in no blind window; `static_group` is `<namespace>/<name>`, or `EVERY_GROUP`
-    for a beat that does not name all. Spans of one name do not overlap, unless two operators looked at once.
+    (k8s_cluster_uid, static_group, start_ms, end_ms), in no blind window; `static_group` is `<namespace>/<name>`, or
+    `EVERY_GROUP` for a beat that does not name all. Spans of one name do not overlap, unless two operators looked at
+    once.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -138,8 +140,10 @@ def outages(
     member_events: silver/member_events, one row per fact.
     windows: silver/blind_windows; few, they are sent to every task.
     as_of_ms: end of the window; later events are left out.
-    away_ms_max: an absence that lasts longer is blind from then on, whatever became of it, and an end does not belong to
-        an absence of which nothing was heard for longer: so a row depends on facts that lie so near. None: no such limit.
+    away_ms_max: an absence that lasts longer is blind from then on, whatever became of it, and an end does not belong
+        to
+        an absence of which nothing was heard for longer: so a row depends on facts that lie so near. None: no such
+        limit.
 
     Returns
     -------
@@ -158,14 +162,14 @@ def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
 
     Returns
     -------
-    The same columns and `packed` (time and rank), `run` (the process) and `fact` (source and id); all rows of a group are
-    in one Spark partition, and all of a member are together. This is the exchange.
+    The same columns and `packed` (time and rank), `run` (the process) and `fact` (source and id); all rows of a group
+    are in one Spark partition, and all of a member are together. This is the exchange.
 
     Notes
     -----
-    Spark sorts by radix when there is one column of 64 bits, and otherwise compares rows wherever in memory they lie. Once
-    the rows of a member lie together, what a window needs beyond that is compared within the cache. Spark takes out a
-    sort below another one; it does not look past a condition that it takes for random.
+    Spark sorts by radix when there is one column of 64 bits, and otherwise compares rows wherever in memory they lie.
+    Once the rows of a member lie together, what a window needs beyond that is compared within the cache. Spark takes
+    out a sort below another one; it does not look past a condition that it takes for random.
     """
     from pyspark.sql import functions as F
 
@@ -202,9 +206,9 @@ def paired_in_groups(rows: DataFrame, as_of_ms: int, away_ms_max: int | None = N
 
     Notes
     -----
-    What came before is asked in the order of time, what comes next in the reverse: a window that looks ahead to the end of
-    its partition is computed anew for every row. `member_key` leads the order because Spark's sort compares the first
-    eight bytes of a row without looking at the row, and members differ more often than groups.
+    What came before is asked in the order of time, what comes next in the reverse: a window that looks ahead to the end
+    of its partition is computed anew for every row. `member_key` leads the order because Spark's sort compares the
+    first eight bytes of a row without looking at the row, and members differ more often than groups.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -229,8 +233,8 @@ def paired_in_groups(rows: DataFrame, as_of_ms: int, away_ms_max: int | None = N
 def _with_begins(rows: DataFrame, away_ms_max: int | None) -> DataFrame:
     """Add `ups` and `up_ms`, the starts so far and the last of them, and `begins`: an absence begins here.
 
-    An end does not begin one while the member is away, nor when it is told late: its successor started and is back already.
-    A member of which nothing was heard for longer than `away_ms_max` is not known to be still away.
+    An end does not begin one while the member is away, nor when it is told late: its successor started and is back
+    already. A member of which nothing was heard for longer than `away_ms_max` is not known to be still away.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F

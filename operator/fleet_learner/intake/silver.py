@@ -1,7 +1,7 @@
 """From raw records to facts: parse, refuse with a reason, drop copies, and spread over three tables.
 
-The one idea: every raw record has exactly one *fate* (silver, quarantine or duplicate), so that the three add up to what
-was read. A record is parsed by Spark itself with one schema for all types; what it accepts and refuses agrees with
+The one idea: every raw record has exactly one *fate* (silver, quarantine or duplicate), so that the three add up to
+what was read. A record is parsed by Spark itself with one schema for all types; what it accepts and refuses agrees with
 `journal.records.read`, except that a number is taken where text is expected.
 
 Copies have the same source and id. Of several the one that was observed first counts; between runs the one that was
@@ -85,8 +85,8 @@ def parsed(events: DataFrame) -> DataFrame:
 
     Returns
     -------
-    The same rows with `event` (the record, null where it cannot be parsed), `kind`, and `reason` and `detail`, which are
-    null for a good record.
+    The same rows with `event` (the record, null where it cannot be parsed), `kind`, and `reason` and `detail`, which
+    are null for a good record.
     """
     from pyspark.sql import functions as F
 
@@ -202,10 +202,11 @@ def facts(rows: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per good record with the columns of all silver tables, where it was read, `fact`, a hash of its source and id, and `row`,
-    a number that no other has. `event_ms` is what `staticgroup.api.absences.event_ms` says. They are computed here and lie on local
-    disk: three tables and some counts are made of them, parsing is the dearest part of a run, and what is numbered anew is numbered
-    otherwise. As rows, because half of the time went into columns of fifty fields.
+    One row per good record with the columns of all silver tables, where it was read, `fact`, a hash of its source and
+    id, and `row`, a number that no other has. `event_ms` is what `staticgroup.api.absences.event_ms` says. They are
+    computed here and lie on local disk: three tables and some counts are made of them, parsing is the dearest part of a
+    run, and what is numbered anew is numbered otherwise. As rows, because half of the time went into columns of fifty
+    fields.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
@@ -238,8 +239,9 @@ def copies(facts: DataFrame) -> DataFrame:
 
     Notes
     -----
-    Copies are few. Only hashes are exchanged to find them, and only what has one in common with another is put in order:
-    facts have fifty fields. Where they were read orders them and does not name them: topics of two Kafka clusters may have one name.
+    Copies are few. Only hashes are exchanged to find them, and only what has one in common with another is put in
+    order: facts have fifty fields. Where they were read orders them and does not name them: topics of two Kafka
+    clusters may have one name.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -269,7 +271,8 @@ def _named(facts: DataFrame) -> DataFrame:
     # Two operators that never reached their brokers speak of two groups, whatever they are called.
     unreached = F.concat_ws("/", F.concat(F.lit("?"), "k8s_cluster_uid"), "namespace", "static_group")
     cluster = F.when(F.col("kafka_cluster_id") == "", unreached).otherwise(F.col("kafka_cluster_id"))
-    # Of two operators in one Kubernetes cluster that serve different namespaces, neither looks for the other when that one is away.
+    # Of two operators in one Kubernetes cluster that serve different namespaces, neither looks for the other when that
+    # one is away.
     teller = F.concat_ws("/", "k8s_cluster_uid", F.nullif("watch_scope", F.lit("")))
     return (
         facts.withColumns(known)

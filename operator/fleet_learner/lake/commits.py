@@ -1,8 +1,8 @@
 """What a Delta table's log says of its commits: which run made which version, and how many rows it wrote.
 
-The one idea: every write of a run carries `txnVersion` = the run's number, so the log itself says what a run has done already,
-whoever did it and whenever it died. Only single commits are read here, from the newest back; Delta reads all the rest.
-Source: the Delta protocol, "Commit Provenance Information" and "Transaction Identifiers".
+The one idea: every write of a run carries `txnVersion` = the run's number, so the log itself says what a run has done
+already, whoever did it and whenever it died. Only single commits are read here, from the newest back; Delta reads all
+the rest. Source: the Delta protocol, "Commit Provenance Information" and "Transaction Identifiers".
 """
 
 from __future__ import annotations

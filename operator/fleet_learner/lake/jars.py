@@ -1,8 +1,8 @@
 """The Java side of Delta Lake: two jars, pinned by version and digest, which Spark must have from its first moment.
 
-The one idea: they are looked for where they may be already (Spark's own folder, as in the image; a folder that is named; the user's
-cache) and fetched once, by their Maven coordinates and through Spark's own resolver, where they are not. No jar is used that is not
-the one this version was tested with.
+The one idea: they are looked for where they may be already (Spark's own folder, as in the image; a folder that is
+named; the user's cache) and fetched once, by their Maven coordinates and through Spark's own resolver, where they are
+not. No jar is used that is not the one this version was tested with.
 
 `python -m fleet_learner.lake.jars FOLDER` puts them into a folder.
 """

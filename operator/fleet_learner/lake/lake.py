@@ -1,9 +1,9 @@
 """Tables of one root, written by numbered runs and read at a version.
 
 The one idea: a write belongs to a run, and a run writes a table once. Delta keeps the run's number with the commit
-(`txnVersion`), so a run that is done again after its death finds what it wrote and writes it no second time; what a stage reads
-is pinned to a version, so it reads the same again. Rows carry the run that wrote them (`run`) and, in tables with a time, their
-UTC day (`day`, the partition): a run reads what it wrote, or the days it needs, and no more.
+(`txnVersion`), so a run that is done again after its death finds what it wrote and writes it no second time; what a
+stage reads is pinned to a version, so it reads the same again. Rows carry the run that wrote them (`run`) and, in
+tables with a time, their UTC day (`day`, the partition): a run reads what it wrote, or the days it needs, and no more.
 
 Statistics are kept of numbers only: names of groups must not stay in a log that outlives their rows.
 Source: the Delta protocol; Delta's documentation, "Idempotent table writes in foreachBatch".
@@ -161,7 +161,8 @@ class Lake:
         ----------
         rows: unique in `by`.
         days: the days of the rows.
-        around_days: rows of the same `by` are looked for on these days and so many before and after each. One that lies further
+        around_days: rows of the same `by` are looked for on these days and so many before and after each. One that lies
+            further
             off is not seen, and both count.
         """
         if (done := self._done(table, run)) is not None:

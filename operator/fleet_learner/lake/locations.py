@@ -1,7 +1,7 @@
 """Where tables lie: URIs in the one form that Hadoop and Delta compare.
 
-The one idea: a plain path is a URI of the local file system, and a URI without a scheme that Hadoop knows is an error at once,
-not a folder with an odd name.
+The one idea: a plain path is a URI of the local file system, and a URI without a scheme that Hadoop knows is an error
+at once, not a folder with an odd name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One writer at a time where the file system can say so.
 
-The one idea: on a disk or a shared volume Delta's own commit is a look and then a rename, with a moment between the two; a lock of
-the operating system closes it, and it is gone with its process. Where there are no such locks (object stores) the log of
-runs decides who wins, as it does everywhere.
+The one idea: on a disk or a shared volume Delta's own commit is a look and then a rename, with a moment between the
+two; a lock of the operating system closes it, and it is gone with its process. Where there are no such locks (object
+stores) the log of runs decides who wins, as it does everywhere.
 """
 
 from __future__ import annotations

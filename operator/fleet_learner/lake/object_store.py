@@ -1,11 +1,11 @@
 """What tables in S3 need besides Delta's own jars: Spark settings, and errors that say what to do.
 
-The one idea: the store itself decides between two writers. A commit of Delta is an object that must not be there yet; the log store
-of this project (`S3ConditionalLogStore.java`) has the store refuse a second one of the same name, as S3 does since 2024. `probe`
-sees whether a store does, before anything is written to it.
+The one idea: the store itself decides between two writers. A commit of Delta is an object that must not be there yet;
+the log store of this project (`S3ConditionalLogStore.java`) has the store refuse a second one of the same name, as S3
+does since 2024. `probe` sees whether a store does, before anything is written to it.
 
-Credentials are found by the AWS SDK where its other users find them: environment, web identity, shared file, the pod's or the
-machine's role. Nothing here takes or shows one.
+Credentials are found by the AWS SDK where its other users find them: environment, web identity, shared file, the pod's
+or the machine's role. Nothing here takes or shows one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Small objects in one folder, each created once and whole: on a POSIX file system, or on any that Hadoop knows.
 
-The one idea: what two writers fight over is a name. On a disk or a shared volume a hard link of a complete, synced file takes
-it or fails; on an object store a conditional PUT does; on HDFS a rename that never overwrites. So exactly one of two writers
-gets the name, and no reader sees half an object.
-Source: Hadoop's FileSystem specification (`fs.option.create.conditional.overwrite`, rename).
+The one idea: what two writers fight over is a name. On a disk or a shared volume a hard link of a complete, synced file
+takes it or fails; on an object store a conditional PUT does; on HDFS a rename that never overwrites. So exactly one of
+two writers gets the name, and no reader sees half an object. Source: Hadoop's FileSystem specification
+(`fs.option.create.conditional.overwrite`, rename).
 """
 
 from __future__ import annotations

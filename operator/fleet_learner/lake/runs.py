@@ -1,8 +1,9 @@
 """The log of runs: what a run will do, fixed before it reads, and what it left, published at its end.
 
-The one idea: a run's number is a name that can be taken once. `<n>.plan.json` fixes the sources' positions, the window's end and
-the settings; `<n>.json` says which version of each table is the run's. A run that was killed at any moment is done again from its
-plan; readers read the versions of the last published run, so nobody sees half a run. Of two writers one gets the name.
+The one idea: a run's number is a name that can be taken once. `<n>.plan.json` fixes the sources' positions, the
+window's end and the settings; `<n>.json` says which version of each table is the run's. A run that was killed at any
+moment is done again from its plan; readers read the versions of the last published run, so nobody sees half a run. Of
+two writers one gets the name.
 
 Layout: `<root>/_runs/<n>.plan.json`, `<root>/_runs/<n>.json` with n of 12 digits.
 """

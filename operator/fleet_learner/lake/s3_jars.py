@@ -1,7 +1,7 @@
 """The jars that tables in S3 need besides Delta's own: Hadoop's client, what it uses of the AWS SDK, and Delta's log store for S3.
 
-The one idea: jars that others publish are pinned and looked for as Delta's are; the log store is compiled once from its source, which
-lies beside this file, because nobody publishes one that keeps two drivers apart.
+The one idea: jars that others publish are pinned and looked for as Delta's are; the log store is compiled once from its
+source, which lies beside this file, because nobody publishes one that keeps two drivers apart.
 
 `python -m fleet_learner.lake.s3_jars FOLDER` puts them into a folder.
 """

@@ -1,9 +1,9 @@
 """Keep tables small: many small files become few, and files that no kept run needs are deleted.
 
-The one idea: a run is kept by its number, and Delta forgets by age; so the age is that of the oldest run that is kept, and never
-less than a day, because another writer may still be at work on files that no commit names yet.
-Files are not Z-ordered: a day of a table is one or a few files, sorted by group when they were written.
-Source: Delta's documentation, "Optimizations" and "Remove files no longer referenced by a Delta table".
+The one idea: a run is kept by its number, and Delta forgets by age; so the age is that of the oldest run that is kept,
+and never less than a day, because another writer may still be at work on files that no commit names yet. Files are not
+Z-ordered: a day of a table is one or a few files, sorted by group when they were written. Source: Delta's
+documentation, "Optimizations" and "Remove files no longer referenced by a Delta table".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Decode the records of `__consumer_offsets` that tell of members, generations and assignments, in plain Python.
 
 Why: what the coordinator wrote down is evidence that does not need the operator's word. The one idea: bytes in, one
-`GroupRecord` out; a type that this decoder does not know is a record of kind UNKNOWN (Kafka's own loader skips it, too),
-and bytes that end early or lie about a length are a `BadRecord`, never an IndexError and never a long allocation.
+`GroupRecord` out; a type that this decoder does not know is a record of kind UNKNOWN (Kafka's own loader skips it,
+too), and bytes that end early or lie about a length are a `BadRecord`, never an IndexError and never a long allocation.
 
 Read with it: same generation and another member.id for an instance id = a restart that static membership absorbed;
 generation + 1 = a rebalance; an instance that is missing afterwards left or was evicted. The start of a rebalance, a
@@ -238,8 +238,8 @@ def classic_assignment(data: bytes) -> tuple[str, ...] | None:
 
     Returns
     -------
-    `<topic>-<partition>`, sorted; None when the bytes are not a ConsumerProtocolAssignment, which only clients write and
-    the coordinator never looks at (a group between two generations has none).
+    `<topic>-<partition>`, sorted; None when the bytes are not a ConsumerProtocolAssignment, which only clients write
+    and the coordinator never looks at (a group between two generations has none).
     """
     if not data:
         return ()

@@ -1,9 +1,9 @@
 """From tables to recommendations, in two steps, each over all groups at once.
 
-The one idea: similar workloads learn from each other, but not by meeting. First every group is summed up where its stops
-are, and a class is made of the sums (`estimates.class_sums`); then the few classes go to all tasks, and each group is
-recommended for by itself. A class is a protocol: the journal says neither the node pool nor the image's size. Nothing
-is drawn from a partition's number or a clock, so the records are the same with any number of cores.
+The one idea: similar workloads learn from each other, but not by meeting. First every group is summed up where its
+stops are, and a class is made of the sums (`estimates.class_sums`); then the few classes go to all tasks, and each
+group is recommended for by itself. A class is a protocol: the journal says neither the node pool nor the image's size.
+Nothing is drawn from a partition's number or a clock, so the records are the same with any number of cores.
 """
 
 from __future__ import annotations
@@ -156,12 +156,13 @@ def advice(
     group_day: gold/group_day of the same window.
     states: gold/group_state of the same window; None makes it of the facts.
     stops: of the window, from `features.stops_of`, looked at twice; None makes them of the facts each time.
-    fleet: gold/group_day of all groups, whose waves count, where `group_day` is of some; whole classes, as they learn together.
+    fleet: gold/group_day of all groups, whose waves count, where `group_day` is of some; whole classes, as they learn
+        together.
 
     Returns
     -------
-    gold/recommendation and `TEXT`, one row per group; without those that are `set_aside`. It is computed anew whenever it is
-    looked at: persist it to write it and to collect it.
+    gold/recommendation and `TEXT`, one row per group; without those that are `set_aside`. It is computed anew whenever
+    it is looked at: persist it to write it and to collect it.
     """
     from pyspark.sql import types as T
 

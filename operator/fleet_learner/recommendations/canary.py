@@ -58,7 +58,8 @@ class Arm:
     Parameters
     ----------
     stops_before: that the expectation rests on.
-    evictions_before: of those, with the timeouts that are in force since, and with each group's share of the stops since.
+    evictions_before: of those, with the timeouts that are in force since, and with each group's share of the stops
+        since.
     """
 
     stops_before: float = 0.0
@@ -116,7 +117,8 @@ class CanaryState:
     locked_until_ms: nothing acts before; 0 when not locked.
     withdrawn: groups of this wave and earlier ones lost what they were recommended, until their wave is released again.
     is_over: all waves are released and were seen to do no harm; what changes from now on is watched only.
-    as_of_ms: when it was so, by the clock that waves go by; a run may be made for an end of the window that is still to come.
+    as_of_ms: when it was so, by the clock that waves go by; a run may be made for an end of the window that is still to
+        come.
     """
 
     wave: Wave
@@ -237,7 +239,8 @@ def ghost_evidence(treated: Iterable[TrialDay], control: Iterable[TrialDay]) -> 
     -----
     Each day's ghost time, over what was promised and over what the controls' own differs from theirs, has a mean of
     RATIO_TOLERATED at most without harm. Who bets the share λ of what he has on each day then gains nothing on average;
-    the evidence is the mean over a few λ of what he has in the end. Cutting a day off at GHOST_RATIO_MAX only lowers it.
+    the evidence is the mean over a few λ of what he has in the end. Cutting a day off at GHOST_RATIO_MAX only lowers
+    it.
     """
     days = sorted((day for day in treated if day.promised_ms > 0), key=lambda day: day.day_ms)
     others = [day for day in control if day.promised_ms > 0]
@@ -262,8 +265,8 @@ def eviction_evidence(account: WaveAccount) -> float:
 
     Notes
     -----
-    As in `ghost_evidence`, a day's evictions over what is allowed have a mean of 1 at most without harm. Stops of a day may
-    depend on each other as they like. What the controls went through beyond their own promise is allowed as well.
+    As in `ghost_evidence`, a day's evictions over what is allowed have a mean of 1 at most without harm. Stops of a day
+    may depend on each other as they like. What the controls went through beyond their own promise is allowed as well.
     """
     treated, control = account.treated, account.control
     expected = 1.0 + _baseline(control, treated) * control.stops
@@ -296,8 +299,8 @@ def judge_wave(state: CanaryState, account: WaveAccount, *, now_ms: int) -> Cana
     Returns
     -------
     CanaryVerdict
-        ROLL_BACK as soon as harm is shown at 5 %, at 1 % after the last wave; ADVANCE after a day and 100 stops without,
-        or, in the last wave, 14 days; else WAIT.
+        ROLL_BACK as soon as harm is shown at 5 %, at 1 % after the last wave; ADVANCE after a day and 100 stops
+        without, or, in the last wave, 14 days; else WAIT.
     """
     if now_ms < state.locked_until_ms:
         return CanaryVerdict.WAIT

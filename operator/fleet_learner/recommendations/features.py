@@ -1,8 +1,8 @@
 """What a run knows of each group: its stops of the window, and what was in force, from sums and last words of each day.
 
-The one idea: a day's row says what that day told and never changes once the day is over, so a window is put together from
-its days without reading the facts again. Stops are brought together by one exchange of narrow rows; names and waves are
-joined to them afterwards, so that nothing wide goes through one task.
+The one idea: a day's row says what that day told and never changes once the day is over, so a window is put together
+from its days without reading the facts again. Stops are brought together by one exchange of narrow rows; names and
+waves are joined to them afterwards, so that nothing wide goes through one task.
 """
 
 from __future__ import annotations

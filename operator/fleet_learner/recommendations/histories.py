@@ -1,7 +1,7 @@
 """From a row of the tables to the history of a group: which stops count, what is in force, and whether restarts got slower.
 
-The one idea: a history is a function of one row (`features.group_features`), of the configuration and of the window, so groups
-are looked at one by one, wherever their row is.
+The one idea: a history is a function of one row (`features.group_features`), of the configuration and of the window, so
+groups are looked at one by one, wherever their row is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _ROLLED: Final = "Deleted"
 class Bounds:
     """What brokers and clients allow, in milliseconds; Kafka's defaults.
 
-    Source: `GroupCoordinatorConfig` (group.min/max.session.timeout.ms, group.consumer.… and group.streams.min/max.session.timeout.ms).
+    Source: `GroupCoordinatorConfig` (group.min/max.session.timeout.ms, group.consumer.… and
+    group.streams.min/max.session.timeout.ms).
     """
 
     classic_minimum_ms: int = 6_000
@@ -203,7 +204,8 @@ def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy
         return next((row[name] for name in names if row.get(name) is not None), None)
 
     changed_ms = known("changed_ms", "earlier_changed_ms")
-    # The timeout of a classic group says nothing of the KIP-848 group that it became: that one has the brokers' setting.
+    # The timeout of a classic group says nothing of the KIP-848 group that it became: that one has the brokers'
+    # setting.
     timeouts = (
         ("set_timeout_ms", "set_protocol"), ("seen_timeout_ms", "seen_protocol"), ("earlier_session_timeout_ms", "earlier_protocol"),
     )  # fmt: skip
@@ -224,9 +226,9 @@ def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy
 def _image_is_new(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> bool:
     """Say whether nobody knows yet how processes of the image that runs come up.
 
-    A stop tells the image of the process that ended. An image is known once a process of it has ended, or once the rollout that
-    brought it in, which is the last thing that happened then, has brought back as many members as there are: with a new image in
-    each deploy the first never comes.
+    A stop tells the image of the process that ended. An image is known once a process of it has ended, or once the
+    rollout that brought it in, which is the last thing that happened then, has brought back as many members as there
+    are: with a new image in each deploy the first never comes.
     """
     if not stops or row["image_digest"] is None or row["image_digest"] in {s["image_digest"] for s in stops}:
         return False

@@ -1,9 +1,9 @@
 """Turn a group's history into a recommendation.
 
 The one idea: estimate the law of the gaps, price every timeout, take the cheapest, and let the policy decide how much
-of the way is gone now. When dynamic membership would be cheaper, that is the answer. While nobody knows what a rebalance
-costs the group, nothing is compared by cost: the shortest timeout that absorbs nearly all restarts is taken. Every number
-comes with the interval that the data allow. Pure: the same history gives the same record.
+of the way is gone now. When dynamic membership would be cheaper, that is the answer. While nobody knows what a
+rebalance costs the group, nothing is compared by cost: the shortest timeout that absorbs nearly all restarts is taken.
+Every number comes with the interval that the data allow. Pure: the same history gives the same record.
 """
 
 from __future__ import annotations
@@ -288,8 +288,8 @@ def _interval(
 def _probability_better(history: GroupHistory, laws: Law | None, draws: Draws | None, known: list[int]) -> float | None:
     """Count under how many laws the goal is better than what is in force; `known`: in force, goal.
 
-    It costs less, by a known price. Without one, a longer timeout is better where the one in force expels too many, and a
-    shorter one where it still expels few.
+    It costs less, by a known price. Without one, a longer timeout is better where the one in force expels too many, and
+    a shorter one where it still expels few.
     """
     if draws is None or laws is None:
         return None

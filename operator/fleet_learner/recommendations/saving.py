@@ -1,8 +1,8 @@
 """What a change saves, and how well that is known.
 
-The one idea: what two timeouts cost is uncertain in the same way, so their difference is taken under each law that the data
-allow, and only then its quantiles; both ends of the price's own interval are tried. An interval that holds zero says that
-nobody knows whether the change saves anything.
+The one idea: what two timeouts cost is uncertain in the same way, so their difference is taken under each law that the
+data allow, and only then its quantiles; both ends of the price's own interval are tried. An interval that holds zero
+says that nobody knows whether the change saves anything.
 """
 
 from __future__ import annotations

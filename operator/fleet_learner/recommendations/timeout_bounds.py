@@ -9,7 +9,8 @@ from staticgroup.api.schema import HEARTBEATS_PER_TIMEOUT_MIN, TIMEOUT_MS_MAX
 class TimeoutBounds(RecordBase):
     """Hold every bound on a session timeout; what is None does not bind.
 
-    What is recommended lies within [max(spec minimum, broker minimum, 3 heartbeats), min(spec maximum, broker maximum)].
+    What is recommended lies within [max(spec minimum, broker minimum, 3 heartbeats), min(spec maximum, broker
+    maximum)].
     """
 
     spec_minimum_ms: DurationMs | None = None

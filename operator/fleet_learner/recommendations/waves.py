@@ -2,10 +2,11 @@
 
 The one idea: a gap does not depend on the timeout, so the stops that a group had before its change say exactly what to
 expect of the new timeout: how many would have been expelled by it, and for how long their places would have been kept.
-What is left to compare is what was promised and what came: an eviction is a return that the group did not absorb, whatever
-gap and timeout let expect. Nobody promised anything for a timeout that the fleet never advised; one that is shorter than the
-one before it is held to what that one would have done. A stop counts once its process ran with the fleet's timeout,
-which for a classic group is after its next restart. All sums are integers, so they are the same with any number of cores.
+What is left to compare is what was promised and what came: an eviction is a return that the group did not absorb,
+whatever gap and timeout let expect. Nobody promised anything for a timeout that the fleet never advised; one that is
+shorter than the one before it is held to what that one would have done. A stop counts once its process ran with the
+fleet's timeout, which for a classic group is after its next restart. All sums are integers, so they are the same with
+any number of cores.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ def shares(row: Mapping[str, Any], trial: Trial) -> list[Share]:
 
     Parameters
     ----------
-    row: `wave`, `stops` (down_ms, gap_ms, end_kind, absorbed, session_timeout_ms) and `changes` (event_ms, timeout_source,
-        session_timeout_ms_before, session_timeout_ms_after) in order or null, and of the run before
+    row: `wave`, `stops` (down_ms, gap_ms, end_kind, absorbed, session_timeout_ms) and `changes` (event_ms,
+        timeout_source, session_timeout_ms_before, session_timeout_ms_after) in order or null, and of the run before
         `earlier_timeout_source`, `earlier_session_timeout_ms`, `earlier_recommended_ms`, `earlier_advised_ms`,
         `earlier_model_version`; null when that did not know the group.
     """
@@ -116,7 +117,8 @@ def shares(row: Mapping[str, Any], trial: Trial) -> list[Share]:
     said_ms = row["earlier_recommended_ms"]
     is_new = row["earlier_model_version"] is None
     has_to_change = is_new or (said_ms is not None and said_ms != row["earlier_session_timeout_ms"])
-    # Who was released long ago and did nothing is not waited for; the patience of a wave says nothing of those that come.
+    # Who was released long ago and did nothing is not waited for; the patience of a wave says nothing of those that
+    # come.
     may_act = has_to_change and (wave > trial.wave or trial.as_of_ms - trial.wave_ms < PATIENCE_MS)
     made = []
     if source in FOLLOWING_SOURCES and (by_fleet or may_act):
@@ -227,8 +229,8 @@ def account_of(found: Iterable[Share]) -> tuple[WaveAccount, dict[Wave, int]]:
 def clock_ms(*, as_of_ms: int, newest_ms: int) -> int:
     """Return what time it is for the canary: the end of the window, or a day after the newest record where that is earlier.
 
-    Waves begin and are waited for by this clock. One run that was told an end in the future, or had a clock that ran ahead,
-    would else hold all waves back until then.
+    Waves begin and are waited for by this clock. One run that was told an end in the future, or had a clock that ran
+    ahead, would else hold all waves back until then.
 
     Parameters
     ----------

@@ -200,8 +200,8 @@ def _cells(
 
     Returns
     -------
-    The cell of each gap with age 0, (k,), and the timeouts that a gap and an age may be beyond as well, (k,) each: as many
-    as lie within one heartbeat interval, which is one for a grid that is not very fine.
+    The cell of each gap with age 0, (k,), and the timeouts that a gap and an age may be beyond as well, (k,) each: as
+    many as lie within one heartbeat interval, which is one for a grid that is not very fine.
     """
     edges = np.concatenate(([0], gaps_ms.searchsorted(timeouts_ms, side="right"), [gaps_ms.size]))
     per_cell = edges[1:] - edges[:-1]

@@ -1,7 +1,7 @@
 """Put a report together from what the tables say: which groups are worth acting on, and everything about those.
 
-The one idea: plain values in, one `Report` out; no Spark, no files, no clock. The curves of a page are computed from the
-same outages and prices that the recommendation was made from.
+The one idea: plain values in, one `Report` out; no Spark, no files, no clock. The curves of a page are computed from
+the same outages and prices that the recommendation was made from.
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ def build_report(
     details: of the groups that are `worth_a_page`; one that is missing gets no page.
     sources: of the timeouts in force (Fixed, Structural, Broker, Fleet).
     before: the window before; None: no history yet.
-    is_stop_stated: somebody configured how long a rebalance stops a partition, for every kind of group that is here; else what is
+    is_stop_stated: somebody configured how long a rebalance stops a partition, for every kind of group that is here;
+        else what is
         lost to them rests on an assumption.
     versions: of what the figures were made with, by name.
     """

@@ -1,9 +1,9 @@
 """A sheet to draw on with Matplotlib, and the drawing as SVG inside a page.
 
-The one idea: Matplotlib draws, the page decides how it looks. Colours are placeholders that become CSS variables, so that one
-drawing is right in light and in dark; text stays text in the page's own font; a figure has a fixed size in CSS pixels of a
-narrow column and scales with it (`viewBox`, no width). Nothing global is touched: no pyplot, settings only around the
-drawing, and the same drawing makes the same bytes (`svg.hashsalt`, no date).
+The one idea: Matplotlib draws, the page decides how it looks. Colours are placeholders that become CSS variables, so
+that one drawing is right in light and in dark; text stays text in the page's own font; a figure has a fixed size in CSS
+pixels of a narrow column and scales with it (`viewBox`, no width). Nothing global is touched: no pyplot, settings only
+around the drawing, and the same drawing makes the same bytes (`svg.hashsalt`, no date).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The charts of a report: which curves, marks and words each question needs.
 
-The one idea: whatever a colour says is said by a dash, a shape or a word too, and every drawing says in a sentence what it
-shows. An empty drawing is none: `None` where there is nothing to draw.
+The one idea: whatever a colour says is said by a dash, a shape or a word too, and every drawing says in a sentence what
+it shows. An empty drawing is none: `None` where there is nothing to draw.
 """
 
 from __future__ import annotations

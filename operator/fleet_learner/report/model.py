@@ -92,7 +92,8 @@ def lost_per_watched_day(groups: Iterable[tuple[Counts, int]]) -> int | None:
 class Verdict(StrEnum):
     """Say what kind of answer an advice is.
 
-    CHANGE: set another timeout. WIDEN: no timeout satisfies the bounds. DYNAMIC: static membership costs more than it saves.
+    CHANGE: set another timeout. WIDEN: no timeout satisfies the bounds. DYNAMIC: static membership costs more than it
+    saves.
     KEEP: leave it. NOT_KNOWN: too little is known to say, and what would tell is said instead.
     """
 
@@ -249,7 +250,8 @@ class BillRow:
     ----------
     covered_days: of the topic's retention that tells of this group.
     rebalances: by cause; empty where they are not counted.
-    low_silent_partition_ms, silent_partition_ms, high_silent_partition_ms: partition time without progress, and its interval.
+    low_silent_partition_ms, silent_partition_ms, high_silent_partition_ms: partition time without progress, and its
+        interval.
     is_measured: whether any silence could be measured; else how long partitions stood still is not known.
     interrupted_members: that stood still though they were not the cause.
     delayed_records: None where end offsets were not sampled.

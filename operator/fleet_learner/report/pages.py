@@ -1,8 +1,8 @@
 """The report as HTML: one file for the whole fleet and one for each team; no script, no font, no picture from elsewhere.
 
-The one idea: a page that can be mailed, printed and opened in ten years. A content security policy in the file forbids every
-request and every script, Jinja escapes all text, and what folds is a plain `details` element. A link into a folded group opens
-it, because the target lies inside (HTML standard, "ancestor details revealing algorithm").
+The one idea: a page that can be mailed, printed and opened in ten years. A content security policy in the file forbids
+every request and every script, Jinja escapes all text, and what folds is a plain `details` element. A link into a
+folded group opens it, because the target lies inside (HTML standard, "ancestor details revealing algorithm").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Axes that hold for any data: one day or a year, one value or a thousand, none at all.
 
-The one idea: the ends of an axis are ticks, so there are two at least whatever was seen. Matplotlib's locators choose them;
-durations get the steps of a clock, which are none of powers of ten.
+The one idea: the ends of an axis are ticks, so there are two at least whatever was seen. Matplotlib's locators choose
+them; durations get the steps of a clock, which are none of powers of ten.
 """
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ def _typed(table: pa.Table) -> pa.Table:
 def write_report(report: Report, directory: Path) -> tuple[Path, ...]:
     """Write report.html, teams/*.html, report.json and the Parquet tables into a directory, made if it is not there.
 
-    Each file is replaced as a whole: who reads one while it is written, or after a crash, sees the former one. Pages of teams that
-    have no group any more are deleted.
+    Each file is replaced as a whole: who reads one while it is written, or after a crash, sees the former one. Pages of
+    teams that have no group any more are deleted.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """The groups of a report by team: a team is a namespace.
 
-The one idea: whoever owns a namespace sees his groups, in the report's order, and nothing is told twice: the greatest are rows
-in full, of a fleet of thousands the rest are a line each.
+The one idea: whoever owns a namespace sees his groups, in the report's order, and nothing is told twice: the greatest
+are rows in full, of a fleet of thousands the rest are a line each.
 """
 
 from __future__ import annotations

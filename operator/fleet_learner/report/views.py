@@ -131,8 +131,8 @@ def unknown(rows: Sequence[GroupRow]) -> list[GroupRow]:
 def steps(report: Report) -> list[tuple[str, object]]:
     """Return (kind, what) of everything there is to do, the dearest first.
 
-    Two groups, then what stands in the way of many: a price that nobody knows ("measure", with the number of groups), brokers' caps
-    ("cluster"); then the other groups ("group").
+    Two groups, then what stands in the way of many: a price that nobody knows ("measure", with the number of groups),
+    brokers' caps ("cluster"); then the other groups ("group").
     """
     acting: list[tuple[str, object]] = [("group", row) for row in report.rows if row.advice.is_action]
     unpriced = sum(row.advice.price_source == "assumed" for row in unknown(report.rows))

@@ -147,6 +147,6 @@ OUTAGES = Table(
 )
 """One row per absence (`event_id` of the `member.down` that began it), as `staticgroup.api.absences` defines it.
 
-`gap_ms` ≥ 0, a lower bound unless returned; `back_lo_ms`, `back_ms` and `absorbed` only if it returned; `started_ms` null when
-no container was seen to start.
+`gap_ms` ≥ 0, a lower bound unless returned; `back_lo_ms`, `back_ms` and `absorbed` only if it returned; `started_ms`
+null when no container was seen to start.
 """

@@ -134,9 +134,9 @@ GROUP_STATE = Table(
     day_of="day_ms",
 )
 """One row per group and UTC day that told something: the last timeout set (`set_ms`: when; `changed_ms`: the last that replaced
-another), the last image started (`up_ms`: when), the last timeout that a stop was seen with, of which protocol the group was at
-either (null also in rows of before it was kept), and the sums of partitions that moved. Each is null where the day told nothing of
-it.
+another), the last image started (`up_ms`: when), the last timeout that a stop was seen with, of which protocol the
+group was at either (null also in rows of before it was kept), and the sums of partitions that moved. Each is null where
+the day told nothing of it.
 """
 
 RECOMMENDATION = Table(

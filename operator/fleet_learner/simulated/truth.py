@@ -3,9 +3,9 @@
 The one idea: each group is drawn from a key of its own (Philox, seed and number of the group), so a group is the same
 whatever else is drawn, in whatever order or process. Stops have the causes that real pods have: rollouts that replace
 one pod after the other, crashes, drained and lost nodes, scale-downs. Gaps are a mixture of lognormal laws with a slow
-tail, and stops of one rollout resemble each other. A container that runs is not a member yet: a JVM joins the group 10 to
-60 s after its start, librdkafka after 0.2 to 3 s. No I/O, no clock.
-Figures: docs/reference/fleet-learner.md, section "The simulated fleet".
+tail, and stops of one rollout resemble each other. A container that runs is not a member yet: a JVM joins the group 10
+to 60 s after its start, librdkafka after 0.2 to 3 s. No I/O, no clock. Figures: docs/reference/fleet-learner.md,
+section "The simulated fleet".
 """
 
 from __future__ import annotations
@@ -171,7 +171,8 @@ class Stops:
     Parameters
     ----------
     cause: index into CAUSES.
-    down_ms, up_ms, back_ms: Unix milliseconds: its process ends, the next container starts, the group has the member back;
+    down_ms, up_ms, back_ms: Unix milliseconds: its process ends, the next container starts, the group has the member
+        back;
         a scaled-down member comes up when its place is wanted again.
     rollout: number of the rollout that caused it; -1: none.
     image: number of the image that the stopped process ran.

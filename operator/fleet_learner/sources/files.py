@@ -32,7 +32,8 @@ class JournalFiles:
 
     Parameters
     ----------
-    folder: is searched with all folders below it, also those that it links to; names that begin with a dot are no files.
+    folder: is searched with all folders below it, also those that it links to; names that begin with a dot are no
+        files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -55,8 +56,8 @@ class JournalFiles:
     def plan(self, start: Mapping[str, Any], log: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the positions between which a run will read, and what is `left_out` and `gone`.
 
-        A file that cannot be read, or that was cut or replaced, keeps its position. One that is gone was deleted by the writer's own limit: what it still
-        held cannot be known, and its position is forgotten.
+        A file that cannot be read, or that was cut or replaced, keeps its position. One that is gone was deleted by the
+        writer's own limit: what it still held cannot be known, and its position is forgotten.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Look through a folder for journal files, and say what could not be looked at.
 
-The one idea: what looks like a journal and is not read is named. A folder without the right to list it, a packed file, a name
-that no table can hold: each of them would else be a part of a fleet that is quiet.
+The one idea: what looks like a journal and is not read is named. A folder without the right to list it, a packed file,
+a name that no table can hold: each of them would else be a part of a fleet that is quiet.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A Kafka source for Spark in Python, with the names and columns of Spark's own.
 
-Why: Spark's own source is a jar (`spark-sql-kafka-0-10`) that is not in the wheel; its newest release is for Spark 4.2.0,
-there is none for 4.3. The wheel alone must do. Where a jar is to be had, the only change is the name of the format: the
-columns, `subscribe`, `startingOffsets`, `endingOffsets`, `failOnDataLoss` and `kafka.*` mean the same. `kafka.*` are
-librdkafka's names here.
+Why: Spark's own source is a jar (`spark-sql-kafka-0-10`) that is not in the wheel; its newest release is for Spark
+4.2.0, there is none for 4.3. The wheel alone must do. Where a jar is to be had, the only change is the name of the
+format: the columns, `subscribe`, `startingOffsets`, `endingOffsets`, `failOnDataLoss` and `kafka.*` mean the same.
+`kafka.*` are librdkafka's names here.
 
 The one idea: a batch is a set of offset ranges, fixed before anything is read; a task reads one range of one partition
 (see topic.py). There is no streaming side: a run takes in what is new, exactly once, as often as it is started.

@@ -39,8 +39,8 @@ class EstimateMethod(StrEnum):
 class PriceSource(StrEnum):
     """Say where the price of a rebalance is from, on which every comparison in partition-seconds rests.
 
-    MEASURED: from the group's own offset commits. STATED: somebody wrote it into the configuration. ASSUMED: nobody knows
-    it, so nothing is recommended that depends on it.
+    MEASURED: from the group's own offset commits. STATED: somebody wrote it into the configuration. ASSUMED: nobody
+    knows it, so nothing is recommended that depends on it.
     """
 
     MEASURED = "measured"

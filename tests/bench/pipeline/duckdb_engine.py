@@ -1,8 +1,8 @@
 """The work in DuckDB, as fast as it was found to go: the baseline.
 
-The one idea: the rules of `fleet_learner.intake.silver` and `fleet_learner.intake.sessions` in SQL over 64-bit numbers only. Text is
-hashed while the files are read; what is copied is looked for with a hash table, and only there are rows put in order.
-A common expression that is used twice is materialised, and row order is not kept.
+The one idea: the rules of `fleet_learner.intake.silver` and `fleet_learner.intake.sessions` in SQL over 64-bit numbers
+only. Text is hashed while the files are read; what is copied is looked for with a hash table, and only there are rows
+put in order. A common expression that is used twice is materialised, and row order is not kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """From journal files to recommendations with DuckDB: the baseline of a whole run.
 
-The one idea: the same work as `fleet-learner run`, with the rules of `silver`, `sessions`, `facts` and `features` in SQL, and on top of
-it the very same Python for estimates, recommendations and the replay of dynamic members, in as many processes as there are
-cores. What is left out is what a pipeline is for beside its results: tables that are kept, exactly-once, a report.
+The one idea: the same work as `fleet-learner run`, with the rules of `silver`, `sessions`, `facts` and `features` in
+SQL, and on top of it the very same Python for estimates, recommendations and the replay of dynamic members, in as many
+processes as there are cores. What is left out is what a pipeline is for beside its results: tables that are kept,
+exactly-once, a report.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Write the journals of a fleet as large as asked: the files that its operators would have written.
 
-The one idea: `events` draws what happened to members, a block of groups at a time, and DuckDB writes it down as records of
-`journal.records`, a million a few seconds. To each block belong the facts about its groups (timeouts, rollouts, and a
-rebalance for every return that was not absorbed), and to the whole the operators' beats. Files are cut by the day on which a
-record was observed; those of the last day lie apart, so that they can come a day later.
+The one idea: `events` draws what happened to members, a block of groups at a time, and DuckDB writes it down as records
+of `journal.records`, a million a few seconds. To each block belong the facts about its groups (timeouts, rollouts, and
+a rebalance for every return that was not absorbed), and to the whole the operators' beats. Files are cut by the day on
+which a record was observed; those of the last day lie apart, so that they can come a day later.
 """
 
 from __future__ import annotations

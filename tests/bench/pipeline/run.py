@@ -7,7 +7,8 @@ member's events in order, pair each end with the return that followed, censor wh
 Spark's price is stated as a share of DuckDB's rate per core; `bench.pipeline.results` has the targets and the budgets.
 With `--samples` every sample is kept in a file and not taken again, so that a long run may be taken in pieces.
 
-`--whole` does whole runs instead, from journal files to recommendations and the next day after them (`bench.pipeline.whole`).
+`--whole` does whole runs instead, from journal files to recommendations and the next day after them
+(`bench.pipeline.whole`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The work in Spark: the pipeline's own transform, with the copies taken out before it and sums per group after it.
 
-The one idea: one exchange, by group. The copies of a record have the same group, so they are found behind that exchange,
-and the sums per group need no other.
+The one idea: one exchange, by group. The copies of a record have the same group, so they are found behind that
+exchange, and the sums per group need no other.
 """
 
 from __future__ import annotations

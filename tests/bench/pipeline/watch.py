@@ -1,7 +1,8 @@
 """Start a process and watch how much memory and CPU it and its children take together.
 
 The one idea: memory is the proportional set size (PSS) of the whole tree, because a page that the JVM's and Python's
-processes share counts once. CPU time is what each of them had used when it was last seen. Source: proc(5), smaps_rollup and stat.
+processes share counts once. CPU time is what each of them had used when it was last seen. Source: proc(5), smaps_rollup
+and stat.
 """
 
 from __future__ import annotations

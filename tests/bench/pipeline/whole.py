@@ -1,8 +1,9 @@
 """A whole run, from journal files to recommendations: the pipeline itself and DuckDB, and then the next day.
 
-The one idea: the pipeline runs as its users run it, in a process of its own, over all days but the last and then over the last one;
-DuckDB does everything at once (`duckdb_learner`). What both say is compared: absences, rebalances with static and with dynamic
-members, and every recommendation. Seconds are of a machine that may be busy, so CPU seconds stand beside them.
+The one idea: the pipeline runs as its users run it, in a process of its own, over all days but the last and then over
+the last one; DuckDB does everything at once (`duckdb_learner`). What both say is compared: absences, rebalances with
+static and with dynamic members, and every recommendation. Seconds are of a machine that may be busy, so CPU seconds
+stand beside them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The journal of an operator on a real cluster, held against what a real broker wrote down.
 
-The one idea: two groups, classic and KIP-848, live through rolls, scale-downs and scale-ups under load; then the pipeline
-runs as users run it, and must count exactly the rebalances, removals and absorbed restarts that `__consumer_offsets` and
-the coordinator's log of text name. The three accounts have nothing in common but the group.
+The one idea: two groups, classic and KIP-848, live through rolls, scale-downs and scale-ups under load; then the
+pipeline runs as users run it, and must count exactly the rebalances, removals and absorbed restarts that
+`__consumer_offsets` and the coordinator's log of text name. The three accounts have nothing in common but the group.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The fleet learner as pods: drivers and executors on a real cluster, from the manifests that users apply.
 
 The one idea: what the cluster learned must be, row for row, what one process learns on the same journal here, although
-the first run lost its executor, its driver and its Job, and two more were started at once to go on. That executors did the work is
-asked of Spark's own log of events, that nobody had a right too many of the API server.
+the first run lost its executor, its driver and its Job, and two more were started at once to go on. That executors did
+the work is asked of Spark's own log of events, that nobody had a right too many of the API server.
 """
 
 from __future__ import annotations

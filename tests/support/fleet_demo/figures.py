@@ -52,7 +52,8 @@ class Bill:
     Parameters
     ----------
     groups: that the log tells of.
-    absorbed: restarts of static members without a rebalance; rebalances: of the whole time, with those of the beginning.
+    absorbed: restarts of static members without a rebalance; rebalances: of the whole time, with those of the
+        beginning.
     members_lost: that a rebalance found gone.
     silent_partition_ms: standstill that could be measured; measured, not_known: silences.
     """

@@ -1,7 +1,7 @@
 """What the demo stands on: a cluster, a broker, an operator that reads recommendations, and who serves them.
 
-The one idea: recommendations are served as they would be to another cluster's operator, as plain files over HTTP, on the
-address by which pods reach this machine.
+The one idea: recommendations are served as they would be to another cluster's operator, as plain files over HTTP, on
+the address by which pods reach this machine.
 """
 
 from __future__ import annotations

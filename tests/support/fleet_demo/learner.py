@@ -1,7 +1,7 @@
 """Run the fleet learner as its users do, by its command in a process of its own, and read what it published.
 
-The one idea: figures come from the log of runs and from files, never from what was printed; what it prints is passed on, and the
-clock is read when a stage's line appears.
+The one idea: figures come from the log of runs and from files, never from what was printed; what it prints is passed
+on, and the clock is read when a stage's line appears.
 """
 
 from __future__ import annotations

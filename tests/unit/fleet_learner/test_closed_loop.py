@@ -1,7 +1,7 @@
 """Sixty groups of JVMs whose containers start after 5 s and whose members are back 50 s later, from run to run.
 
-The journal's facts make absences by the published definition, absences make recommendations, and operators act on them; what
-the group absorbs follows from the timeout in force and from nothing that the learner knows.
+The journal's facts make absences by the published definition, absences make recommendations, and operators act on them;
+what the group absorbs follows from the timeout in force and from nothing that the learner knows.
 """
 
 from __future__ import annotations

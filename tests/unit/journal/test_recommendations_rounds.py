@@ -96,7 +96,7 @@ def test_setting_names_a_directory_or_a_url(text: str, kind: type) -> None:
     assert isinstance(made.source, kind)
 
 
-# in a round ------------------------------------------------------------------------------------------------------------
+# in a round -----------------------------------------------------------------------------------------------------------
 
 
 async def advised(root: Path, **spec_changes: Any) -> OperatorWorld:

@@ -1,8 +1,8 @@
 """Who carries a change out, and what there is to type.
 
-The one idea: where a timeout lives depends on the protocol (docs/guide/timeouts.md). A classic group of mode Auto is the
-operator's: nothing is typed. The setting of a KIP-848 or Streams group is the broker's: an operator writes it only where
-`spec.sessionTimeout.writeGroupConfig` says so. A Connect cluster has it in its workers' configuration.
+The one idea: where a timeout lives depends on the protocol (docs/guide/timeouts.md). A classic group of mode Auto is
+the operator's: nothing is typed. The setting of a KIP-848 or Streams group is the broker's: an operator writes it only
+where `spec.sessionTimeout.writeGroupConfig` says so. A Connect cluster has it in its workers' configuration.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """From a recommendation to something that a person can carry out, or to what would have to be known first.
 
-The one idea: an ordered table of rules, and the first that holds writes the whole advice, so no two of them ever speak in
-one. A change is advised only when a known price says that it surely saves; what rests on an assumed price, or may as well
-lose, is *not known*, and the advice says what would tell. The function is total: any reasons, bounds and effects give one.
+The one idea: an ordered table of rules, and the first that holds writes the whole advice, so no two of them ever speak
+in one. A change is advised only when a known price says that it surely saves; what rests on an assumed price, or may as
+well lose, is *not known*, and the advice says what would tell. The function is total: any reasons, bounds and effects
+give one.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ def _not_known(case: Case, *why: str, would_tell: tuple[str, ...]) -> Advice:
     known, then_ms = case.recommendation, case.wanted_ms
     if then_ms is None or not is_followed(known, case.source) or Reason.CANARY_ROLLED_BACK in known.reasons:
         return _made(case, Verdict.NOT_KNOWN, action, *why, would_tell=would_tell)
-    # Auto goes by the restarts, this page by what surely saves: it must not call that left alone which is about to change.
+    # Auto goes by the restarts, this page by what surely saves: it must not call that left alone which is about to
+    # change.
     action = f"Not enough is known of {case.key.group_id} to say what it saves: its operator goes to {duration(then_ms)} by itself."
     rule = "It absorbs nearly all of the restarts." if Reason.ABSORBS_RESTARTS in known.reasons else ""
     who, _ = carried_out(known, case.key, case.source, then_ms)
