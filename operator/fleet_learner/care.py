@@ -48,8 +48,8 @@ def erase(configuration: Configuration, *, group: tuple[str, str] | None, namesp
         ingest(job.journal, [], as_of_ms=before.plan.as_of_ms, horizon=horizon, erased=subject.digest, on_step=job.step)
         learn_and_tell(job)
         _forget_all_but_the_last(job)
-        told = ", ".join(f"{rows:,} of {name}" for name, rows in gone.items() if rows)
-        say(f"erased: {told or 'nothing was there'}; the log of runs knows it as {subject.digest[:12]}")
+        erased = ", ".join(f"{rows:,} of {name}" for name, rows in gone.items() if rows)
+        say(f"erased: {erased or 'nothing was there'}; the log of runs knows it as {subject.digest[:12]}")
     return 0
 
 

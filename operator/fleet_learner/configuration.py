@@ -288,8 +288,8 @@ def _problem(place: tuple[int | str, ...], kind: str, text: str) -> str:
         return f"{name}: there is no such key" + (f"; {near[0]}?" if near else "")
     if kind in _MEANT:
         return f"{name}: {_MEANT[kind]}"
-    told = text.removeprefix("Value error, ")  # those are ours, and name their key
-    return told if kind == "value_error" else f"{name}: {told}"
+    problem = text.removeprefix("Value error, ")  # those are ours, and name their key
+    return problem if kind == "value_error" else f"{name}: {problem}"
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:

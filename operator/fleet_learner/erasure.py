@@ -163,9 +163,9 @@ def _raw(rows: DataFrame, subject: Subject, is_named: Callable[[Column], Column]
 
     in_beat = F.exists("event.data.unreachable_groups", is_named)
     in_text = F.col("reason").isNotNull() & subject.is_written_in(F.col("raw").cast("string"))
-    told = subject.is_it("event.data.") | in_beat | in_text
+    is_subject = subject.is_it("event.data.") | in_beat | in_text
     plain = rows.drop("reason", "detail")
-    return silver.parsed(plain).where(F.coalesce(told, F.lit(False)))
+    return silver.parsed(plain).where(F.coalesce(is_subject, F.lit(False)))
 
 
 def _remove(

@@ -103,9 +103,9 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
         known, _ = history(rows[0], terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
         record = found[0].record
-        told = advise(record, source=found[0].state.source)
+        advice = advise(record, source=found[0].state.source)
         lines = build.what_if(
-            curve, known.rates, now_ms=record.current_ms, advised_ms=told.then_ms, recommended_ms=record.recommended_ms
+            curve, known.rates, now_ms=record.current_ms, advised_ms=advice.then_ms, recommended_ms=record.recommended_ms
         )
         weekly = weekly_evictions(*group, curve, known.rates, (line.timeout_ms for line in lines if line.timeout_ms))
         say(f"{'what if':<44}{'evictions/day':>14}{'in 9 weeks of 10':>18}{'rebalances/day':>16}{'lost/day':>22}")
@@ -118,8 +118,8 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
             )
         if not known.price.is_known:
             say("lost: by an assumed price of a rebalance, which nobody measured or stated")
-        say(told.action)
-        for each in told.would_tell:
+        say(advice.action)
+        for each in advice.would_tell:
             say(f"  what would tell: {each}")
     return 0
 
@@ -151,12 +151,12 @@ def audit(
         tables = (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS, schemas.BEATS)
         silver = [job.journal.published(table, source) for table in tables]
         job.progress.begin("journal")
-        told = journal_accounts(*silver, kafka_cluster_id=kafka_cluster_id, groups=groups)
-        if not told:
+        accounts = journal_accounts(*silver, kafka_cluster_id=kafka_cluster_id, groups=groups)
+        if not accounts:
             raise JobError(f"the journal knows no such group of the Kafka cluster {kafka_cluster_id}")
         job.progress.begin("log")
-        log = log_accounts(held_against.records(job.spark), sorted(told))
-    found = compare(log, told, from_ms=from_ms, tolerance_ms=tolerance_ms)
+        log = log_accounts(held_against.records(job.spark), sorted(accounts))
+    found = compare(log, accounts, from_ms=from_ms, tolerance_ms=tolerance_ms)
     for line in lines(found):
         say(line)
     differing = sum(not each.agrees for each in found)
@@ -184,8 +184,8 @@ def bill(
 
     if configuration.kafka is None:
         raise ConfigurationError("name the brokers whose log is to be read: --bootstrap")
-    told = {**configuration.kafka.options, **dict(options)}
-    log = OffsetsLog({**told, "kafka.bootstrap.servers": configuration.kafka.bootstrap_servers}, offsets_topic)
+    client_options = {**configuration.kafka.options, **dict(options)}
+    log = OffsetsLog({**client_options, "kafka.bootstrap.servers": configuration.kafka.bootstrap_servers}, offsets_topic)
     with opened(configuration, "bill") as job:
         job.progress.begin("bill", log.records_max)
         now_ms = int(time.time() * 1000)

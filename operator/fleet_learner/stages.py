@@ -53,8 +53,8 @@ def take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
         f"{counts.get('late_rows', 0):,} too late (run {state.number})"
     )
     _tell_left_out(job, before)
-    if told := beyond_window(counts.get("newest_ms", 0), gold.window_start_ms(end_ms, job.configuration.window_days)):
-        say(told)
+    if warning := beyond_window(counts.get("newest_ms", 0), gold.window_start_ms(end_ms, job.configuration.window_days)):
+        say(warning)
     fates = {"quarantine": "bronze/quarantine_rows", "copy": "duplicates", "late": "late_rows"}
     for fate, name in fates.items():
         job.metrics.tell("fleet_learner_records", counts.get(name, 0), fate)
@@ -179,8 +179,8 @@ def tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -
         bill=_bill_rows(job, tables.start_ms, tables.as_of_ms),
         money=job.configuration.report.money,
     )
-    if told := bounds_for_nobody(terms.bounds, (row.key.kafka_cluster_id for row in made.rows)):
-        say(told)
+    if warning := bounds_for_nobody(terms.bounds, (row.key.kafka_cluster_id for row in made.rows)):
+        say(warning)
     written = write_report(made, job.configuration.output_folder / REPORTS)
     _say_report(made, written)
     _measure(job.metrics, made, aside=len(aside), expires_ms=tables.as_of_ms + terms.valid_ms)

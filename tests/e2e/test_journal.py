@@ -165,5 +165,5 @@ async def test_writer_without_the_right_loses_records_and_says_so(
     await sink.close()
     assert sum(count for _, count in dropped) == 1
     assert consumed(brokers, topic) == []
-    told = json.dumps([str(record.__dict__) for record in caplog.records])
-    assert not any(secret in told for secret in PASSWORDS.values())
+    logged = json.dumps([str(record.__dict__) for record in caplog.records])
+    assert not any(secret in logged for secret in PASSWORDS.values())

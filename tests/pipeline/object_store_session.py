@@ -53,7 +53,7 @@ def rows(spark: Any, first: int, end: int, said: str) -> Any:
     return spark.range(first, end).selectExpr("id", f"(id % 4) * {DAY_MS} AS at_ms", f"'{said}' AS said")
 
 
-def told(frame: Any) -> list[list[Any]]:
+def ordered_rows(frame: Any) -> list[list[Any]]:
     """Return rows in order."""
     return sorted([row["id"], row["at_ms"], row["said"]] for row in frame.collect())
 
@@ -70,17 +70,17 @@ def life(spark: Any, root: str) -> dict[str, Any]:
     lake.replace_since(TABLE, rows(spark, 0, 60, "replaced").where("at_ms >= 2 * 86400000"), since_ms=2 * DAY_MS, run=2)
     again = lake.append(TABLE, rows(spark, 0, 40, "again"), run=0)
     version = lake.log(TABLE).latest()
-    before = told(lake.read(TABLE, version))
+    before = ordered_rows(lake.read(TABLE, version))
     spark.sql(f"OPTIMIZE delta.`{lake.uri(TABLE)}`").collect()
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    first = told(lake.read(TABLE, lake.log(TABLE).of_run(0).version))  # type: ignore[union-attr]
+    first = ordered_rows(lake.read(TABLE, lake.log(TABLE).of_run(0).version))  # type: ignore[union-attr]
     spark.sql(f"VACUUM delta.`{lake.uri(TABLE)}` RETAIN 0 HOURS").collect()
     return {
         "merged": merged.rows,
         "again": again.version,
         "first": first,
         "before": before,
-        "now": told(lake.read(TABLE, lake.log(TABLE).latest())),
+        "now": ordered_rows(lake.read(TABLE, lake.log(TABLE).latest())),
     }
 
 
@@ -148,14 +148,14 @@ def meet(folder: Path, name: str, deadline_s: float = 120.0) -> None:
 
 def tables(spark: Any, root: str) -> dict[str, Any]:
     """Return the rows of every published table as their number and one digest, whatever run or day they are kept by."""
-    told = {}
+    digests = {}
     for lake, names in ((Lake(spark, root), ingest.TABLES), (gold.learned_lake(Lake(spark, root)), gold.TABLES)):
         state = lake.runs.latest()
         assert state is not None, root
         for table in names:
             rows = sorted(str(row) for row in lake.published(table, state).collect())
-            told[table.name] = [len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]]
-    return told
+            digests[table.name] = [len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]]
+    return digests
 
 
 def probed(spark: Any, root: str) -> dict[str, Any]:

@@ -60,12 +60,12 @@ class Group:
             client |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500}
         if self.kind.is_static:
             client["group.instance.id"] = f"{self.kind.name}-{ordinal}"
-        told = {
+        settings = {
             "client": client, "topic": TOPIC, "file": str(self._folder / str(ordinal)), "commit_ms": self.kind.commit_ms,
             "batch_ms": self.kind.batch_ms, "restore_ms": self.kind.restore_ms,
         }  # fmt: skip
         self._changed_ms = recorded.now_ms()
-        command = [sys.executable, recorded.__file__, json.dumps(told)]
+        command = [sys.executable, recorded.__file__, json.dumps(settings)]
         self.members[ordinal] = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
     def end(self, ordinal: int, *, is_killed: bool = False) -> None:

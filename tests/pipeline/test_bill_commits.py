@@ -118,17 +118,17 @@ def test_the_plain_decoder_reads_what_kafka_writes(name: str) -> None:
 def test_spark_reads_the_same_as_the_plain_decoder(spark: Any, pairs: list[Pair]) -> None:
     pairs = [*VECTORS.values(), *pairs]
     rows = {row["log_offset"]: row for row in offset_commits(records(spark, pairs)).collect()}
-    expected = {number: told for number, pair in enumerate(pairs) if (told := plain(pair)) is not None}
+    expected = {number: parsed for number, pair in enumerate(pairs) if (parsed := plain(pair)) is not None}
     assert rows.keys() == expected.keys()
-    for number, told in expected.items():
+    for number, parsed in expected.items():
         row, value = rows[number], pairs[number][1]
-        if has_tags_of_a_newer_broker(value, told):
+        if has_tags_of_a_newer_broker(value, parsed):
             continue
-        if isinstance(told, str):
+        if isinstance(parsed, str):
             assert row["kind"] == BAD, pairs[number]
             assert all(row[field] is None for field in FIELDS)
             continue
-        unknown = told.value_version is not None and not 0 <= told.value_version <= 4
+        unknown = parsed.value_version is not None and not 0 <= parsed.value_version <= 4
         assert row["kind"] == (UNKNOWN if unknown else COMMIT), pairs[number]
         assert row["tombstone"] == (value is None)
-        assert {f: row[f] for f in FIELDS} == {f: getattr(told, f) for f in FIELDS}, pairs[number]
+        assert {f: row[f] for f in FIELDS} == {f: getattr(parsed, f) for f in FIELDS}, pairs[number]

@@ -221,9 +221,9 @@ def test_what_lies_behind_the_end_of_a_window_is_not_known_yet(kept: Kept) -> No
     assert window.prices(kept.journal, ["kafka-1"], since_ms=T0_MS, until_ms=end_ms) == {}
     made = window.bill(kept.journal, ["kafka-1"], since_ms=T0_MS - DAY_MS, until_ms=end_ms)
     assert made is not None
-    told = {row["group_id"]: row for row in made.collect()}
-    assert told["busy"]["rebalances"] == 3
-    assert told["busy"]["covered_to_ms"] <= end_ms
+    by_group = {row["group_id"]: row for row in made.collect()}
+    assert by_group["busy"]["rebalances"] == 3
+    assert by_group["busy"]["covered_to_ms"] <= end_ms
 
 
 @in_spark

@@ -91,7 +91,7 @@ def cause(group: str, offset: int, kind: CauseKind, **values: Any) -> tuple[Any,
     return tuple(known[name] for name in CAUSES.names)
 
 
-def test_a_group_of_one_static_member_that_comes_back_is_not_told_to_become_static(spark: Any) -> None:
+def test_a_group_of_one_static_member_that_comes_back_is_not_advised_to_become_static(spark: Any) -> None:
     """It empties when the member is given up, and starts when it is back."""
     turns = [
         (CauseKind.EMPTIED, {"departed": 1}),

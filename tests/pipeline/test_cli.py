@@ -132,15 +132,15 @@ def test_what_if_prints_a_line_per_timeout_and_dynamic_members(
     assert re.search(r", now .* \d+ to \d+ ", text), "how many evictions nine weeks of ten have"
 
 
-def log_of(group_id: str, told: Sequence[dict[str, Any]]) -> list[tuple[int, GroupRecord]]:
+def log_of(group_id: str, facts: Sequence[dict[str, Any]]) -> list[tuple[int, GroupRecord]]:
     """Write the log of a group as its coordinator would have, from what the journal says of it.
 
     Each member that is told of is made known by a record just before it is replaced or gone.
     """
-    numbers = [row["group_epoch"] for row in told if row.get("group_epoch") is not None]
+    numbers = [row["group_epoch"] for row in facts if row.get("group_epoch") is not None]
     coordinator = Kip848Coordinator(group_id, min(numbers) - 1) if numbers else ClassicCoordinator(group_id)
     made = [(START_MS - 1, record) for record in coordinator.epoch()]
-    for row in sorted(told, key=lambda row: row["event_ms"]):
+    for row in sorted(facts, key=lambda row: row["event_ms"]):
         if row["kind"] == "group.rebalanced":
             made += [(row["event_ms"], record) for record in coordinator.rebalance(row["group_epoch"])]
         elif row["kind"] == "member.removed":
@@ -217,12 +217,12 @@ class Kip848Coordinator:
 @pytest.fixture(scope="module")
 def audited(root: Path) -> tuple[str, str, list[dict[str, Any]]]:
     """Return the Kafka cluster and the group of which most absorbed restarts are told, and what can be audited of it."""
-    told: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    facts: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for table in (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS):
         for row in DeltaTable(root / table.name).to_pyarrow_table().to_pylist():
             if row["kind"] in {"group.rebalanced", "member.removed"} or row.get("absorbed"):
-                told.setdefault((row["kafka_cluster_id"], row["group_id"]), []).append(row)
-    (cluster, group), found = max(told.items(), key=lambda item: sum(bool(row.get("absorbed")) for row in item[1]))
+                facts.setdefault((row["kafka_cluster_id"], row["group_id"]), []).append(row)
+    (cluster, group), found = max(facts.items(), key=lambda item: sum(bool(row.get("absorbed")) for row in item[1]))
     return cluster, group, found
 
 
@@ -248,10 +248,10 @@ def test_an_audit_agrees_with_a_log_that_says_the_same(
     root: Path, spark: Any, topics: Any, audited: tuple[str, str, list[dict[str, Any]]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    cluster, group, told = audited
-    kinds = Counter(row["kind"] for row in told)
+    cluster, group, facts = audited
+    kinds = Counter(row["kind"] for row in facts)
     assert min(kinds["group.rebalanced"], kinds["member.rejoined"]) >= 2
-    status, found = audit(root, topics, cluster, group, log_of(group, told))
+    status, found = audit(root, topics, cluster, group, log_of(group, facts))
     text = capsys.readouterr().out
     assert status == 0, text
     assert "1 group of the journal, 0 differ" in text
@@ -266,11 +266,11 @@ def test_an_audit_names_what_one_account_lacks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """One rebalance that only the log has, and one and an absorbed restart that only the journal has."""
-    cluster, group, told = audited
+    cluster, group, facts = audited
     quiet_ms = SETTINGS.end_ms - 600_000
-    assert all(abs(row["event_ms"] - quiet_ms) > 120_000 for row in told)
-    lost = [[row for row in told if row["kind"] == kind][-1] for kind in ("group.rebalanced", "member.rejoined")]
-    log = log_of(group, [row for row in told if row not in lost])
+    assert all(abs(row["event_ms"] - quiet_ms) > 120_000 for row in facts)
+    lost = [[row for row in facts if row["kind"] == kind][-1] for kind in ("group.rebalanced", "member.rejoined")]
+    log = log_of(group, [row for row in facts if row not in lost])
     number = max((record.epoch or 0) for _, record in log)
     epoch = next(record for _, record in reversed(log) if record.epoch is not None)
     log.append((quiet_ms, replace(epoch, epoch=number + 1)))

@@ -126,7 +126,7 @@ def test_a_torn_record_speaks_of_the_namespace_that_it_ends_with(spark: Any) -> 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("told", "subject", "secret", "namespace"),
+    ("arguments", "subject", "secret", "namespace"),
     [
         (["--group", f"kafka-1/{SECRET}"], Subject(group=("kafka-1", SECRET)), SECRET, "shop"),
         (["--namespace", SHOP], Subject(namespace=SHOP), SHOP, SHOP),
@@ -134,7 +134,7 @@ def test_a_torn_record_speaks_of_the_namespace_that_it_ends_with(spark: Any) -> 
     ids=["group", "namespace"],
 )
 def test_nothing_is_left_of_what_is_erased(
-    spark: Any, tmp_path: Path, capsys: Any, told: list[str], subject: Subject, secret: str, namespace: str
+    spark: Any, tmp_path: Path, capsys: Any, arguments: list[str], subject: Subject, secret: str, namespace: str
 ) -> None:
     root, folder = tmp_path / "lake", tmp_path / "journal"
     names = [f"{namespace}/{SECRET}"]
@@ -144,7 +144,7 @@ def test_nothing_is_left_of_what_is_erased(
     lake = Lake(spark, root)
     before, learned = kept(lake), gold.learned_lake(lake)
     assert len(holders(root, secret)) > 5
-    assert cli.main(["erase", "--root", str(root), *told]) == 0
+    assert cli.main(["erase", "--root", str(root), *arguments]) == 0
     said = capsys.readouterr().out
     assert "erased: " in said
     assert holders(root, secret) == []
@@ -161,7 +161,7 @@ def test_nothing_is_left_of_what_is_erased(
     if subject.namespace is not None:
         return  # the rest is the same for both, and dear
 
-    assert cli.main(["erase", "--root", str(root), *told]) == 0, "told again"
+    assert cli.main(["erase", "--root", str(root), *arguments]) == 0, "a second erasure finds nothing and succeeds"
     assert "nothing was there" in capsys.readouterr().out
     timelines.write_file(folder / "journal-a-00000001.jsonl", journal("grp-new"))
     assert run(root, folder) == 0, "a run reads on from where it was"
@@ -177,6 +177,6 @@ def test_an_unfinished_run_comes_first(spark: Any, tmp_path: Path, capsys: Any) 
 
     with pytest.raises(KeyboardInterrupt):
         ingest(lake, [JournalFiles(tmp_path / "journal")], as_of_ms=T0_MS + DAY_MS, on_step=die)
-    told = ["erase", "--root", str(local_path(lake.root)), "--namespace", "shop"]
-    assert cli.main(told) == cli.EXIT_FINDING
+    arguments = ["erase", "--root", str(local_path(lake.root)), "--namespace", "shop"]
+    assert cli.main(arguments) == cli.EXIT_FINDING
     assert "a run is unfinished" in capsys.readouterr().err

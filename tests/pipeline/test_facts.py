@@ -160,21 +160,21 @@ def test_a_group_seen_from_two_kubernetes_clusters_rebalances_once(spark: Any) -
     A group that was deleted and made again begins again with its epochs, and its own teller tells of them once more.
     """
 
-    def told(uid: str, lo: int, hi: int, epoch: int | None = None, key: int = 1) -> Row:
+    def rebalanced(uid: str, lo: int, hi: int, epoch: int | None = None, key: int = 1) -> Row:
         more: Row = {"time_lo_ms": lo, "time_hi_ms": hi, "group_epoch": epoch, "group_key": key, "k8s_cluster_uid": uid}
         return event("group.rebalanced", hi, **more) | {"event_id": f"{uid}/{hi}/{epoch}"}
 
     epochs = [
-        told("a", 0, 10, 5),
-        told("a", 10, 20, 6),
-        told("b", 0, 25, 5),
-        told("b", 25, 31, 6),
-        told("a", 30, 40, 7),
-        told("a", 500, 510, 5),
-        told("a", 505, 515, 5),
+        rebalanced("a", 0, 10, 5),
+        rebalanced("a", 10, 20, 6),
+        rebalanced("b", 0, 25, 5),
+        rebalanced("b", 25, 31, 6),
+        rebalanced("a", 30, 40, 7),
+        rebalanced("a", 500, 510, 5),
+        rebalanced("a", 505, 515, 5),
     ]
-    classic = [told("a", 50, 100, key=2), told("b", 60, 110, key=2), told("b", 111, 120, key=2), told("b", 119, 130, key=2),
-               told("a", 131, 140, key=2)]  # fmt: skip
+    classic = [rebalanced("a", 50, 100, key=2), rebalanced("b", 60, 110, key=2), rebalanced("b", 111, 120, key=2), rebalanced("b", 119, 130, key=2),
+               rebalanced("a", 131, 140, key=2)]  # fmt: skip
     made = rebalances(
         frame(spark, schemas.GROUP_EVENTS, [*epochs, *classic]),
         frame(spark, schemas.MEMBER_EVENTS, []),
@@ -354,14 +354,14 @@ def test_time_in_which_a_group_could_not_be_read_is_not_watched(spark: Any) -> N
         for n in range(64) if n not in {9, 10, 11}
     ]  # fmt: skip
     as_of_ms = START_MS + 2 * DAY_MS + 14 * hour_ms
-    told = [
+    rollouts = [
         event("rollout.started", START_MS + 9, group_key=k, static_group=name) for k, name in ((1, "mute"), (2, "well"))
     ]
     blind = [
         (r.start_ms, r.end_ms) for r in sessions.blind_windows(frame(spark, schemas.BEATS, beats), as_of_ms).collect()
     ]
     windows = [{"k8s_cluster_uid": "k8s", "start_ms": begin, "end_ms": end} for begin, end in blind]
-    made = {"outages": [], "members": [], "groups": told, "blind": windows, "beats": beats}
+    made = {"outages": [], "members": [], "groups": rollouts, "blind": windows, "beats": beats}
     spans = seen_spans(
         Beat(k8s_cluster_uid="k8s", operator=("op", ""), at_ms=b["observed_at_ms"], interval_ms=hour_ms,
              unreachable=frozenset(b["unreachable_groups"]), is_whole=b["unreachable_total"] <= len(b["unreachable_groups"]))

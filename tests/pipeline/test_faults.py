@@ -207,7 +207,7 @@ def test_groups_of_brokers_that_were_never_reached_are_nobody_elses(faulty: Worl
 
 
 @in_worlds
-def test_a_rebalance_that_two_clusters_told_counts_once(healthy: World, faulty: World) -> None:
+def test_a_rebalance_that_two_clusters_recorded_counts_once(healthy: World, faulty: World) -> None:
     counts = [sum(d["rebalances"] for d in named(world, schemas.GROUP_DAY, "orders")) for world in (healthy, faulty)]
     assert counts[0] == counts[1] > 0
 
@@ -272,8 +272,8 @@ def test_a_cluster_that_does_not_answer_holds_up_no_other(
     timelines.write_file(path, watched(range(1)))
     config = tmp_path / "fleet.toml"
     config.write_text('[[kafka_clusters]]\nname = "far"\nbootstrap_servers = "127.0.0.1:9"\n')
-    told = ["--config", str(config), "--root", str(tmp_path / "lake"), "--journal-files", str(path.parent)]
-    assert cli.main(["run", *told, "--as-of", "2026-01-01"]) == 4
+    arguments = ["--config", str(config), "--root", str(tmp_path / "lake"), "--journal-files", str(path.parent)]
+    assert cli.main(["run", *arguments, "--as-of", "2026-01-01"]) == 4
     said = capsys.readouterr().out
     assert "left out, and read again from where it was: kafka/far:staticgroup-journal: 127.0.0.1:9" in said
     assert "recommended: " in said

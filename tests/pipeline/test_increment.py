@@ -30,7 +30,7 @@ SETTINGS: Final = {
 }  # fmt: skip
 
 
-def told() -> list[tuple[int, str]]:
+def observed_lines() -> list[tuple[int, str]]:
     """Return (observed_at_ms, line) of the fleet, with a beat every half an hour instead of half a minute."""
     kept = []
     for _, text in journal_lines(FLEET):
@@ -83,7 +83,7 @@ def cut(rng: random.Random, *, forgotten: float = 0.0) -> tuple[list[int], list[
     first_ms = FLEET.start_ms + rng.randrange(5 * DAY_MS, 6 * DAY_MS)
     ends = [first_ms, first_ms + rng.randrange(DAY_MS // 2, DAY_MS), FLEET.end_ms]
     parts: list[list[str]] = [[] for _ in ends]
-    for at_ms, line in told():
+    for at_ms, line in observed_lines():
         number = next(index for index, end_ms in enumerate(ends) if at_ms < end_ms)
         is_forgotten = at_ms < FLEET.start_ms + DAY_MS and rng.random() < forgotten
         is_late = at_ms > first_ms - DAY_MS and rng.random() < 0.1
@@ -95,7 +95,7 @@ def cut(rng: random.Random, *, forgotten: float = 0.0) -> tuple[list[int], list[
 def at_once(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, ...]]]:
     """Return what one run over all days comes to."""
     learner = Learner(spark, tmp_path_factory.mktemp("at-once"))
-    return learner.rows(learner.run("all", [line for _, line in told()], FLEET.end_ms))
+    return learner.rows(learner.run("all", [line for _, line in observed_lines()], FLEET.end_ms))
 
 
 @pytest.mark.long

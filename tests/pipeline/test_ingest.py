@@ -152,7 +152,7 @@ def over_midnight() -> dict[str, tuple[list[str], list[str], int]]:
     return {
         "a crash loop": ([change("down", "g", 0, 0, before)], [change("down", "g", 0, 1, after), back("g", 0, 2, after + 9)], 1),
         "a return": ([change("down", "g", 0, 0, before), back("g", 0, 1, before + 9)], [change("down", "g", 0, 1, after)], 2),
-        "an end that is told late": (
+        "an end that is reported late": (
             [
                 change("up", "g", 0, 0, before - MINUTE_MS, pod="old"),
                 change("up", "g", 0, 0, before, pod="new"),
@@ -279,17 +279,17 @@ def test_a_copy_is_known_by_its_id_within_the_days_that_are_made_again(spark: An
     lake, path = Lake(spark, tmp_path / "lake"), tmp_path / "journal" / "journal-a-00000000.jsonl"
     source = JournalFiles(path.parent)
 
-    def told(days: int) -> str:
+    def ended(days: int) -> str:
         return timelines.change("down", "g", 0, 0, T0_MS + days * DAY_MS)
 
-    timelines.write_file(path, [told(0)])
+    timelines.write_file(path, [ended(0)])
     ingest(lake, [source], as_of_ms=T0_MS + 9 * DAY_MS)
-    timelines.write_file(path, [told(3)])
+    timelines.write_file(path, [ended(3)])
     near = ingest(lake, [source], as_of_ms=T0_MS + 9 * DAY_MS)
     assert (near.counts["duplicates"], rows(near, schemas.MEMBER_EVENTS)) == (1, 1)
-    timelines.write_file(path, [told(4)])
+    timelines.write_file(path, [ended(4)])
     between = ingest(lake, [source], as_of_ms=T0_MS + 9 * DAY_MS)
     assert (between.counts["duplicates"], rows(between, schemas.MEMBER_EVENTS)) == (0, 2)
-    timelines.write_file(path, [told(0)])
+    timelines.write_file(path, [ended(0)])
     far = ingest(lake, [source], as_of_ms=T0_MS + 9 * DAY_MS)
     assert (far.counts["duplicates"], rows(far, schemas.MEMBER_EVENTS)) == (1, 2), "of two it is one, too"

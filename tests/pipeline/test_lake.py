@@ -88,7 +88,7 @@ def test_a_log_names_no_group(grown: tuple[Lake, list[Published]]) -> None:
 
 
 @of_many_runs
-def test_a_run_and_its_days_can_be_told_apart(grown: tuple[Lake, list[Published]]) -> None:
+def test_a_run_and_its_days_can_be_distinguished(grown: tuple[Lake, list[Published]]) -> None:
     lake, states = grown
     events = schemas.MEMBER_EVENTS
     per_run = [lake.published(events, states[-1], run=n).count() for n in range(3)]

@@ -139,13 +139,13 @@ def learning(endpoint: str, credentials: Path | None, root: str, folder: Path, *
     """Start the command line, in a group of processes that can be killed as one."""
     folder.mkdir(exist_ok=True)
     configuration = folder / "fleet.yaml"
-    told = {
+    settings = {
         "master": "local[2]",
         "is_replayed": False,
         "spark": small(endpoint),
         "journal_files": str(folder / "journal"),
     }
-    configuration.write_text(json.dumps(told))
+    configuration.write_text(json.dumps(settings))
     places = ["--root", root, "--output", str(folder / "output")]
     return subprocess.Popen(
         [sys.executable, "-m", "fleet_learner", *command, "--config", str(configuration), *places],

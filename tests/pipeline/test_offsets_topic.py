@@ -129,8 +129,8 @@ def test_every_record_of_a_real_broker_is_decoded(brokers: Brokers, lived: dict[
     classic = [r for r in decoded if r.group_id == "classic" and r.kind is RecordKind.GROUP_METADATA and r.members]
     full = [r for r in classic if len(r.members) == 2]
     assert {m.instance_id for r in full for m in r.members} == {"classic-0", "classic-1"}
-    told = {(m.instance_id, m.session_timeout_ms) for r in classic for m in r.members}
-    assert told == {("classic-0", PATIENT_SESSION_MS), ("classic-0", SESSION_MS), ("classic-1", PATIENT_SESSION_MS)}
+    timeouts = {(m.instance_id, m.session_timeout_ms) for r in classic for m in r.members}
+    assert timeouts == {("classic-0", PATIENT_SESSION_MS), ("classic-0", SESSION_MS), ("classic-1", PATIENT_SESSION_MS)}
     assert {p for m in full[-1].members for p in m.assignment or ()} == {f"orders-{n}" for n in range(6)}
     assert {r.value_version for r in classic} == {3}, "the highest version that is not flexible"
     modern = [m for r in decoded if r.group_id == "consumer" and r.kind is RecordKind.MEMBER for m in r.members]

@@ -64,7 +64,7 @@ def test_a_table_that_begins_with_the_window_has_no_history(spark: Any) -> None:
     assert gather.before(table(spark, [row(100), row(101)]), WINDOW) is None
 
 
-def test_a_group_whose_size_nobody_told_still_waits_for_its_members(spark: Any) -> None:
+def test_a_group_of_unknown_size_still_waits_for_its_members(spark: Any) -> None:
     """Each member has one partition at least; a sum with an unknown in it would be none, and no page could be made."""
     days = table(
         spark, [row(100, partitions=None, ghost_wanted_ms=6_000), row(101, partitions=None, ghost_operator_ms=900)]
@@ -75,7 +75,7 @@ def test_a_group_whose_size_nobody_told_still_waits_for_its_members(spark: Any) 
     assert found.counts.lost_partition_ms == 6_900
 
 
-def test_a_restart_is_drawn_as_what_the_coordinator_told_of_it(spark: Any) -> None:
+def test_a_restart_is_drawn_as_the_coordinator_reported_it(spark: Any) -> None:
     """Absorbed after a gap longer than the timeout, evicted within a shorter one; who is still away is neither yet."""
     at = WINDOW.start_ms
     stops = [

@@ -16,7 +16,7 @@ from fleet_learner import schemas
 from fleet_learner.intake import sessions
 from journal import records as journal
 from staticgroup.api.absences import absences
-from support import absences as told
+from support import absences as absence_facts
 
 AS_OF_MS = 200
 SECOND = 1_000
@@ -33,7 +33,7 @@ def frame(spark: Any, fleet: Fleet, partitions: int = 2, clusters: Mapping[int, 
             row = dict.fromkeys(schemas.MEMBER_EVENTS.names) | {
                 name: value for name, value in fact.model_dump().items() if name in schemas.MEMBER_EVENTS.names
             }
-            row |= {"event_id": f"{member}/{number}", "source": "s", "kind": fact.noun, "event_ms": told.event_ms(fact)}
+            row |= {"event_id": f"{member}/{number}", "source": "s", "kind": fact.noun, "event_ms": absence_facts.event_ms(fact)}
             row |= {
                 "k8s_cluster_uid": (clusters or {}).get(member, "c"),
                 "group_key": member // 3,
@@ -61,10 +61,10 @@ def expected(fleet: Fleet, windows: Sequence[tuple[int, int]], as_of_ms: int) ->
     """Return the same by the definition."""
     made = {}
     for member, facts in fleet.items():
-        events = {number: event for number, fact in enumerate(facts) if (event := told.event_of(fact)) is not None}
+        events = {number: event for number, fact in enumerate(facts) if (event := absence_facts.event_of(fact)) is not None}
         ids = {id(event): f"{member}/{number}" for number, event in events.items()}
         rows = [
-            {name: value for name, value in told.as_row(each).items() if name != "down"}
+            {name: value for name, value in absence_facts.as_row(each).items() if name != "down"}
             | {"event_id": ids[id(each.down)]}
             for each in absences(events.values(), as_of_ms=as_of_ms, blind=windows)
         ]
@@ -99,9 +99,9 @@ def _timeline(rng: random.Random) -> list[journal.GroupData]:
         if rng.random() < 0.7:
             rows.append(_seen(rng, now, {"back": rng.random() < 0.5}))
         now += rng.choice([0, 0, 2, 40])
-    facts = [told.fact(number, row) for number, row in enumerate(rows) if rng.random() < 0.93]
+    facts = [absence_facts.fact(number, row) for number, row in enumerate(rows) if rng.random() < 0.93]
     # Which of two facts of one kind and run came first in one millisecond nobody knows.
-    return list({(told.event_ms(f), f.noun, getattr(f, "restart_count", None)): f for f in facts}.values())
+    return list({(absence_facts.event_ms(f), f.noun, getattr(f, "restart_count", None)): f for f in facts}.values())
 
 
 def _seen(rng: random.Random, now: int, row: dict[str, Any]) -> dict[str, Any]:
@@ -124,9 +124,9 @@ slow = settings(
 )
 
 
-def test_the_published_stories_are_told_by_spark_too(spark: Any) -> None:
+def test_spark_agrees_with_the_published_stories(spark: Any) -> None:
     """Each story is a member of a Kubernetes cluster of its own, which has the story's blind times."""
-    stories = dict(enumerate(told.stories()))
+    stories = dict(enumerate(absence_facts.stories()))
     for as_of_ms in {story.as_of_ms for story in stories.values()}:
         mine = {number: story for number, story in stories.items() if story.as_of_ms == as_of_ms}
         events = frame(spark, {n: s.facts for n, s in mine.items()}, clusters={n: f"c{n}" for n in mine})
@@ -134,8 +134,8 @@ def test_the_published_stories_are_told_by_spark_too(spark: Any) -> None:
         made = found(sessions.outages(events, windows, as_of_ms))
         for number, story in mine.items():
             wanted = [{k: v for k, v in each.items() if k != "down"} for each in story.absences]
-            told_by_spark = [{k: v for k, v in each.items() if k != "event_id"} for each in made.get(number, [])]
-            assert told_by_spark == wanted, story.name
+            by_spark = [{k: v for k, v in each.items() if k != "event_id"} for each in made.get(number, [])]
+            assert by_spark == wanted, story.name
 
 
 @given(fleets(), blind)
@@ -158,7 +158,7 @@ def test_neither_the_order_nor_the_number_of_partitions_matters(
 
 
 def one_stop(at_ms: int = 10) -> Fleet:
-    return {0: [told.fact(0, {"down": "a/0", "at": at_ms, "seen": at_ms})]}
+    return {0: [absence_facts.fact(0, {"down": "a/0", "at": at_ms, "seen": at_ms})]}
 
 
 def test_the_events_are_shuffled_once(spark: Any) -> None:
@@ -187,9 +187,9 @@ def test_windows_are_joined_in_compiled_code(spark: Any) -> None:
 def test_an_outage_that_lasts_too_long_is_blind_from_then_on_whatever_became_of_it(spark: Any) -> None:
     fleet = {
         **one_stop(10),
-        1: [told.fact(0, {"down": "a/0", "at": 150, "seen": 150})],
-        2: [told.fact(0, {"down": "a/0", "at": 10, "seen": 10}), told.fact(1, {"back": True, "hi": 190, "seen": 190})],
-        3: [told.fact(0, {"down": "a/0", "at": 10, "seen": 10}), told.fact(1, {"back": True, "hi": 110, "seen": 110})],
+        1: [absence_facts.fact(0, {"down": "a/0", "at": 150, "seen": 150})],
+        2: [absence_facts.fact(0, {"down": "a/0", "at": 10, "seen": 10}), absence_facts.fact(1, {"back": True, "hi": 190, "seen": 190})],
+        3: [absence_facts.fact(0, {"down": "a/0", "at": 10, "seen": 10}), absence_facts.fact(1, {"back": True, "hi": 110, "seen": 110})],
     }
     rows = sessions.outages(frame(spark, fleet), windows_frame(spark, []), 200, away_ms_max=100)
     assert {m: [(a["gap_ms"], a["end"], a["back_ms"]) for a in each] for m, each in found(rows).items()} == {
@@ -204,7 +204,7 @@ def test_an_end_long_after_the_last_word_of_a_member_begins_another_outage(spark
     """But not an end of a crash loop, however long it goes on."""
     silent = [{"down": "a/0", "at": 10, "seen": 10}, {"down": "a/1", "at": 111, "seen": 111}]
     loop = [{"down": f"a/{run}", "at": 10 + 60 * run, "seen": 10 + 60 * run} for run in range(4)]
-    fleet = {m: [told.fact(n, row) for n, row in enumerate(rows)] for m, rows in enumerate((silent, loop))}
+    fleet = {m: [absence_facts.fact(n, row) for n, row in enumerate(rows)] for m, rows in enumerate((silent, loop))}
     rows = sessions.outages(frame(spark, fleet), windows_frame(spark, []), 200, away_ms_max=100)
     assert {m: [(a["down_ms"], a["gap_ms"], a["end"]) for a in each] for m, each in found(rows).items()} == {
         0: [(10, 100, "blind"), (111, 89, "open")],

@@ -205,7 +205,7 @@ def test_a_run_that_is_done_again_from_its_plan_comes_to_the_same_rows(spark: An
 
 
 @after_runs
-def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any, ran: Any) -> None:
+def test_published_facts_lead_to_the_same_recommendations_again(spark: Any, ran: Any) -> None:
     """A report of them is written from what they say, whatever the canary would be now."""
     journal, first, second = ran
     facts = gold.learned_lake(journal)

@@ -21,7 +21,7 @@ from simulator.kubernetes.objects import uid_of
 from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
 
 PROTOCOLS = ("classic", "consumer")
-RETOLD_POORER = {"certificates", "reason"}
+POORER_WHEN_REPEATED = {"certificates", "reason"}
 """What a later process cannot know of a removal: its record says it by leaving it empty."""
 
 
@@ -85,7 +85,7 @@ def test_quiet_roll_is_a_rollout_with_absorbed_restarts_and_no_rebalance(protoco
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_scale_down_is_told_with_its_removals_and_rebalances(protocol: str) -> None:
+def test_scale_down_is_recorded_with_its_removals_and_rebalances(protocol: str) -> None:
     async def scale_down(world: World) -> None:
         await asyncio.sleep(60)
         world.users.scale(NAMESPACE, WORKLOAD, 1)
@@ -100,7 +100,7 @@ def test_scale_down_is_told_with_its_removals_and_rebalances(protocol: str) -> N
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_crash_in_place_is_told_by_the_kubelets_clock(protocol: str) -> None:
+def test_crash_in_place_is_recorded_by_the_kubelets_clock(protocol: str) -> None:
     async def crash(world: World) -> None:
         await asyncio.sleep(60)
         kill(world, 1)
@@ -116,7 +116,7 @@ def test_crash_in_place_is_told_by_the_kubelets_clock(protocol: str) -> None:
         assert down["reason"] == "Error"
 
 
-def test_every_epoch_of_a_kip848_group_is_told_once() -> None:
+def test_every_epoch_of_a_kip848_group_is_recorded_once() -> None:
     """Crashes that outlast the session, departures and joins: whatever moves the epoch, none is missed."""
 
     async def trouble(world: World) -> None:
@@ -160,11 +160,11 @@ def test_restarted_operators_tell_facts_again_under_the_same_ids(protocol: str, 
             continue
         key = (record.source, record.id)
         said = {
-            k: v for k, v in fact_of(record).items() if record.data.noun != "member.removed" or k not in RETOLD_POORER
+            k: v for k, v in fact_of(record).items() if record.data.noun != "member.removed" or k not in POORER_WHEN_REPEATED
         }
         assert facts.setdefault(key, said) == said
         operators.setdefault(key, set()).add(record.data.operator_id)
-    assert any(len(told_by) > 1 for told_by in operators.values())
+    assert any(len(reporters) > 1 for reporters in operators.values())
     removed = [r.data.model_dump() for r in seen.of("member.removed")]
     assert Counter(r["instance_id"] for r in removed if r["outcome"] == "Removed") == Counter(seen.removed)
 

@@ -125,7 +125,7 @@ def test_the_driver_may_handle_pods_of_its_namespace_and_nothing_else() -> None:
         ("spark.kubernetes.driver.reusePersistentVolumeClaim", "false"),
     ],
 )
-def test_spark_is_told_not_to_use_rights_that_it_lacks(setting: str, value: str) -> None:
+def test_spark_is_configured_without_rights_that_it_lacks(setting: str, value: str) -> None:
     """Spark's own documentation, "Running on Kubernetes", section Spark Properties."""
     assert properties()[setting] == value
     assert application()["spec"]["sparkConf"][setting] == value

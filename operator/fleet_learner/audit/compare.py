@@ -194,10 +194,10 @@ def compare(
     ]
 
 
-def _finding(group_id: str, changes: Sequence[LogChange], told: Account, from_ms: int, tolerance_ms: int) -> Finding:
+def _finding(group_id: str, changes: Sequence[LogChange], account: Account, from_ms: int, tolerance_ms: int) -> Finding:
     if not changes:
-        facts = [f for f in told.facts if f.hi_ms >= from_ms]
-        unproven = [r for r in told.removals if r.is_claimed and r.at_ms >= from_ms]
+        facts = [f for f in account.facts if f.hi_ms >= from_ms]
+        unproven = [r for r in account.removals if r.is_claimed and r.at_ms >= from_ms]
         return Finding(
             group_id=group_id,
             is_in_log=not (facts or unproven),
@@ -209,9 +209,9 @@ def _finding(group_id: str, changes: Sequence[LogChange], told: Account, from_ms
     return Finding(
         group_id=group_id,
         is_in_log=True,
-        rebalances=_rebalances(changes, told, from_ms, tolerance_ms),
-        removals=_removals(changes, told.removals, from_ms, since_ms),
-        absorbed=_restarts(changes, told.rejoins, from_ms, since_ms),
+        rebalances=_rebalances(changes, account, from_ms, tolerance_ms),
+        removals=_removals(changes, account.removals, from_ms, since_ms),
+        absorbed=_restarts(changes, account.rejoins, from_ms, since_ms),
     )
 
 
@@ -236,7 +236,7 @@ def log_rebalances(changes: Iterable[LogChange]) -> list[LogRebalance]:
     return found
 
 
-def _rebalances(changes: Sequence[LogChange], told: Account, from_ms: int, tolerance_ms: int) -> Rebalances:
+def _rebalances(changes: Sequence[LogChange], account: Account, from_ms: int, tolerance_ms: int) -> Rebalances:
     classic = log_rebalances(c for c in changes if c.group_type == CLASSIC)
     numbered = log_rebalances(c for c in changes if c.group_type != CLASSIC)
 
@@ -245,8 +245,8 @@ def _rebalances(changes: Sequence[LogChange], told: Account, from_ms: int, toler
         is_near = fact.lo_ms - tolerance_ms <= rebalance.hi_ms and rebalance.lo_ms <= fact.hi_ms + tolerance_ms
         return is_same and is_near
 
-    by_looks = [f for f in told.facts if f.epoch is None]
-    by_number = [f for f in told.facts if f.epoch is not None]
+    by_looks = [f for f in account.facts if f.epoch is None]
+    by_number = [f for f in account.facts if f.epoch is not None]
     classic_pairs = list(_paired(classic, by_looks, holds))
     numbered_pairs = list(_paired(numbered, by_number, holds))
     pairs = classic_pairs + numbered_pairs
@@ -254,11 +254,11 @@ def _rebalances(changes: Sequence[LogChange], told: Account, from_ms: int, toler
     merged = [r for r, f in classic_pairs if f is None and r.hi_ms >= from_ms and any(holds(f, r) for f in by_looks)]
     alone = [r for r, f in kept if f is None]
     left = [r for r in alone if r not in merged]
-    missing = [r for r in left if _is_seen(r, told.seen)]
+    missing = [r for r in left if _is_seen(r, account.seen)]
     with_rebalance = {f.event_id for _, f in pairs if f is not None}
     extra = [
         f
-        for f in told.facts
+        for f in account.facts
         if f.event_id not in with_rebalance and f.hi_ms >= from_ms and not _is_before(f, changes, tolerance_ms)
     ]
     return Rebalances(
@@ -302,10 +302,10 @@ def _is_before(fact: Fact, changes: Iterable[LogChange], tolerance_ms: int) -> b
 # members -------------------------------------------------------------------------------------------------------------
 
 
-def _removals(changes: Sequence[LogChange], told: Iterable[MemberFact], from_ms: int, since_ms: int) -> Removals:
+def _removals(changes: Sequence[LogChange], recorded: Iterable[MemberFact], from_ms: int, since_ms: int) -> Removals:
     gone = _members(changes, ChangeKind.GONE, lambda c: c.previous_member_id)
     replaced = _members(changes, ChangeKind.REPLACED, lambda c: c.previous_member_id)
-    removed = {(r.instance_id, r.member_id): r for r in told if r.is_claimed}
+    removed = {(r.instance_id, r.member_id): r for r in recorded if r.is_claimed}
     claimed = {key: r for key, r in removed.items() if r.at_ms >= since_ms}
     late = {key for key, at_ms in gone.items() if at_ms >= from_ms}
     return Removals(
@@ -317,9 +317,9 @@ def _removals(changes: Sequence[LogChange], told: Iterable[MemberFact], from_ms:
     )
 
 
-def _restarts(changes: Sequence[LogChange], told: Iterable[MemberFact], from_ms: int, since_ms: int) -> Restarts:
+def _restarts(changes: Sequence[LogChange], recorded: Iterable[MemberFact], from_ms: int, since_ms: int) -> Restarts:
     absorbed = _members(changes, ChangeKind.ABSORBED, lambda c: c.member_id)
-    claimed = {(r.instance_id, r.member_id): r for r in told if r.is_claimed and r.at_ms >= since_ms}
+    claimed = {(r.instance_id, r.member_id): r for r in recorded if r.is_claimed and r.at_ms >= since_ms}
     return Restarts(
         journal=len(claimed),
         log=sum(at_ms >= from_ms for at_ms in absorbed.values()),

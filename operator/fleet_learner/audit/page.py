@@ -45,7 +45,7 @@ def differences(finding: Finding) -> Iterator[str]:
     for rebalance in finding.rebalances.missing:
         yield f"missing in the journal: {_named(rebalance)}"
     for fact in finding.rebalances.extra:
-        yield f"not in the log: {_told(fact)}"
+        yield f"not in the log: {_fact_text(fact)}"
     for removal in finding.removals.unproven:
         yield f"removed by the journal, not gone from the log: {_member(removal)}"
     for restart in finding.absorbed.wrong:
@@ -71,7 +71,7 @@ def _named(rebalance: LogRebalance) -> str:
     return f"the rebalance to {rebalance.epoch}, {when}"
 
 
-def _told(fact: Fact) -> str:
+def _fact_text(fact: Fact) -> str:
     number = "a rebalance" if fact.epoch is None else f"the rebalance to {fact.epoch}"
     return f"{number} between {instant(fact.lo_ms)} and {instant(fact.hi_ms)} ({fact.event_id})"
 

@@ -211,12 +211,12 @@ def _current(group: _Group, record: GroupRecord) -> Iterator[Cause]:
         yield _cause(CauseKind.RECONCILED, group, record, moved=tuple(sorted(gave_up)))
 
 
-def _merged(known: Member | None, told: Member) -> Member:
+def _merged(known: Member | None, newer: Member) -> Member:
     """Lay what a record says of a member over what others said."""
     if known is None:
-        return told
+        return newer
     values = {
-        name: getattr(told, name) if getattr(told, name) is not None else getattr(known, name)
+        name: getattr(newer, name) if getattr(newer, name) is not None else getattr(known, name)
         for name in Member.__dataclass_fields__
     }
     return Member(**values)

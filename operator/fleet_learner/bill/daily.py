@@ -109,19 +109,19 @@ def _new_plan(before: Published | None, log: OffsetsLog, now_ms: int) -> Plan:
     return Plan(number=number, as_of_ms=now_ms, sources={_LOG: {"start": start, "end": ends}}, settings=settings)
 
 
-def _assert_same_log(told: Plan, log: OffsetsLog) -> None:
+def _assert_same_log(plan: Plan, log: OffsetsLog) -> None:
     """Refuse a log that a plan, of a run before or of one that goes on, does not speak of."""
-    known = told.settings["kafka_cluster_id"]
+    known = plan.settings["kafka_cluster_id"]
     if known != log.kafka_cluster_id:
         raise SourceError(f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: {_ANEW}")
-    topic_id = told.settings.get("topic_id")  # runs of earlier versions noted none
+    topic_id = plan.settings.get("topic_id")  # runs of earlier versions noted none
     if None not in (topic_id, log.topic_id) and topic_id != log.topic_id:
         raise SourceError(f"{log.topic} was made again since it was read: {_ANEW}")
-    if len(log.ends) != len(told.sources[_LOG]["end"]):
+    if len(log.ends) != len(plan.sources[_LOG]["end"]):
         raise SourceError(
             f"{log.topic} has another number of partitions than before, and a group's records lie in two of them now: {_ANEW}"
         )
-    shorter = [p for p, end in told.sources[_LOG]["end"].items() if log.ends.get(int(p), 0) < end]
+    shorter = [p for p, end in plan.sources[_LOG]["end"].items() if log.ends.get(int(p), 0) < end]
     if shorter:
         raise SourceError(
             f"{log.topic} ends before what was read of partition {shorter[0]}: it was made again; {_ANEW}"

@@ -41,7 +41,7 @@ def _facts_with_a_day(
             "event_ms",
             fenced=_one(kind == "member.fenced"),
             instance_id=F.col("instance_id"),
-            **_told_sizes(),
+            **_reported_sizes(),
         ),
         _shaped(
             group_events,
@@ -49,7 +49,7 @@ def _facts_with_a_day(
             held=_one(kind == "removal.held"),
             rollouts=_one(kind == "rollout.started"),
             replicas=_positive(F.coalesce("replicas", "replicas_after")),
-            **_told_sizes(),
+            **_reported_sizes(),
         ),
         _shaped(costs, "start_hi_ms", rebalances=once, stopped_partition_ms=F.col("stopped_partition_ms")),
     )
@@ -87,7 +87,7 @@ def _ends() -> dict[str, Column]:
     }
 
 
-def _told_sizes() -> dict[str, Column]:
+def _reported_sizes() -> dict[str, Column]:
     """Return how large a row shows its group: one that is empty for the night has no size then, and its partitions are with nobody."""
     from pyspark.sql import functions as F
 

@@ -61,9 +61,9 @@ def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:
     counted = 0
     for knot in knots(setup, stops):
         group = _EagerGroup(setup)
-        told = group.count(knot)
+        estimate = group.count(knot)
         is_played = not group.is_exact and (len(knot) + 2) * setup.members**2 <= PLAYED_MAX
-        counted += _played(setup, knot) if is_played else told
+        counted += _played(setup, knot) if is_played else estimate
     return counted
 
 

@@ -58,15 +58,15 @@ def rebalances(
 
     from ..schemas import REBALANCES
 
-    told = F.col("time_hi_ms").isNotNull()
+    is_bounded = F.col("time_hi_ms").isNotNull()
     seen = (
         group_events.where(F.col("kind") == "group.rebalanced")
-        .withColumn("start_hi_ms", F.when(told, F.least("time_hi_ms", "observed_at_ms")).otherwise(F.col("event_ms")))
+        .withColumn("start_hi_ms", F.when(is_bounded, F.least("time_hi_ms", "observed_at_ms")).otherwise(F.col("event_ms")))
         .withColumn("start_hi_ms", F.greatest("event_ms", "start_hi_ms"))
         .withColumn("start_lo_ms", F.least(F.coalesce("time_lo_ms", "event_ms"), F.col("start_hi_ms")))
         .withColumn("at_ms", F.col("start_hi_ms"))
     )
-    rows = _told_once(seen).unionByName(_causes(group_events, member_events, outages), allowMissingColumns=True)
+    rows = _without_copies(seen).unionByName(_causes(group_events, member_events, outages), allowMissingColumns=True)
     # At one instant a cause comes before the rebalance, a rollout's start before its causes.
     order = (
         W.partitionBy("group_key")
@@ -89,7 +89,7 @@ def rebalances(
     )
 
 
-def _told_once(seen: DataFrame) -> DataFrame:
+def _without_copies(seen: DataFrame) -> DataFrame:
     """Drop rebalances of a group that another Kubernetes cluster's operator told as well.
 
     A group with epochs has one for each, until it is deleted and begins again with its epochs: then one operator tells
@@ -105,7 +105,7 @@ def _told_once(seen: DataFrame) -> DataFrame:
     # How often the group was made anew lately: counted within reach only, so that it is the same whatever day a run
     # begins on.
     made = F.count_if(~F.col("meets")).over(of_teller.orderBy("at_ms").rangeBetween(-REACH_MS, W.currentRow))
-    told_ms = F.lag("at_ms").over(
+    previous_ms = F.lag("at_ms").over(
         W.partitionBy("group_key", "group_epoch", "made").orderBy("at_ms", "event_id", "k8s_cluster_uid")
     )
     order = of_group.orderBy(F.col("group_epoch").isNotNull(), "at_ms", "event_id", "k8s_cluster_uid")
@@ -116,16 +116,16 @@ def _told_once(seen: DataFrame) -> DataFrame:
         & (F.col("before.start_hi_ms") >= F.col("start_lo_ms"))
         & (F.col("before.start_hi_ms") >= F.col("at_ms") - REACH_MS)
     )
-    is_again = F.col("told_ms") >= F.col("at_ms") - REACH_MS
+    is_again = F.col("previous_ms") >= F.col("at_ms") - REACH_MS
     is_copy = F.coalesce(F.when(F.col("group_epoch").isNotNull(), is_again).otherwise(is_same), F.lit(False))
     return (
         seen.repartition(F.col("group_key"))  # one exchange for all windows
         .withColumn("meets", F.coalesce(meets, F.lit(False)))
         .withColumn("made", made)
-        .withColumn("told_ms", told_ms)
+        .withColumn("previous_ms", previous_ms)
         .withColumn("before", before)
         .where(~is_copy)
-        .drop("meets", "made", "told_ms", "before")
+        .drop("meets", "made", "previous_ms", "before")
     )
 
 

@@ -81,7 +81,7 @@ def _inputs(outages: DataFrame, sizes: DataFrame, durations: StopDurations) -> D
 
     stops = F.struct("down_ms", "event_id", "member_key", "back_ms", "reason")
     by = ["group_key", "day_ms"]
-    told = (
+    largest = (
         sizes.withColumn("day_ms", day_of("at_ms"))
         .groupBy(*by)
         .agg(F.max("members").alias("members"), F.max("partitions_total").alias("partitions"))
@@ -91,7 +91,7 @@ def _inputs(outages: DataFrame, sizes: DataFrame, durations: StopDurations) -> D
         outages.withColumn("day_ms", day_of("down_ms"))
         .groupBy(*by)
         .agg(F.array_sort(F.collect_list(stops)).alias("stops"), F.max("protocol").alias("protocol"))
-        .join(told, on=by, how="left")
+        .join(largest, on=by, how="left")
         .withColumn("inputs", F.xxhash64(settings, "stops", "protocol", "members", "partitions"))
     )
 
@@ -104,13 +104,13 @@ def rebalances_of_day(row: Mapping[str, Any], durations: StopDurations) -> int:
     row: `stops` in order, `protocol`, `members` and `partitions` (null: not known).
     """
     stops = _stops(row["stops"])
-    told = row["members"] or 0
-    members = max(min(told, MEMBERS_MAX), max(stop.member for stop in stops) + 1)
+    reported = row["members"] or 0
+    members = max(min(reported, MEMBERS_MAX), max(stop.member for stop in stops) + 1)
     has_epochs = row["protocol"] in {"Consumer", "Streams"}
     classic = Rebalancing.COOPERATIVE if durations.classic_is_cooperative else Rebalancing.EAGER
     setup = GroupSetup(
         members=members,
-        partitions=(row["partitions"] or members) if told <= MEMBERS_MAX else members,
+        partitions=(row["partitions"] or members) if reported <= MEMBERS_MAX else members,
         rebalancing=Rebalancing.CONSUMER if has_epochs else classic,
         session_timeout_ms=DYNAMIC_SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=5_000 if has_epochs else 3_000,

@@ -173,11 +173,11 @@ def _merge(run: _Run, facts: DataFrame) -> int:
     found = silver.days(facts)
     copies = 0
     for table, frame in made.items():
-        if told := found.get(table.name):
+        if days := found.get(table.name):
             around = run.plan.settings["rewrite_days"]
             number = run.plan.number
-            run.keep(table, run.lake.merge_new(table, frame, by=_FACT, days=told, around_days=around, run=number))
-            copies += sum(told.values()) - run.count(table)
+            run.keep(table, run.lake.merge_new(table, frame, by=_FACT, days=days, around_days=around, run=number))
+            copies += sum(days.values()) - run.count(table)
     return copies
 
 

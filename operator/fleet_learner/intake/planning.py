@@ -93,7 +93,7 @@ def new_plan(
     for source in sources:
         try:
             old = known.get(source.name, {})
-            planned[source.name] = _told(source.name, source.plan(old.get("end", {}), old.get("log", {})), on_step)
+            planned[source.name] = _report_notes(source.name, source.plan(old.get("end", {}), old.get("log", {})), on_step)
         except SourceError as error:
             failed.append(error)
             on_step(f"{LEFT_OUT}{error}")
@@ -130,7 +130,7 @@ def revised_plan(plan: Plan, sources: Sequence[Source], on_step: OnStep) -> Plan
             if each["start"] == each["end"]:
                 revised[name] = each
             elif name in here:
-                revised[name] = _told(name, here[name].recheck(each), on_step)
+                revised[name] = _report_notes(name, here[name].recheck(each), on_step)
             else:
                 gone = f"run {plan.number} was begun with the source {name}, which the configuration no longer names"
                 raise SourceError(f"{gone}: what it was to read is read when it is named again")
@@ -143,7 +143,7 @@ def revised_plan(plan: Plan, sources: Sequence[Source], on_step: OnStep) -> Plan
     return replace(plan, sources=revised)
 
 
-def _told(name: str, planned: Mapping[str, Any], on_step: OnStep) -> Mapping[str, Any]:
+def _report_notes(name: str, planned: Mapping[str, Any], on_step: OnStep) -> Mapping[str, Any]:
     """Tell what a source says of itself; returns what the plan keeps."""
     for text in planned.get("left_out", ()):
         on_step(f"{LEFT_OUT}{text}")

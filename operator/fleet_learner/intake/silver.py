@@ -246,11 +246,11 @@ def copies(facts: DataFrame) -> DataFrame:
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
-    told_twice = facts.groupBy("fact").agg(F.count("*").alias("told")).where("told > 1").select("fact")
+    repeated = facts.groupBy("fact").agg(F.count("*").alias("times")).where("times > 1").select("fact")
     first = W.partitionBy("source", "event_id").orderBy("observed_at_ms", "operator_id", "seq", *_ORIGIN, "row")
     ranked = (
         facts.select("row", "fact", "source", "event_id", "observed_at_ms", "operator_id", "seq", *_ORIGIN)
-        .join(told_twice, on="fact", how="left_semi")
+        .join(repeated, on="fact", how="left_semi")
         .withColumn("rank", F.row_number().over(first))
     )
     return ranked.where("rank > 1").select("row")
@@ -301,9 +301,9 @@ def member_events(facts: DataFrame) -> DataFrame:
 
     one = F.when(F.col("certificate").isNotNull(), F.array("certificate"))
     member = F.xxhash64("kafka_cluster_id", "group_id", "instance_id")
-    told = facts.where(F.col("kind").startswith("member."))
+    members = facts.where(F.col("kind").startswith("member."))
     return _selected(
-        told.withColumn("member_key", member).withColumn("certificates", F.coalesce(one, "certificates")), MEMBER_EVENTS
+        members.withColumn("member_key", member).withColumn("certificates", F.coalesce(one, "certificates")), MEMBER_EVENTS
     )
 
 
@@ -318,8 +318,8 @@ def beats(facts: DataFrame) -> DataFrame:
     """Return silver/beats of facts."""
     from pyspark.sql import functions as F
 
-    told = facts.where(F.col("kind") == BEAT)
-    return _selected(told.withColumn("interval_ms", F.coalesce("interval_ms", F.lit(30_000))), BEATS)
+    records = facts.where(F.col("kind") == BEAT)
+    return _selected(records.withColumn("interval_ms", F.coalesce("interval_ms", F.lit(30_000))), BEATS)
 
 
 def days(facts: DataFrame) -> dict[str, dict[date, int]]:

@@ -42,7 +42,7 @@ def group_state(group_events: DataFrame, member_events: DataFrame, outages: Data
     def of_change(value: Column) -> Column:
         return F.max_by(value, F.when(changed, latest))
 
-    told = _by_day(group_events.where(changed | moves), "event_ms").agg(
+    changes = _by_day(group_events.where(changed | moves), "event_ms").agg(
         of_change(F.col("session_timeout_ms_after")).alias("set_timeout_ms"),
         of_change(F.col("timeout_source")).alias("timeout_source"),
         of_change(F.col("protocol")).alias("set_protocol"),
@@ -61,7 +61,7 @@ def group_state(group_events: DataFrame, member_events: DataFrame, outages: Data
         )
     )
     by = ["group_key", "day_ms"]
-    return told.join(started, on=by, how="full").join(seen, on=by, how="full").select(*GROUP_STATE.names)
+    return changes.join(started, on=by, how="full").join(seen, on=by, how="full").select(*GROUP_STATE.names)
 
 
 def _by_day(rows: DataFrame, at_ms: str) -> GroupedData:
@@ -149,8 +149,8 @@ def _in_force(states: DataFrame) -> DataFrame:
     """Put the days of each group together: the last word counts, sums add up."""
     from pyspark.sql import functions as F
 
-    def last(name: str, told: str | None = None) -> Column:
-        return F.max_by(name, F.when(F.col(told or name).isNotNull(), F.col("day_ms"))).alias(name)
+    def last(name: str, reported: str | None = None) -> Column:
+        return F.max_by(name, F.when(F.col(reported or name).isNotNull(), F.col("day_ms"))).alias(name)
 
     return states.groupBy("group_key").agg(
         last("seen_timeout_ms"),

@@ -27,7 +27,7 @@ _METHODS = (
         text="An outage begins when a member's process ends and is over when the group has the member back, as the operator "
         "saw it; the container's start is a part of it. One that was not over at the end, or was ended by a removal, counts "
         "as longer than what was seen; one during which nobody watched is counted, but in no duration. Whether the group let "
-        "it pass is what its members told, never the length alone.",
+        "it pass is what its members reported, never the length alone.",
     ),
     Method(
         name="Rebalances",
@@ -67,7 +67,7 @@ _METHODS = (
     Method(
         name="Savings",
         text="What is in force and what is advised are priced under each of many laws that the restarts allow, at both ends of the "
-        "price's own interval; told are the quantiles 5 % and 95 % of the difference. A change is advised only by a price that "
+        "price's own interval; the page states the quantiles 5 % and 95 % of the difference. A change is advised only by a price that "
         "was measured or stated, and only when that whole interval is above zero; else it says that not enough is known.",
     ),
     Method(
@@ -97,5 +97,5 @@ def methods(versions: Sequence[tuple[str, str]]) -> tuple[Method, ...]:
     """
     if not versions:
         return _METHODS
-    told = ", ".join(f"{name} {version}" for name, version in versions)
-    return (*_METHODS, Method(name="Made with", text=f"{told}."))
+    names = ", ".join(f"{name} {version}" for name, version in versions)
+    return (*_METHODS, Method(name="Made with", text=f"{names}."))

@@ -39,27 +39,27 @@ def lost_in_time(partition_ms: int | None) -> str:
     return "not watched" if partition_ms is None else partition_time(partition_ms)
 
 
-def money(told: Money | None, partition_ms: float) -> str:
+def money(prices: Money | None, partition_ms: float) -> str:
     """Write what partition time is worth; "" unless somebody configured it."""
-    if told is None or told.price_per_partition_hour is None:
+    if prices is None or prices.price_per_partition_hour is None:
         return ""
-    return f"{amount(partition_ms / HOUR_MS * told.price_per_partition_hour)} {told.currency}"
+    return f"{amount(partition_ms / HOUR_MS * prices.price_per_partition_hour)} {prices.currency}"
 
 
-def money_saved(told: Money | None, saved: Saving) -> str:
+def money_saved(prices: Money | None, saved: Saving) -> str:
     """Write what a saving is worth, with its interval; "" unless somebody configured it."""
-    best = money(told, saved.best_partition_ms)
-    if not best or told is None:
+    best = money(prices, saved.best_partition_ms)
+    if not best or prices is None:
         return ""
-    low, high = (money(told, each).rsplit(" ", 1)[0] for each in (saved.low_partition_ms, saved.high_partition_ms))
+    low, high = (money(prices, each).rsplit(" ", 1)[0] for each in (saved.low_partition_ms, saved.high_partition_ms))
     return f"{best} ({low} to {high})"
 
 
-def money_delayed(told: Money | None, records: int | None) -> str:
+def money_delayed(prices: Money | None, records: int | None) -> str:
     """Write what delayed records are worth; "" unless they were counted and somebody configured it."""
-    if told is None or told.price_per_delayed_message is None or records is None:
+    if prices is None or prices.price_per_delayed_message is None or records is None:
         return ""
-    return f"{amount(records * told.price_per_delayed_message)} {told.currency}"
+    return f"{amount(records * prices.price_per_delayed_message)} {prices.currency}"
 
 
 def timeouts(row: GroupRow) -> str:

@@ -142,8 +142,8 @@ class JournalFiles:
 
 def _said(left_out: Iterable[str], gone: Iterable[str]) -> dict[str, list[str]]:
     """Return what a plan says of files that it does not read; nothing where it reads them all."""
-    told = {"left_out": list(left_out), "gone": sorted(gone)}
-    return {name: said for name, said in told.items() if said}
+    notes = {"left_out": list(left_out), "gone": sorted(gone)}
+    return {name: said for name, said in notes.items() if said}
 
 
 def last_line_end(path: Path) -> int:

@@ -80,8 +80,8 @@ class JournalTopic:
             self._assert_there(reader, logs, begin, end)
         if self.records_per_run is not None:
             end = limited(begin, end, self.records_per_run)
-        told = {"left_out": [self._missing(topic) for topic in missing]} if missing else {}
-        return {"start": kafka.to_json(begin), "end": kafka.to_json(end), "log": now, **told}
+        notes = {"left_out": [self._missing(topic) for topic in missing]} if missing else {}
+        return {"start": kafka.to_json(begin), "end": kafka.to_json(end), "log": now, **notes}
 
     def recheck(self, plan: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return an unfinished plan; raises what `plan` does when it can no longer be carried out."""
@@ -123,7 +123,7 @@ class JournalTopic:
             if self.label
             else "an entry with a name below kafka_clusters instead of kafka"
         )
-        return f"to read what is there from its beginning, give it {place}; what was read stays, and what is told twice counts once"
+        return f"to read what is there from its beginning, give it {place}; what was read stays, and what is read twice counts once"
 
     def _missing(self, topic: str) -> str:
         return (

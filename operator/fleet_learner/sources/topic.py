@@ -136,9 +136,9 @@ class TopicReader:
         from confluent_kafka import KafkaException, TopicCollection
         from confluent_kafka.admin import AdminClient
 
-        told = self._consumer.list_topics(timeout=_REQUEST_TIMEOUT_S)
+        metadata = self._consumer.list_topics(timeout=_REQUEST_TIMEOUT_S)
         found: dict[str, str] = {}
-        if told.controller_id in told.brokers:  # librdkafka asks the controller, and waits for one
+        if metadata.controller_id in metadata.brokers:  # librdkafka asks the controller, and waits for one
             admin = AdminClient(self._settings)  # answers come for as long as it is there
             asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_REQUEST_TIMEOUT_S)
             for topic, answer in asked.items():
@@ -148,7 +148,7 @@ class TopicReader:
                     continue
                 if uuid.get_most_significant_bits() or uuid.get_least_significant_bits():
                     found[topic] = str(uuid)
-        return Identity(told.cluster_id, found)
+        return Identity(metadata.cluster_id, found)
 
     def offsets_at(self, topic: str, ends: Mapping[int, int], at_ms: int) -> dict[int, int]:
         """Return by partition the first offset whose record is not older than an instant, Unix milliseconds.

@@ -103,10 +103,10 @@ WITH once AS ({FACTS}), marked AS ({MARKED}), dated AS ({DATED}),
     .replace("SELECT group_key,", "SELECT fact, down_ms, next, group_key,", 1)
     .replace("SELECT group_key, end_kind", "SELECT fact, next, group_key, end_kind", 1)
 })
-SELECT seen.group_key, told.member_key, told.event_id, seen.down_ms, seen.gap_ms, end_kind,
+SELECT seen.group_key, event.member_key, event.event_id, seen.down_ms, seen.gap_ms, end_kind,
   CASE WHEN end_kind = 'returned' THEN seen.next // 4 END AS back_ms,
-  nullif(told.reason, '') AS reason, nullif(told.rollout_id, '') AS rollout_id, told.image_digest, told.session_timeout_ms
-FROM seen JOIN events told USING (fact)
+  nullif(event.reason, '') AS reason, nullif(event.rollout_id, '') AS rollout_id, event.image_digest, event.session_timeout_ms
+FROM seen JOIN events event USING (fact)
 WHERE seen.down_ms >= {START_MS} AND seen.down_ms < {AS_OF_MS}
 """
 _STOPS: Final = ", ".join(

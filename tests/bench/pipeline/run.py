@@ -143,8 +143,8 @@ class Benchmark:
 
 
 def _sample(step: Step, rows: int, watched: Watched) -> Sample:
-    told: dict[str, Any] = json.loads(watched.last_line)
-    first, last = told["passes"][0], told["passes"][-1]
+    result: dict[str, Any] = json.loads(watched.last_line)
+    first, last = result["passes"][0], result["passes"][-1]
     return Sample(
         engine=step.engine,
         cores=step.cores,
@@ -155,8 +155,8 @@ def _sample(step: Step, rows: int, watched: Watched) -> Sample:
         warm_s=last["wall_s"],
         warm_cpu_s=last["cpu_s"],
         pss_bytes_max=watched.pss_bytes_max,
-        spilled_bytes=told["spilled_bytes"],
-        digest=told["digest"],
+        spilled_bytes=result["spilled_bytes"],
+        digest=result["digest"],
     )
 
 

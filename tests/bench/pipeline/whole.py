@@ -92,10 +92,10 @@ def _found(pattern: str, text: str) -> int | None:
     return None if match is None else int(match[1].replace(",", ""))
 
 
-def _differences(told: Watched, root: Path, totals: dict[str, Any], result: Path) -> Iterator[str]:
+def _differences(watched: Watched, root: Path, totals: dict[str, Any], result: Path) -> Iterator[str]:
     """Compare totals, and every group's recommendation of the pipeline's last snapshot with DuckDB's."""
     for name, pattern in _TOTALS.items():
-        if (ours := _found(pattern, told.output)) != totals[name]:
+        if (ours := _found(pattern, watched.output)) != totals[name]:
             yield f"{name}: {ours} and {totals[name]}"
     shards = sorted((root / "output" / "recommendations").glob("run=*1/shard=*.jsonl"))
     ours = {_key(row): row for path in shards for row in map(json.loads, path.read_text().splitlines())}

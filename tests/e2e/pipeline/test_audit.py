@@ -120,9 +120,9 @@ def last_beat_ms(stage: Stage, topic: str) -> int:
     """Return when the latest beat in the journal's topic was; 0 when there is none."""
     reader = TopicReader({"bootstrap.servers": stage.brokers.bootstrap})
     logs = reader.watermarks((topic,))
-    told = [m for r in ranges(resolve(EARLIEST, logs), resolve(LATEST, logs)) for b in reader.read(r) for m in b]
+    messages = [m for r in ranges(resolve(EARLIEST, logs), resolve(LATEST, logs)) for b in reader.read(r) for m in b]
     reader.close()
-    beats = [data for m in told if isinstance(data := read(m.value()).data, CoverageBeat)]
+    beats = [data for m in messages if isinstance(data := read(m.value()).data, CoverageBeat)]
     return max((beat.observed_at_ms for beat in beats), default=0)
 
 
@@ -141,8 +141,8 @@ def lived(stage: Stage, process_table: ProcessTable) -> Iterator[Lived]:
             closing.callback(game.open().close)
         in_both(games, begin)
         steady_ms, quiet_ms = under_load(stage, games)
-        told_ms = quiet_ms + LOOK_S * 1000
-        until(lambda: last_beat_ms(stage, topic) >= told_ms, deadline_s=2 * LOOK_S + 30, what="a later beat", poll_s=1)
+        recorded_by_ms = quiet_ms + LOOK_S * 1000
+        until(lambda: last_beat_ms(stage, topic) >= recorded_by_ms, deadline_s=2 * LOOK_S + 30, what="a later beat", poll_s=1)
         yield Lived(stage=stage, games=games, steady_ms=steady_ms, topic=topic)
         accusations = live_removals(stage.brokers.group_log, process_table)
     assert accusations == []
@@ -263,7 +263,7 @@ def close_together(game: Play, since_ms: int) -> int:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_formation_is_told_too(lived: Lived, audited: Audited, protocol: str) -> None:
+def test_formation_is_recorded_too(lived: Lived, audited: Audited, protocol: str) -> None:
     found = audited.whole[lived.games[protocol].name]["rebalances"]
     assert found["log"] > audited.steady[lived.games[protocol].name]["rebalances"]["log"]
     assert (found["missing"], found["extra"], found["unseen"]) == ([], [], 0), audited.text

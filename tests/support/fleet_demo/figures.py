@@ -270,5 +270,5 @@ def _timeouts(held: dict[str, int]) -> str:
 def write(figures: Figures, found: list[str], **run: Any) -> None:
     """Write build/pipeline-demo.json: the figures, what differs, and about the run itself."""
     OUTPUT.parent.mkdir(exist_ok=True)
-    content = {**run, "figures": asdict(figures), "differences": found, "is_as_told": not found}
+    content = {**run, "figures": asdict(figures), "differences": found, "is_as_expected": not found}
     OUTPUT.write_text(json.dumps(content, indent=2) + "\n")

@@ -51,8 +51,8 @@ def of(instance_id: str, member_id: str, at_ms: int = 500, *, is_claimed: bool =
 
 def audit(changes: list[LogChange], account: Account, *, from_ms: int = 0, tolerance_ms: int = 0) -> Finding:
     """Compare one group that was looked at all the time unless its account says otherwise."""
-    told = account if account.seen else replace(account, seen=ALWAYS)
-    (one,) = compare({"g": changes}, {"g": told}, from_ms=from_ms, tolerance_ms=tolerance_ms)
+    account = account if account.seen else replace(account, seen=ALWAYS)
+    (one,) = compare({"g": changes}, {"g": account}, from_ms=from_ms, tolerance_ms=tolerance_ms)
     return one
 
 
@@ -91,11 +91,11 @@ def test_bounds_that_overlap_by_a_look_are_shared_out_so_that_nothing_is_left() 
 
 
 def test_clocks_may_differ_by_the_tolerance_and_no_more() -> None:
-    told = Account(facts=[fact(150, 250)])
+    account = Account(facts=[fact(150, 250)])
     for at_ms in (140, 260):
         changes = [found(100), moved(at_ms, 1)]
-        assert not audit(changes, told, tolerance_ms=9).agrees
-        assert audit(changes, told, tolerance_ms=10).agrees
+        assert not audit(changes, account, tolerance_ms=9).agrees
+        assert audit(changes, account, tolerance_ms=10).agrees
 
 
 def test_epochs_of_kip_848_are_matched_by_number_within_their_bounds() -> None:
@@ -123,8 +123,8 @@ def test_generations_without_a_record_ended_between_those_that_have_one() -> Non
 
 def test_nothing_is_claimed_of_what_was_before_the_first_record() -> None:
     """Compaction takes old records; the first that is left may be the rebalance of a fact, or come after it."""
-    told = Account(facts=[fact(10, 50), fact(80, 120), fact(150, 250)], removals=[of("a", "m1", 50)])
-    one = audit([found(100, 7), moved(200, 8)], told)
+    account = Account(facts=[fact(10, 50), fact(80, 120), fact(150, 250)], removals=[of("a", "m1", 50)])
+    one = audit([found(100, 7), moved(200, 8)], account)
     assert counts(one) == (1, 1, 0, 0, 0, 0)
     assert one.removals.journal == 0
     assert one.agrees
@@ -164,11 +164,11 @@ def test_what_nobody_could_see_is_not_missing(seen: tuple[tuple[int, int], ...],
 
 def test_what_was_before_the_beginning_does_not_count_and_still_pairs() -> None:
     changes = [found(100), moved(200, 1), moved(300, 2), member(ChangeKind.GONE, 200, "a", "m1")]
-    told = Account(facts=[fact(150, 250), fact(180, 310)], removals=[of("a", "m1", 190)])
-    one = audit(changes, told, from_ms=260)
+    account = Account(facts=[fact(150, 250), fact(180, 310)], removals=[of("a", "m1", 190)])
+    one = audit(changes, account, from_ms=260)
     assert counts(one) == (1, 1, 0, 0, 0, 0)
     assert (one.removals.journal, one.removals.log) == (0, 0)
-    late = audit([*changes[:3], member(ChangeKind.GONE, 300, "a", "m1")], told, from_ms=260)
+    late = audit([*changes[:3], member(ChangeKind.GONE, 300, "a", "m1")], account, from_ms=260)
     assert (late.removals.log, late.removals.others) == (1, 0), "removed before, gone when the log was next written"
 
 

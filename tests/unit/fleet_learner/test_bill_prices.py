@@ -82,9 +82,9 @@ def test_what_is_not_counted_is_no_zero() -> None:
     (said,) = (line for line in lines([share], {}) if line.startswith("share"))
     assert said.split()[:4] == ["share", "0", "ms", "-"]  # covered, then rebalances
     assert "share groups have no static members, and their rebalances are not counted" in said
-    (told,) = document([share], {}, from_ms=0, bad_records=0)["groups"]
+    (group,) = document([share], {}, from_ms=0, bad_records=0)["groups"]
     assert {
-        told[name] for name in ("rebalances", "restart_rebalances", "restarts", "departures", "joins", "unchanged")
+        group[name] for name in ("rebalances", "restart_rebalances", "restarts", "departures", "joins", "unchanged")
     } == {None}
     (counted,) = document([row("calm", group_type="Classic")], {}, from_ms=0, bad_records=0)["groups"]
     assert (counted["rebalances"], counted["restarts"]) == (0, 0)

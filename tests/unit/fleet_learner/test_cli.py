@@ -114,7 +114,7 @@ def test_a_root_that_cannot_be_made_is_one_line_with_its_path(
     "words",
     [["bill", "--bootstrap", "127.0.0.1:9"], ["audit", "--bootstrap", "127.0.0.1:9", "--cluster", "k", "--root", "x"]],
 )
-def test_a_file_that_cannot_be_written_is_told_before_the_work(
+def test_a_file_that_cannot_be_written_is_reported_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], place: str, why: str
 ) -> None:
     pytest.importorskip("pyspark")
@@ -142,7 +142,7 @@ def test_asking_whether_a_file_can_be_written_leaves_it_as_it_was(
 @pytest.mark.parametrize(
     "words", [["run", "--journal-files", "x"], ["backfill", "--from", "2026-10-01"], ["report"], ["demo"]]
 )
-def test_an_output_that_cannot_be_written_is_told_before_the_work(
+def test_an_output_that_cannot_be_written_is_reported_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     pytest.importorskip("pyspark")
@@ -270,9 +270,9 @@ def test_an_error_and_a_step_do_nothing_to_the_terminal_either(
 
 
 def test_a_journal_that_ends_before_the_window_is_named() -> None:
-    told = stages.beyond_window(cli.instant_ms("2026-10-12T23:00:00Z"), cli.instant_ms("2026-10-28"))
-    assert told.startswith("the newest record is of 2026-10-12, before the window, which begins on 2026-10-28")
-    assert "--as-of" in told
+    warning = stages.beyond_window(cli.instant_ms("2026-10-12T23:00:00Z"), cli.instant_ms("2026-10-28"))
+    assert warning.startswith("the newest record is of 2026-10-12, before the window, which begins on 2026-10-28")
+    assert "--as-of" in warning
     assert stages.beyond_window(0, 1) == stages.beyond_window(5, 5) == ""
 
 

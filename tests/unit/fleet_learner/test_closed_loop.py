@@ -19,7 +19,7 @@ from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_value
 from fleet_learner.recommendations.waves import Trial, account_of, shares, trial_begin_ms
 from journal.recommendations import RecommendationReason as Reason
 from staticgroup.api.absences import absences
-from support import absences as told
+from support import absences as absence_facts
 
 GROUPS: Final = 60
 MEMBERS: Final = 4
@@ -57,11 +57,11 @@ class Service:
             age_ms = int(self.rng.integers(0, 3_000))
             absorbed = back_ms - down_ms <= self.running_ms[number] - age_ms
             facts = [
-                told.fact(0, {"down": f"{day}/0", "at": down_ms // 1000 * 1000, "seen": down_ms + 300}),
-                told.fact(1, {"up": f"{day + 1}/0", "at": started_ms // 1000 * 1000, "seen": started_ms + 300}),
-                told.fact(2, {"back": absorbed, "lo": seen_ms - 5_000, "hi": seen_ms, "seen": seen_ms}),
+                absence_facts.fact(0, {"down": f"{day}/0", "at": down_ms // 1000 * 1000, "seen": down_ms + 300}),
+                absence_facts.fact(1, {"up": f"{day + 1}/0", "at": started_ms // 1000 * 1000, "seen": started_ms + 300}),
+                absence_facts.fact(2, {"back": absorbed, "lo": seen_ms - 5_000, "hi": seen_ms, "seen": seen_ms}),
             ]
-            (absence,) = absences(told.events(facts), as_of_ms=(day + 1) * DAY_MS)
+            (absence,) = absences(absence_facts.events(facts), as_of_ms=(day + 1) * DAY_MS)
             self.stops.append({
                 "down_ms": absence.down_ms, "event_id": f"{day}/{number}", "gap_ms": absence.gap_ms,
                 "end_kind": absence.end.value, "absorbed": absence.absorbed, "reason": "Deleted",

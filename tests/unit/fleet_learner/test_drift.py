@@ -59,7 +59,7 @@ def test_false_alarms_come_as_seldom_as_designed() -> None:
     assert 5 <= alarms <= 90
 
 
-def test_a_slow_image_is_found_soon_and_its_begin_told() -> None:
+def test_a_slow_image_is_found_soon_with_its_begin() -> None:
     """Gaps 1.5 times as long, rollouts' means ±0.2 in the logarithm: two deviations."""
     rng = np.random.Generator(np.random.Philox(key=[32, 0]))
     delays, begins, ratios = [], [], []

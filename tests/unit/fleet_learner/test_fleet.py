@@ -59,16 +59,16 @@ def test_every_line_is_a_record_as_the_operator_writes_it(lines: list[tuple[str,
         assert record.partitionkey == key
 
 
-def test_all_kinds_of_facts_are_told(events: list[dict[str, Any]]) -> None:
+def test_the_fleet_records_all_kinds_of_facts(events: list[dict[str, Any]]) -> None:
     """But those that need a living zombie, a blocked operator or a crash release."""
-    told = {event["type"] for event in events}
-    missing = {journal.type_of(each) for each in journal.DATA_TYPES} - told
+    types = {event["type"] for event in events}
+    missing = {journal.type_of(each) for each in journal.DATA_TYPES} - types
     rare = ("member.fenced", "member.released", "removal.held")
     assert missing == {f"io.staticgroup.{noun}.v1" for noun in rare}
     assert {event["data"].get("protocol") for event in events} == {"Classic", "Consumer", None}
 
 
-def test_an_id_is_told_once(events: list[dict[str, Any]]) -> None:
+def test_an_id_is_recorded_once(events: list[dict[str, Any]]) -> None:
     """No operator restarts into telling again here; duplicates are the tests' to make."""
     assert max(Counter((event["source"], event["id"]) for event in events).values()) == 1
 
@@ -79,9 +79,9 @@ def test_every_process_counts_its_records_from_zero(events: list[dict[str, Any]]
     for event in events:
         by_operator[event["data"]["operator_id"]].append(event["data"])
     assert len(by_operator) > 4
-    for told in by_operator.values():
-        assert [each["seq"] for each in told] == list(range(len(told)))
-        times = [each["observed_at_ms"] for each in told]
+    for records in by_operator.values():
+        assert [each["seq"] for each in records] == list(range(len(records)))
+        times = [each["observed_at_ms"] for each in records]
         assert times == sorted(times)
 
 
@@ -224,18 +224,18 @@ def test_a_container_that_runs_is_not_a_member_yet() -> None:
 def test_the_journal_tells_the_absences_that_were() -> None:
     """By the definition that its readers use; a return is known to the distance of two looks."""
     fleet = replace(SMALL, outages_per_operator=0)
-    told: dict[tuple[str, str], list[journal.GroupData]] = {}
+    facts_by_id: dict[tuple[str, str], list[journal.GroupData]] = {}
     for _, line in journal_lines(fleet):
         data = journal.read(line).data
         if isinstance(data, journal.GroupData) and hasattr(data, "instance_id"):
-            told.setdefault((data.group_id, data.instance_id), []).append(data)
+            facts_by_id.setdefault((data.group_id, data.instance_id), []).append(data)
     compared = 0
     for group in draw_groups(fleet):
         stops, _ = draw_stops(fleet, group)
         outcome = kafka_outcome(fleet, group, stops)
         for member in range(group.members):
             mine = stops.member == member
-            facts = told.get((group.group_id, f"{group.name}-{member}.{group.scope}"), [])
+            facts = facts_by_id.get((group.group_id, f"{group.name}-{member}.{group.scope}"), [])
             found = absences(stories.events(facts), as_of_ms=fleet.end_ms)
             known = [each for each in found if each.end is EndKind.RETURNED]
             gaps = (stops.back_ms - stops.down_ms)[mine & ~outcome.is_removed].tolist()
@@ -263,7 +263,7 @@ def test_rollouts_are_alike_inside() -> None:
     assert intraclass_correlation(parts) == pytest.approx(expected, abs=0.08)
 
 
-def test_slow_images_are_planted_and_told() -> None:
+def test_slow_images_are_planted_and_recorded() -> None:
     """So that a reader can be judged by what it finds."""
     fleet = FleetSettings(groups=200, days=20)
     planted = planted_slow_images(fleet)

@@ -22,7 +22,7 @@ from support.fleet_demo.phases import invented, settings_of
 from support.recommendations import recommendation
 
 PODS = ("orders-7-0", "orders-7-1", "orders-7-2")
-AS_TOLD = Figures(
+AS_EXPECTED = Figures(
     fleet=Fleet(
         groups_simulated=20,
         days=5,
@@ -77,16 +77,16 @@ AS_TOLD = Figures(
 )
 
 
-def test_a_run_that_went_as_told_differs_in_nothing() -> None:
-    assert differences(AS_TOLD) == []
+def test_a_run_that_went_as_expected_differs_in_nothing() -> None:
+    assert differences(AS_EXPECTED) == []
 
 
 def _fleet(**changes: Any) -> Figures:
-    return replace(AS_TOLD, fleet=replace(AS_TOLD.fleet, **changes))
+    return replace(AS_EXPECTED, fleet=replace(AS_EXPECTED.fleet, **changes))
 
 
 def _orders(**changes: Any) -> Figures:
-    return replace(AS_TOLD, orders=replace(AS_TOLD.orders, **changes))
+    return replace(AS_EXPECTED, orders=replace(AS_EXPECTED.orders, **changes))
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def _orders(**changes: Any) -> Figures:
         (_fleet(rebalances_if_dynamic=100), "nothing was saved"),
         (_fleet(rebalances=0), "nothing was saved"),
         (_fleet(join_ms=0), "a part is missing"),
-        (replace(AS_TOLD, bill=replace(AS_TOLD.bill, absorbed=3)), "3 absorbed"),
-        (replace(AS_TOLD, bill=replace(AS_TOLD.bill, members_lost=1)), "1 members lost"),
+        (replace(AS_EXPECTED, bill=replace(AS_EXPECTED.bill, absorbed=3)), "3 absorbed"),
+        (replace(AS_EXPECTED, bill=replace(AS_EXPECTED.bill, members_lost=1)), "1 members lost"),
         (_orders(recommended_ms=None), "keep 140000 ms"),
         (_orders(recommended_ms=140_000), "keep 140000 ms"),
         (_orders(shown_source="Structural"), "of Structural"),
@@ -109,7 +109,7 @@ def _orders(**changes: Any) -> Figures:
         (_orders(before_ms={}), "at the start"),
         (_orders(next_pod_ms=dict.fromkeys(PODS, 140_000)), "after orders-7-2 was replaced"),
         (_orders(next_pod_ms=dict.fromkeys(PODS, 105_000)), "after orders-7-2 was replaced"),
-        (_orders(rolled_ms=AS_TOLD.orders.next_pod_ms), "after all were replaced"),
+        (_orders(rolled_ms=AS_EXPECTED.orders.next_pod_ms), "after all were replaced"),
         (_orders(started_with_ms=140_000), "started with 140000 ms"),
         (_orders(rebalances_next_pod=1), "1 rebalances"),
         (_orders(rebalances_roll=2), "2 in the rollout"),
@@ -122,7 +122,7 @@ def test_each_step_that_did_not_happen_is_said(figures: Figures, word: str) -> N
 
 def test_the_table_shows_timeouts_before_and_after() -> None:
     console = Console(width=120, record=True)
-    console.print(table(AS_TOLD))
+    console.print(table(AS_EXPECTED))
     text = console.export_text()
     assert "140 s of each member" in text
     assert "orders-7-0 140 s, orders-7-1 140 s, orders-7-2 105 s" in text

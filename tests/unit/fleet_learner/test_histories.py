@@ -54,11 +54,11 @@ def test_members_that_departed_for_good_and_were_not_removed_change_no_advice() 
     """Under mode Observe every scale-down leaves one; taken for members still away they asked for the longest timeout there is."""
     stops = [stop(START_MS + n * DAY_MS // 8, gap_ms=15_000 + 200 * n) for n in range(100)]
     gone = [stop(START_MS + n * DAY_MS, gap_ms=6 * DAY_MS, end_kind="departed") for n in range(6)]
-    told, beside = (
+    recommended, beside = (
         advise_class([row(stops=each)], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)[0].record
         for each in (stops, [*stops, *gone])
     )
-    assert (told.recommended_ms, told.goal_ms, told.upper_ms) == (
+    assert (recommended.recommended_ms, recommended.goal_ms, recommended.upper_ms) == (
         beside.recommended_ms,
         beside.goal_ms,
         beside.upper_ms,
@@ -206,14 +206,14 @@ def test_terms_survive_a_plan() -> None:
 
 def test_the_timeout_of_a_classic_group_is_not_that_of_the_kip_848_group_it_became() -> None:
     """KIP-848: the session timeout is the brokers', consumer.session.timeout.ms, and no longer the clients' own."""
-    told = {"set_timeout_ms": 45_000, "set_protocol": "Classic", "protocol": "Consumer"}
-    assert made(**told).state.current_ms is None
-    assert made(**told, seen_timeout_ms=60_000, seen_protocol="Consumer").state.current_ms == 60_000
-    assert made(**told, seen_timeout_ms=60_000, seen_protocol="Classic").state.current_ms is None
-    assert made(**told | {"set_protocol": "Consumer"}).state.current_ms == 45_000
+    row = {"set_timeout_ms": 45_000, "set_protocol": "Classic", "protocol": "Consumer"}
+    assert made(**row).state.current_ms is None
+    assert made(**row, seen_timeout_ms=60_000, seen_protocol="Consumer").state.current_ms == 60_000
+    assert made(**row, seen_timeout_ms=60_000, seen_protocol="Classic").state.current_ms is None
+    assert made(**row | {"set_protocol": "Consumer"}).state.current_ms == 45_000
     before = {"earlier_session_timeout_ms": 50_000, "earlier_protocol": "Consumer"}
-    assert made(**told, **before).state.current_ms == 50_000
-    assert made(**told, **before | {"earlier_protocol": "Classic"}).state.current_ms is None
+    assert made(**row, **before).state.current_ms == 50_000
+    assert made(**row, **before | {"earlier_protocol": "Classic"}).state.current_ms is None
 
 
 def test_a_price_is_measured_or_stated_or_assumed_and_says_so() -> None:
@@ -266,15 +266,15 @@ def test_the_price_of_the_other_kind_turns_no_advice_around(protocol: str) -> No
         )
         for seed in range(4)
     ]
-    told = {
+    recommended = {
         name: advise_class(rows, Terms(durations=each, bounds={}, valid_ms=1), ALL, start_ms=0, as_of_ms=AS_OF_MS)[
             0
         ].record
         for name, each in durations.items()
     }
-    assert told["the other one"] == told["neither"]
-    assert RecommendationReason.USE_DYNAMIC in told["its own"].reasons
-    assert RecommendationReason.USE_DYNAMIC not in told["neither"].reasons
+    assert recommended["the other one"] == recommended["neither"]
+    assert RecommendationReason.USE_DYNAMIC in recommended["its own"].reasons
+    assert RecommendationReason.USE_DYNAMIC not in recommended["neither"].reasons
 
 
 def test_a_plan_of_an_earlier_version_states_nothing_that_it_does_not_tell_apart() -> None:
@@ -285,7 +285,7 @@ def test_a_plan_of_an_earlier_version_states_nothing_that_it_does_not_tell_apart
     assert Terms.of_settings({**settings, "durations": {**durations, "is_stated": True}}) == terms
 
 
-def test_a_group_whose_size_nobody_told_is_not_free_of_charge() -> None:
+def test_a_group_of_unknown_size_is_not_free_of_charge() -> None:
     """Every member of a group that works has one partition at least."""
     unknown = made(partitions=None)
     assert (unknown.members, unknown.partitions) == (12, 12)

@@ -76,13 +76,13 @@ class Readable:
 def test_a_source_that_cannot_be_read_keeps_its_position_and_stops_no_other(error: SourceError) -> None:
     sources = {"one": {"start": {}, "end": {"at": 3}}, "two": {"start": {}, "end": {"at": 4}}}
     before = Published(plan=Plan(number=5, as_of_ms=1, sources=sources), tables={})
-    told: list[str] = []
-    plan = new_plan(before, [Readable("one"), Readable("two", error)], 2, Horizon(), told.append)
+    steps: list[str] = []
+    plan = new_plan(before, [Readable("one"), Readable("two", error)], 2, Horizon(), steps.append)
     assert plan.sources == {
         "one": {"start": {"at": 3}, "end": {"at": 7}},
         "two": {"start": {"at": 4}, "end": {"at": 4}},
     }
-    assert told == [f"{LEFT_OUT}{error}"]
+    assert steps == [f"{LEFT_OUT}{error}"]
 
 
 BEGUN = Plan(
@@ -94,16 +94,16 @@ BEGUN = Plan(
 @pytest.mark.parametrize("sources", [[Readable("one"), Readable("two", SourceError("lost"))], [Readable("one")]])
 def test_an_unfinished_run_goes_on_without_a_source_that_was_lost_meanwhile(sources: list[Readable]) -> None:
     """Whether it cannot be read any more, or nobody names it: a later run reads it from where it was."""
-    told: list[str] = []
-    plan = revised_plan(BEGUN, sources, told.append)
+    steps: list[str] = []
+    plan = revised_plan(BEGUN, sources, steps.append)
     assert plan.sources == {
         "one": BEGUN.sources["one"],
         "two": {"start": {"at": 4}, "end": {"at": 4}, "log": {"id": "a"}},
     }
     assert (plan.number, plan.as_of_ms, plan.settings) == (6, 1, {"erased": "d1"})
-    assert len(told) == 1
-    assert told[0].startswith((f"{LEFT_OUT}lost", f"{LEFT_OUT}run 6 was begun with the source two, which"))
-    assert revised_plan(BEGUN, [Readable("one"), Readable("two")], told.append) == BEGUN
+    assert len(steps) == 1
+    assert steps[0].startswith((f"{LEFT_OUT}lost", f"{LEFT_OUT}run 6 was begun with the source two, which"))
+    assert revised_plan(BEGUN, [Readable("one"), Readable("two")], steps.append) == BEGUN
 
 
 def test_an_unfinished_run_none_of_whose_sources_can_be_read_is_kept() -> None:

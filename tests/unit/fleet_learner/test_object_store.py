@@ -42,7 +42,7 @@ def test_without_conditional_writes_deltas_own_log_store_is_left() -> None:
 
 
 @pytest.mark.parametrize("name", ["access.key", "secret.key", "session.token", "bucket.fleet.secret.key"])
-def test_a_secret_in_the_settings_is_refused_and_not_told(name: str) -> None:
+def test_a_secret_in_the_settings_is_refused_and_not_shown(name: str) -> None:
     with pytest.raises(ObjectStoreError, match=r"secret\.key|access\.key|session\.token") as refused:
         s3_settings({f"spark.hadoop.fs.s3a.{name}": SECRET})
     assert SECRET not in str(refused.value)

@@ -129,7 +129,7 @@ class TestNumbers:
         assert Reason.LOW_COVERAGE in found.reasons
         assert (found.recommended_ms, found.goal_ms, found.released) == (45_000, None, True)
 
-    def test_slower_restarts_are_told(self) -> None:
+    def test_slower_restarts_are_reported(self) -> None:
         found = one(drift=Drift(alarm=40, begin=36, ratio=2.04))
         assert Reason.SLOWER_RESTARTS in found.reasons
         assert found.message.endswith("restarts take 2.0 times as long as before")

@@ -51,7 +51,7 @@ def recommendation(**changes: Any) -> Recommendation:
     return usual(**(sure | changes))
 
 
-def told(**changes: Any) -> Advice:
+def advice_for(**changes: Any) -> Advice:
     context = {name: changes.pop(name) for name in ("key", "source", "members", "partitions") if name in changes}
     return advise(
         recommendation(**changes), **{"key": KEY, "source": "Fixed", "members": 12, "partitions": 48, **context}
@@ -59,7 +59,7 @@ def told(**changes: Any) -> Advice:
 
 
 def test_a_longer_timeout_says_what_it_saves_costs_and_how_it_is_typed() -> None:
-    advice = told()
+    advice = advice_for()
     assert advice.action == "Raise session.timeout.ms of orders from 45000 to 90000 (1 min 30 s)."
     assert advice.why == (
         "34.3 times a week a member that would have come back loses its place; it would be 4.2 times. Places are kept for "
@@ -76,7 +76,7 @@ def test_a_longer_timeout_says_what_it_saves_costs_and_how_it_is_typed() -> None
 
 def test_a_patch_is_what_the_custom_resource_accepts() -> None:
     """Held against the published CRD: the path, the mode and the type of the seconds."""
-    words = shlex.split(told(recommended_ms=90_500, goal_ms=90_500).command)
+    words = shlex.split(advice_for(recommended_ms=90_500, goal_ms=90_500).command)
     assert words[:6] == ["kubectl", "-n", "shop", "patch", "ksg", "orders"]
     patch = json.loads(words[words.index("-p") + 1])
     (document,) = yaml.safe_load_all((REPOSITORY / "crds" / "staticgroups.yaml").read_text(encoding="utf-8"))
@@ -93,14 +93,14 @@ def test_a_patch_is_what_the_custom_resource_accepts() -> None:
 
 
 def test_the_seconds_of_a_patch_never_leave_the_bounds() -> None:
-    advice = told(recommended_ms=60_500, goal_ms=60_500, bounds_maximum_ms=60_500)
+    advice = advice_for(recommended_ms=60_500, goal_ms=60_500, bounds_maximum_ms=60_500)
     assert '"seconds":60}' in advice.command
 
 
 def test_names_that_a_shell_would_act_on_are_quoted() -> None:
     group = "orders; rm -rf $HOME '"
     key = GroupKey(kafka_cluster_id="k", group_id=group, namespace="shop")
-    advice = told(group_id=group, key=key, protocol="Consumer", setting=Setting.CONSUMER_SESSION_TIMEOUT)
+    advice = advice_for(group_id=group, key=key, protocol="Consumer", setting=Setting.CONSUMER_SESSION_TIMEOUT)
     words = shlex.split(advice.command)
     assert words[words.index("--entity-name") + 1] == group
     assert words[-1] == "consumer.session.timeout.ms=90000"
@@ -117,8 +117,8 @@ def test_an_advised_command_takes_any_group_id_and_stands_on_one_line(group: str
                           capture_output=True, check=True, encoding="utf-8").stdout.split("\0")[:-1]  # fmt: skip
     options = cli._parser().parse_args(read[1:])
     assert (options.groups, options.bootstrap) == ([group], "kafka:9092")
-    told_command = told(group_id=group, protocol="Consumer", setting=Setting.CONSUMER_SESSION_TIMEOUT).command
-    assert told_command.isprintable()
+    command_text = advice_for(group_id=group, protocol="Consumer", setting=Setting.CONSUMER_SESSION_TIMEOUT).command
+    assert command_text.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_an_advised_command_takes_any_group_id_and_stands_on_one_line(group: str
     ],
 )  # fmt: skip
 def test_each_protocol_and_mode_has_its_own_way(changes: dict[str, Any], who: str, command: str) -> None:
-    advice = told(**changes)
+    advice = advice_for(**changes)
     assert who in advice.who
     assert advice.command.startswith(command)
     assert bool(advice.command) is bool(command)
@@ -145,7 +145,7 @@ def test_modes_are_those_that_operators_tell() -> None:
 
 
 def test_an_assumed_price_advises_nothing_and_says_how_to_measure_it() -> None:
-    advice = told(
+    advice = advice_for(
         price_source=PriceSource.ASSUMED, saved_partition_seconds_per_day=None, reasons=(Reason.ABSORBS_RESTARTS,)
     )
     assert advice.verdict is Verdict.NOT_KNOWN
@@ -171,7 +171,7 @@ def test_an_assumed_price_advises_nothing_and_says_how_to_measure_it() -> None:
 def test_nothing_is_called_left_alone_that_an_operator_is_about_to_change(changes: dict[str, Any], when: str) -> None:
     """Auto goes by the restarts, whether or not anybody knows what a rebalance costs."""
     nothing = {"saved_partition_seconds_per_day": None, "source": "Fleet"}
-    advice = told(**nothing | changes)
+    advice = advice_for(**nothing | changes)
     assert advice.verdict is Verdict.NOT_KNOWN
     assert (
         advice.action
@@ -180,12 +180,12 @@ def test_nothing_is_called_left_alone_that_an_operator_is_about_to_change(change
     assert when in advice.why
     assert advice.why.endswith("Mode Fixed keeps what is in force.")
     for who in ("Fixed", "Broker"):
-        assert told(**nothing | changes | {"source": who}).action.endswith("leave it.")
+        assert advice_for(**nothing | changes | {"source": who}).action.endswith("leave it.")
 
 
 def test_a_saving_that_may_be_a_loss_advises_nothing_and_says_how_many_restarts_would_tell() -> None:
     """The interval narrows with the root of the number: 2 times as wide as needed takes 4 times the restarts."""
-    advice = told(saved_partition_seconds_per_day=Difference(value=100.0, lower=-100.0, upper=300.0))
+    advice = advice_for(saved_partition_seconds_per_day=Difference(value=100.0, lower=-100.0, upper=300.0))
     assert advice.verdict is Verdict.NOT_KNOWN
     assert advice.would_tell == ("About 3,240 more restarts, if they are like those that were seen.",)
 
@@ -205,7 +205,7 @@ def test_a_saving_that_may_be_a_loss_advises_nothing_and_says_how_many_restarts_
     ],
 )  # fmt: skip
 def test_what_is_not_known_says_what_would_tell(changes: dict[str, Any], would_tell: str) -> None:
-    advice = told(**changes)
+    advice = advice_for(**changes)
     assert advice.verdict is Verdict.NOT_KNOWN
     assert would_tell in " ".join(advice.would_tell)
 
@@ -220,7 +220,7 @@ def test_what_is_not_known_says_what_would_tell(changes: dict[str, Any], would_t
     ],
 )
 def test_a_value_that_stays_says_why(reasons: tuple[Reason, ...], goal_ms: int, why: str) -> None:
-    advice = told(recommended_ms=45_000, goal_ms=goal_ms, reasons=reasons)
+    advice = advice_for(recommended_ms=45_000, goal_ms=goal_ms, reasons=reasons)
     assert advice.verdict is Verdict.KEEP
     assert advice.action == "Leave session.timeout.ms at 45 s."
     assert why in advice.why
@@ -236,23 +236,23 @@ def test_what_a_bound_holds_down_is_not_said_to_be_good(reason: Reason) -> None:
         "uncapped_ms": 180_000,
         "reasons": (reason,),
     }
-    assumed = told(**capped, price_source=PriceSource.ASSUMED, saved_partition_seconds_per_day=None)
+    assumed = advice_for(**capped, price_source=PriceSource.ASSUMED, saved_partition_seconds_per_day=None)
     assert assumed.verdict is Verdict.NOT_KNOWN
     assert "nearly all" not in assumed.why
     assert "3 min would be better" in assumed.why
-    known = told(**capped, bounds_maximum_ms=60_000)
+    known = advice_for(**capped, bounds_maximum_ms=60_000)
     assert known.verdict is Verdict.KEEP
     assert "3 min would be better" in known.why
 
 
 def test_a_campaign_that_was_taken_back_changes_nothing() -> None:
-    advice = told(reasons=(Reason.COST_OPTIMUM, Reason.CANARY_ROLLED_BACK))
+    advice = advice_for(reasons=(Reason.COST_OPTIMUM, Reason.CANARY_ROLLED_BACK))
     assert advice.verdict is Verdict.KEEP
     assert "the canary took the changes back" in advice.why
 
 
 def test_dynamic_members_are_advised_when_they_surely_cost_less() -> None:
-    advice = told(
+    advice = advice_for(
         reasons=(Reason.USE_DYNAMIC,), saved_partition_seconds_per_day=Difference(value=5_000, lower=4_000, upper=5_500)
     )
     assert advice.verdict is Verdict.DYNAMIC
@@ -263,7 +263,7 @@ def test_dynamic_members_are_advised_when_they_surely_cost_less() -> None:
 
 def test_a_timeout_outside_the_bounds_is_no_matter_of_cost() -> None:
     """A broker refuses a member whose timeout is outside of its bounds, whatever is known of restarts."""
-    advice = told(
+    advice = advice_for(
         current_ms=300_000,
         recommended_ms=60_000,
         goal_ms=None,
@@ -276,16 +276,16 @@ def test_a_timeout_outside_the_bounds_is_no_matter_of_cost() -> None:
 
 
 def test_what_keeps_a_change_from_going_further_is_said() -> None:
-    advice = told(goal_ms=105_000, uncapped_ms=3_000_000, reasons=(Reason.BROKER_CAP, Reason.STEP_LIMITED))
+    advice = advice_for(goal_ms=105_000, uncapped_ms=3_000_000, reasons=(Reason.BROKER_CAP, Reason.STEP_LIMITED))
     assert "This is one step on the way to 1 min 45 s." in advice.why
     assert "The brokers allow 30 min at most; 50 min would be best." in advice.why
     assert advice.goal_ms == 105_000
 
 
 @pytest.mark.parametrize("after", [effects(5.1, 1_600, 4_502), effects(0.6, 1_200, 4_502)])
-def test_effects_that_go_the_other_way_than_the_change_are_not_told(after: Effects) -> None:
+def test_effects_that_go_the_other_way_than_the_change_are_not_shown(after: Effects) -> None:
     """A longer timeout loses no more members and keeps no place for less long, whatever a record says."""
-    advice = told(after=after)
+    advice = advice_for(after=after)
     assert advice.verdict is Verdict.CHANGE
     assert "a week" not in advice.why
 

@@ -104,7 +104,7 @@ def test_ids_are_made_by_facts(steps: list[str], is_classic: bool, draw: st.Data
     No observer tells an id twice in one life, and no id stands for two facts, whoever tells it.
     """
     life = Life(steps, is_classic=is_classic)
-    told: dict[str, dict[str, Any]] = {}
+    facts: dict[str, dict[str, Any]] = {}
     for name in ("one", "two"):
         observer = Observer(name)
         seen: set[str] = set()
@@ -118,4 +118,4 @@ def test_ids_are_made_by_facts(steps: list[str], is_classic: bool, draw: st.Data
                     said = {k: v for k, v in said.items() if k not in LOOK_DEPENDENT} | {"noun": fact.data.noun}
                     assert fact.id not in seen
                     seen.add(fact.id)
-                    assert told.setdefault(fact.id, said) == said
+                    assert facts.setdefault(fact.id, said) == said

@@ -51,7 +51,7 @@ def test_member_that_was_not_in_the_group_before_joins_without_a_predecessor() -
     assert facts[1].data.model_dump()["previous_member_id"] is None
 
 
-def test_members_of_others_are_not_told() -> None:
+def test_members_of_others_are_not_recorded() -> None:
     """Foreign and dynamic members are never ours, and an id with two holders is a wrong reading."""
     observer = Observer()
     observer.look(running())
@@ -64,7 +64,7 @@ def test_members_of_others_are_not_told() -> None:
     assert "member.rejoined" not in kinds(observer.look(running(group=group(*others, member(1), member(2)))))
 
 
-def test_classic_rebalance_is_told_when_it_has_settled() -> None:
+def test_classic_rebalance_is_recorded_when_it_has_settled() -> None:
     """DescribeGroups shows no generation: in flight at a look, then Stable, is one rebalance."""
     observer = Observer()
     observer.look(running())
@@ -83,8 +83,8 @@ def test_classic_rebalance_that_nobody_saw_in_flight_is_known_by_the_members() -
     observer.look(share(4, 4, 4))
     assert observer.look(share(4, 4, 4)) == []
     (fact,) = observer.look(share(6, 3, 3))
-    told = fact.data.model_dump()
-    assert (told["partitions_total"], told["partitions_moved"], told["group_epoch"]) == (12, 2, None)
+    data = fact.data.model_dump()
+    assert (data["partitions_total"], data["partitions_moved"], data["group_epoch"]) == (12, 2, None)
     assert kinds(observer.look(share(6, 6))) == ["group.rebalanced"]
 
 
@@ -108,7 +108,7 @@ def test_every_epoch_of_a_kip848_group_is_one_rebalance() -> None:
     assert {f.data.protocol for f in facts} == {"Consumer"}
 
 
-def test_rebalance_of_a_kip848_group_is_told_with_what_moved_once_it_has_settled() -> None:
+def test_rebalance_of_a_kip848_group_is_recorded_with_what_moved_once_it_has_settled() -> None:
     """While members reconcile, the counts are not those of the new assignment; the bounds stay those of the epoch."""
     observer = Observer()
     observer.look(running(group=kip848(7)))
@@ -116,12 +116,12 @@ def test_rebalance_of_a_kip848_group_is_told_with_what_moved_once_it_has_settled
     assert kinds(observer.look(running(group=kip848(8, *behind, state="Reconciling")))) == []
     after = (member(0, member_epoch=8, assigned_partitions=6), member(1, member_epoch=8, assigned_partitions=6))
     (fact,) = observer.look(running(group=kip848(8, *after)))
-    told = fact.data.model_dump()
-    assert (told["partitions_moved"], told["partitions_total"], told["state_before"]) == (4, 12, "Stable")
+    data = fact.data.model_dump()
+    assert (data["partitions_moved"], data["partitions_total"], data["state_before"]) == (4, 12, "Stable")
     assert bounds(fact) == (NOW_MS + STEP_MS, NOW_MS + 2 * STEP_MS + 100)
 
 
-def test_rebalance_that_never_settles_is_told_after_a_minute() -> None:
+def test_rebalance_that_never_settles_is_recorded_after_a_minute() -> None:
     observer = Observer()
     observer.look(running(group=kip848(7)))
     stuck = running(group=kip848(8, member(0, member_epoch=7), state="Reconciling"))
@@ -149,7 +149,7 @@ def test_first_members_of_a_new_group_are_its_first_rebalances() -> None:
         assert kinds(observer.look(running(group=first))).count("group.rebalanced") == count
 
 
-def test_group_that_moved_on_very_far_is_told_the_newest_epochs() -> None:
+def test_only_the_newest_epochs_are_recorded_of_a_group_that_moved_on_very_far() -> None:
     observer = Observer()
     observer.look(running(group=kip848(1)))
     facts = observer.look(running(group=kip848(10_000)))
@@ -169,9 +169,9 @@ def test_epochs_of_a_group_that_was_made_again_are_not_those_of_the_first() -> N
     observer = Observer()
     for each in (absent, kip848(2), kip848(4), absent, absent, kip848(2), kip848(5), kip848(2), kip848(3)):
         observer.look(running(group=each))
-    told = [f for f in observer.facts if f.data.noun == "group.rebalanced"]
+    rebalances = [f for f in observer.facts if f.data.noun == "group.rebalanced"]
     again_ms, once_more_ms = NOW_MS + 6 * STEP_MS, NOW_MS + 8 * STEP_MS
-    assert [f.id for f in told] == [
+    assert [f.id for f in rebalances] == [
         *(f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)),
         *(f"kc/orders/{again_ms}/{epoch}/rebalanced" for epoch in (2, 3, 4, 5)),
         f"kc/orders/{once_more_ms}/3/rebalanced",
@@ -184,8 +184,8 @@ def test_a_group_that_was_not_found_once_and_goes_on_with_its_epochs_is_the_same
     observer = Observer()
     for each in (kip848(2), kip848(3), absent, kip848(3), kip848(4)):
         observer.look(running(group=each))
-    told = [f.id for f in observer.facts if f.data.noun == "group.rebalanced"]
-    assert set(told) == {f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)}
+    ids = [f.id for f in observer.facts if f.data.noun == "group.rebalanced"]
+    assert set(ids) == {f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)}
 
 
 def test_bounds_reach_back_to_the_last_look_that_read_the_group() -> None:

@@ -138,12 +138,12 @@ def _infeasible(case: Case) -> Advice | None:
     if Reason.INFEASIBLE not in known.reasons:
         return None
     low_ms, high_ms = known.bounds_minimum_ms, known.bounds_maximum_ms
-    told = ""
+    why = ""
     if low_ms is not None and high_ms is not None and low_ms > high_ms:
-        told = f"The lower bounds ask for {duration(low_ms)} at least, the upper ones for {duration(high_ms)} at most."
+        why = f"The lower bounds ask for {duration(low_ms)} at least, the upper ones for {duration(high_ms)} at most."
     hint = "They are minSeconds and maxSeconds of the StaticGroup, the brokers' bounds and three heartbeat intervals."
     action = f"Widen the bounds of {case.key.group_id}: no {known.setting.value} satisfies all of them."
-    return _made(case, Verdict.WIDEN, action, told, hint)
+    return _made(case, Verdict.WIDEN, action, why, hint)
 
 
 def _forced(case: Case) -> Advice | None:
@@ -160,8 +160,8 @@ def _unwatched(case: Case) -> Advice | None:
     if Reason.LOW_COVERAGE not in case.recommendation.reasons:
         return None
     coverage = case.recommendation.evidence.coverage
-    told = f"An operator watched it for {percent(coverage)} of the window."
-    return _not_known(case, told, would_tell=(unknowns.watch_longer(coverage),))
+    why = f"An operator watched it for {percent(coverage)} of the window."
+    return _not_known(case, why, would_tell=(unknowns.watch_longer(coverage),))
 
 
 def _dynamic(case: Case) -> Advice | None:
@@ -170,8 +170,8 @@ def _dynamic(case: Case) -> Advice | None:
         return None
     saved = _saving(case)
     if saved is None:
-        told = "Dynamic members may be cheaper than static ones here, or not: what is known allows both."
-        return _not_known(case, told, would_tell=_would_tell(case))
+        why = "Dynamic members may be cheaper than static ones here, or not: what is known allows both."
+        return _not_known(case, why, would_tell=_would_tell(case))
     parts = ["Its rebalances cost less than waiting for members does, at every timeout that is allowed."]
     if known.before is not None:
         now_ms = known.before.cost_partition_seconds_per_day.value * SECOND_MS
@@ -197,8 +197,8 @@ def _goalless(case: Case) -> Advice | None:
     has_wish = case.wanted_ms is not None or (known.current_ms is not None and not is_few)
     if known.recommended_ms is not None and known.goal_ms is not None and has_wish:
         return None
-    told = f"It had {count(known.evidence.stops, 'restart')} in the window."
-    return _not_known(case, told, would_tell=_would_tell(case))
+    why = f"It had {count(known.evidence.stops, 'restart')} in the window."
+    return _not_known(case, why, would_tell=_would_tell(case))
 
 
 def _held(case: Case) -> Advice | None:
@@ -217,8 +217,8 @@ def _held(case: Case) -> Advice | None:
         return _kept(case, capped or (good if now_ms == goal_ms else close))
     if waits is not None:
         return _kept(case, waits)
-    told = f"{duration(goal_ms)} may be better than {duration(now_ms)}, or not: the restarts that were seen allow both."
-    return _not_known(case, told, would_tell=_would_tell(case))
+    why = f"{duration(goal_ms)} may be better than {duration(now_ms)}, or not: the restarts that were seen allow both."
+    return _not_known(case, why, would_tell=_would_tell(case))
 
 
 def _unsure(case: Case) -> Advice | None:
@@ -227,8 +227,8 @@ def _unsure(case: Case) -> Advice | None:
     assert wanted_ms is not None
     if _saving(case) is not None:
         return None
-    told = f"{duration(wanted_ms)} may be better than {_now(case)}, or not."
-    return _not_known(case, told, _effects(case), _break_even(case) if not unknowns.is_priced(known) else "",
+    why = f"{duration(wanted_ms)} may be better than {_now(case)}, or not."
+    return _not_known(case, why, _effects(case), _break_even(case) if not unknowns.is_priced(known) else "",
                       would_tell=_would_tell(case))  # fmt: skip
 
 
