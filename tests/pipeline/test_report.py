@@ -159,10 +159,12 @@ def test_lines_of_charts_stand_out_and_follow_the_scheme(tab: Page, report_file:
     """WCAG 2.2, 1.4.11: 3:1 for what has to be seen; a chart drawn once is right in both schemes."""
     tab.open(report_file, width_px=1440, scheme=scheme)
     strokes = tab.evaluate(
-        "[...new Set([...document.querySelectorAll('.chart path')].map(p => getComputedStyle(p).stroke))].filter(s => s !== 'none')"
+        "[...new Set([...document.querySelectorAll('.chart path')].map(p => getComputedStyle(p).stroke))].filter(s => "
+        "s !== 'none')"
     )
     names = tab.evaluate(
-        "['--c0', '--c1', '--c2', '--c3', '--edge', '--ground'].map(n => { const e = document.createElement('i'); e.style.color = `var(${n})`;"
+        "['--c0', '--c1', '--c2', '--c3', '--edge', '--ground'].map(n => { const e = document.createElement('i'); "
+        "e.style.color = `var(${n})`;"
         "document.body.append(e); const c = getComputedStyle(e).color; e.remove(); return c })"
     )
     assert len(strokes) >= 4

@@ -33,7 +33,12 @@ def frame(spark: Any, fleet: Fleet, partitions: int = 2, clusters: Mapping[int, 
             row = dict.fromkeys(schemas.MEMBER_EVENTS.names) | {
                 name: value for name, value in fact.model_dump().items() if name in schemas.MEMBER_EVENTS.names
             }
-            row |= {"event_id": f"{member}/{number}", "source": "s", "kind": fact.noun, "event_ms": absence_facts.event_ms(fact)}
+            row |= {
+                "event_id": f"{member}/{number}",
+                "source": "s",
+                "kind": fact.noun,
+                "event_ms": absence_facts.event_ms(fact),
+            }
             row |= {
                 "k8s_cluster_uid": (clusters or {}).get(member, "c"),
                 "group_key": member // 3,
@@ -61,7 +66,9 @@ def expected(fleet: Fleet, windows: Sequence[tuple[int, int]], as_of_ms: int) ->
     """Return the same by the definition."""
     made = {}
     for member, facts in fleet.items():
-        events = {number: event for number, fact in enumerate(facts) if (event := absence_facts.event_of(fact)) is not None}
+        events = {
+            number: event for number, fact in enumerate(facts) if (event := absence_facts.event_of(fact)) is not None
+        }
         ids = {id(event): f"{member}/{number}" for number, event in events.items()}
         rows = [
             {name: value for name, value in absence_facts.as_row(each).items() if name != "down"}
@@ -188,8 +195,14 @@ def test_an_outage_that_lasts_too_long_is_blind_from_then_on_whatever_became_of_
     fleet = {
         **one_stop(10),
         1: [absence_facts.fact(0, {"down": "a/0", "at": 150, "seen": 150})],
-        2: [absence_facts.fact(0, {"down": "a/0", "at": 10, "seen": 10}), absence_facts.fact(1, {"back": True, "hi": 190, "seen": 190})],
-        3: [absence_facts.fact(0, {"down": "a/0", "at": 10, "seen": 10}), absence_facts.fact(1, {"back": True, "hi": 110, "seen": 110})],
+        2: [
+            absence_facts.fact(0, {"down": "a/0", "at": 10, "seen": 10}),
+            absence_facts.fact(1, {"back": True, "hi": 190, "seen": 190}),
+        ],
+        3: [
+            absence_facts.fact(0, {"down": "a/0", "at": 10, "seen": 10}),
+            absence_facts.fact(1, {"back": True, "hi": 110, "seen": 110}),
+        ],
     }
     rows = sessions.outages(frame(spark, fleet), windows_frame(spark, []), 200, away_ms_max=100)
     assert {m: [(a["gap_ms"], a["end"], a["back_ms"]) for a in each] for m, each in found(rows).items()} == {

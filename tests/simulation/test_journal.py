@@ -160,7 +160,9 @@ def test_restarted_operators_tell_facts_again_under_the_same_ids(protocol: str, 
             continue
         key = (record.source, record.id)
         said = {
-            k: v for k, v in fact_of(record).items() if record.data.noun != "member.removed" or k not in POORER_WHEN_REPEATED
+            k: v
+            for k, v in fact_of(record).items()
+            if record.data.noun != "member.removed" or k not in POORER_WHEN_REPEATED
         }
         assert facts.setdefault(key, said) == said
         operators.setdefault(key, set()).add(record.data.operator_id)

@@ -162,8 +162,7 @@ class Lake:
         rows: unique in `by`.
         days: the days of the rows.
         around_days: rows of the same `by` are looked for on these days and so many before and after each. One that lies
-            further
-            off is not seen, and both count.
+            further off is not seen, and both count.
         """
         if (done := self._done(table, run)) is not None:
             return done

@@ -37,11 +37,13 @@ _EXPLANATIONS: Final = (
     (("UnknownStoreException", "NoSuchBucket"), "the bucket {bucket} is not there: make it, or correct `root`"),
     (
         ("CredentialInitialization", "Unable to load credentials", "NoAwsCredentials", "NoAuthWithAWS"),
-        "no credentials were found: give AWS_SHARED_CREDENTIALS_FILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or a role",
+        "no credentials were found: give AWS_SHARED_CREDENTIALS_FILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or "
+        "a role",
     ),
     (
         ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "No user exists"),
-        "the store refuses the credentials that were found: see that they are right and in force, and may list, read, write and delete there",
+        "the store refuses the credentials that were found: see that they are right and in force, and may list, read, "
+        "write and delete there",
     ),
     (
         (
@@ -134,7 +136,8 @@ def probe(spark: SparkSession, root: str, name: str | None) -> None:
         raise ObjectStoreError(explanation(error, root, hadoop.get("fs.s3a.endpoint") or "AWS")) from None
     if not is_fit:
         raise ObjectStoreError(
-            f"{root}: the store overwrites an object that must not be there yet (it ignores If-None-Match), so nothing keeps two runs"
+            f"{root}: the store overwrites an object that must not be there yet (it ignores If-None-Match), so nothing "
+            "keeps two runs"
             f' apart. Say {_CONDITIONAL}: "false" below `spark`, and see to it that one run writes at a time'
         )
 

@@ -124,7 +124,8 @@ def _compile(target: Path) -> None:
     javac = shutil.which("javac", path=f"{os.environ.get('JAVA_HOME', '')}/bin") or shutil.which("javac")
     if javac is None:
         raise JobError(
-            "tables in S3 need javac once, of a JDK 17 or newer (Debian: openjdk-17-jdk-headless), or an image that was built for them"
+            "tables in S3 need javac once, of a JDK 17 or newer (Debian: openjdk-17-jdk-headless), or an image that "
+            "was built for them"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     libraries = [

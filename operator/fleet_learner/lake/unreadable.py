@@ -28,5 +28,6 @@ def unreadable(error: BaseException) -> CorruptError | None:
     if path is None or not any(sign in text for sign in _SIGNS):
         return None
     return CorruptError(
-        f"cannot read {path[0]}: bring it back from a copy, or name a new root: what the journal still holds is read again"
+        f"cannot read {path[0]}: bring it back from a copy, or name a new root: what the journal still holds is read "
+        "again"
     )

@@ -121,7 +121,8 @@ def _create(path: Path, payload: bytes) -> None:
     if path.exists():
         if path.read_bytes() != payload:
             raise SnapshotConflictError(
-                f"{path} is there with other bytes, as of another root whose runs have the same numbers: name another output, or move "
+                f"{path} is there with other bytes, as of another root whose runs have the same numbers: name another "
+                "output, or move "
                 "what lies there away"
             )
         return

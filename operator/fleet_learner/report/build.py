@@ -167,8 +167,7 @@ def build_report(
     sources: of the timeouts in force (Fixed, Structural, Broker, Fleet).
     before: the window before; None: no history yet.
     is_stop_stated: somebody configured how long a rebalance stops a partition, for every kind of group that is here;
-        else what is
-        lost to them rests on an assumption.
+        else what is lost to them rests on an assumption.
     versions: of what the figures were made with, by name.
     """
     rows = group_rows(histories, recommendations, sources)

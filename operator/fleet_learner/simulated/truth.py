@@ -172,8 +172,7 @@ class Stops:
     ----------
     cause: index into CAUSES.
     down_ms, up_ms, back_ms: Unix milliseconds: its process ends, the next container starts, the group has the member
-        back;
-        a scaled-down member comes up when its place is wanted again.
+        back; a scaled-down member comes up when its place is wanted again.
     rollout: number of the rollout that caused it; -1: none.
     image: number of the image that the stopped process ran.
     """

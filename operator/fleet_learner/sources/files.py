@@ -119,7 +119,8 @@ class JournalFiles:
 
     def _shrank(self, name: str, read: int) -> str:
         return (
-            f"{self.folder / name} was read up to byte {read}, and no line of it ends there now: bring it back as it was, "
+            f"{self.folder / name} was read up to byte {read}, and no line of it ends there now: bring it back as it "
+            "was, "
             "or move it out of the folder; what was read of it stays"
         )
 

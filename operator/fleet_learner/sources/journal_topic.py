@@ -127,7 +127,8 @@ class JournalTopic:
 
     def _missing(self, topic: str) -> str:
         return (
-            f"{self.name}: {self._servers} shows no topic {topic}: no operator has written to it yet, it has another name "
+            f"{self.name}: {self._servers} shows no topic {topic}: no operator has written to it yet, it has another "
+            "name "
             f"(topic in the configuration), or the right to read it is missing: {read_right(topic)}"
         )
 
@@ -166,7 +167,8 @@ class JournalTopic:
             low = logs[each.topic][each.partition].low
             if each.start < low and self.connection.fail_on_data_loss:
                 raise DataLossError(
-                    f"{each.topic}-{each.partition} begins at {low} by now, and was read up to {each.start}: what lies between is lost. "
+                    f"{each.topic}-{each.partition} begins at {low} by now, and was read up to {each.start}: what lies "
+                    "between is lost. "
                     'failOnDataLoss: "false" below its options reads what is left'
                 )
         for first in {each.topic: each for each in reversed(todo)}.values():

@@ -96,7 +96,8 @@ class _ContainerChange(GroupData):
     reason: Text = Field("", description="Reason of the container state, or Deleted, Evicted or Unknown.")
     session_timeout_ms: DurationMs | None = Field(
         None,
-        description="Session timeout that this process was started with, or its group's (KIP-848, KIP-1071), in milliseconds; null while unknown.",
+        description="Session timeout that this process was started with, or its group's (KIP-848, KIP-1071), in "
+        "milliseconds; null while unknown.",
     )
 
 
@@ -149,7 +150,8 @@ class MemberRemoved(GroupData):
     certificates: list[Name] = Field(
         [],
         max_length=CERTIFICATES_MAX,
-        description="Certificates of the pods of its id, each `<pod uid> <kind>`; empty when an earlier process removed it.",
+        description="Certificates of the pods of its id, each `<pod uid> <kind>`; empty when an earlier process "
+        "removed it.",
     )
     reason: Text = Field("", description="The reason given to the coordinator; empty when an earlier process did.")
     outcome: Name = Field(description="Removed, or Resurrected when it is described again after that.")

@@ -233,7 +233,8 @@ def learn(files: str, cores: int, scratch: Path, result: Path) -> dict[str, Any]
                 file.writelines(json.dumps(each) + "\n" for each in found)
         timed("recommend", started)
     totals = connection.execute(
-        "SELECT sum(downs)::BIGINT, sum(returned)::BIGINT, sum(blind)::BIGINT, sum(ghost_wanted_ms)::BIGINT FROM stop_days"
+        "SELECT sum(downs)::BIGINT, sum(returned)::BIGINT, sum(blind)::BIGINT, sum(ghost_wanted_ms)::BIGINT FROM "
+        "stop_days"
     ).fetchone()
     rebalances = connection.execute("SELECT sum(rebalances)::BIGINT FROM groups").fetchone()
     assert totals is not None

@@ -151,7 +151,8 @@ def _cut(connection: duckdb.DuckDBPyConnection, folder: Path, name: str) -> int:
         start_ms = START_MS + day * DAY_MS
         path = folder / ("days" if day < DAYS - 1 else LAST_DAY) / f"{day:02d}-{name}.jsonl"
         connection.execute(
-            f"COPY (SELECT line FROM lines WHERE at_ms >= {start_ms} AND at_ms < {start_ms + DAY_MS} ORDER BY at_ms, line) "
+            f"COPY (SELECT line FROM lines WHERE at_ms >= {start_ms} AND at_ms < {start_ms + DAY_MS} ORDER BY at_ms, "
+            "line) "
             f"TO '{path}' (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
         )
     row = connection.execute(f"SELECT count(*) FROM lines WHERE at_ms >= {START_MS} AND at_ms < {AS_OF_MS}").fetchone()

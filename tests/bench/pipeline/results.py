@@ -196,6 +196,7 @@ def table(results: Results) -> Iterator[str]:
         usual = f" (usual heap: {results.warm_s('spark', s.cores, s.rows):.1f} s)" if same else ""
         yield ""
         yield (
-            f"Spark with a heap of {s.heap_mb} MB, {s.cores} cores, {s.rows / 1e6:.1f} M rows, once: {s.warm_s:.1f} s{usual}, "
+            f"Spark with a heap of {s.heap_mb} MB, {s.cores} cores, {s.rows / 1e6:.1f} M rows, once: {s.warm_s:.1f} "
+            f"s{usual}, "
             f"peak {s.pss_bytes_max / MB:,.0f} MB, {(s.spilled_bytes or 0) / MB:,.0f} MB spilled to disk, same result."
         )

@@ -125,7 +125,8 @@ def lines(found: Sequence[Whole]) -> Iterator[str]:
             if taken is not None:
                 rate = "" if work == "the next day" else f"{each.records / taken.cpu_s / 1e3:,.1f} k"
                 yield (
-                    f"| {each.records / 1e6:.2f} M | {each.groups:,} | {work} | {taken.wall_s:,.0f} | {taken.cpu_s:,.0f} | {rate} "
+                    f"| {each.records / 1e6:.2f} M | {each.groups:,} | {work} | {taken.wall_s:,.0f} | "
+                    f"{taken.cpu_s:,.0f} | {rate} "
                     f"| {taken.pss_bytes_max / MB:,.0f} MB |"
                 )
     yield ""

@@ -120,7 +120,8 @@ def finish(options: argparse.Namespace) -> bool:
 
     if options.keep:
         say(
-            f"Kept: cluster and broker {CLUSTER}, without the file server; the operator keeps what it read. The next run "
+            f"Kept: cluster and broker {CLUSTER}, without the file server; the operator keeps what it read. The next "
+            "run "
             "uses the cluster again and, without --keep, removes it."
         )
         return True

@@ -185,7 +185,8 @@ def _of_orders(orders: Orders) -> list[str]:
         return [f"the recommendation is to keep {orders.structural_ms} ms, so nothing could be shown: {orders.message}"]
     if orders.shown_source != "Fleet" or orders.shown_ms != wanted or orders.injected_ms != wanted:
         found.append(
-            f"{wanted} ms are recommended; the StaticGroup shows {orders.shown_ms} ms of {orders.shown_source} and injects "
+            f"{wanted} ms are recommended; the StaticGroup shows {orders.shown_ms} ms of {orders.shown_source} and "
+            "injects "
             f"{orders.injected_ms} ms"
         )
     if orders.in_force_source != "Fleet":
@@ -204,7 +205,8 @@ def _of_orders(orders: Orders) -> list[str]:
         found.append(f"the process of {orders.next_pod} was started with {orders.started_with_ms} ms, not {wanted} ms")
     if orders.rebalances_next_pod or orders.rebalances_roll:
         found.append(
-            f"{orders.rebalances_next_pod} rebalances when one pod was replaced, {orders.rebalances_roll} in the rollout"
+            f"{orders.rebalances_next_pod} rebalances when one pod was replaced, {orders.rebalances_roll} in the "
+            "rollout"
         )
     return found
 

@@ -281,7 +281,8 @@ def test_bounds_that_hold_for_no_group_are_said_with_the_clusters_that_are_there
     there = ["c", "a", "b", "a"]
     assert stages.bounds_for_nobody(["", "a", "c"], there) == ""
     assert stages.bounds_for_nobody(["", "a", "B"], there) == (
-        "brokers: no group of this run is in the Kafka cluster B, so what is said there holds for none; there are: a, b, c"
+        "brokers: no group of this run is in the Kafka cluster B, so what is said there holds for none; there are: a, "
+        "b, c"
     )
     many = stages.bounds_for_nobody(["y", "x"], [f"k{n}" for n in range(9)])
     assert "in the Kafka clusters x, y," in many

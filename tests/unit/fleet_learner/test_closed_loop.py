@@ -58,7 +58,9 @@ class Service:
             absorbed = back_ms - down_ms <= self.running_ms[number] - age_ms
             facts = [
                 absence_facts.fact(0, {"down": f"{day}/0", "at": down_ms // 1000 * 1000, "seen": down_ms + 300}),
-                absence_facts.fact(1, {"up": f"{day + 1}/0", "at": started_ms // 1000 * 1000, "seen": started_ms + 300}),
+                absence_facts.fact(
+                    1, {"up": f"{day + 1}/0", "at": started_ms // 1000 * 1000, "seen": started_ms + 300}
+                ),
                 absence_facts.fact(2, {"back": absorbed, "lo": seen_ms - 5_000, "hi": seen_ms, "seen": seen_ms}),
             ]
             (absence,) = absences(absence_facts.events(facts), as_of_ms=(day + 1) * DAY_MS)

@@ -62,8 +62,10 @@ def test_a_longer_timeout_says_what_it_saves_costs_and_how_it_is_typed() -> None
     advice = advice_for()
     assert advice.action == "Raise session.timeout.ms of orders from 45000 to 90000 (1 min 30 s)."
     assert advice.why == (
-        "34.3 times a week a member that would have come back loses its place; it would be 4.2 times. Places are kept for "
-        "absent members for 2 h 32 min a week; it would be 3 h 7 min. From 1,080 restarts, watched for 99.7 % of the time."
+        "34.3 times a week a member that would have come back loses its place; it would be 4.2 times. Places are kept "
+        "for "
+        "absent members for 2 h 32 min a week; it would be 3 h 7 min. From 1,080 restarts, watched for 99.7 % of the "
+        "time."
     )
     assert advice.saving == Saving(
         low_partition_ms=6_300_000, best_partition_ms=8_925_000, high_partition_ms=11_200_000

@@ -280,7 +280,10 @@ async def test_standby_keeps_what_pods_did_in_the_last_minutes_for_when_it_takes
     journaling.world.is_holder = True
     journaling.journal.forget_all()
     await journaling.world.round()
-    assert [r.id.split("/", 1)[1].replace(journaling.world.id_of(0), "i") for r in journaling.records] == ["0/i/down", "1/i/up"]
+    assert [r.id.split("/", 1)[1].replace(journaling.world.id_of(0), "i") for r in journaling.records] == [
+        "0/i/down",
+        "1/i/up",
+    ]
 
 
 async def test_nothing_of_a_deleted_staticgroup_is_recorded_for_the_next_of_its_name() -> None:

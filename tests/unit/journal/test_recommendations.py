@@ -63,8 +63,8 @@ async def test_answer_never_waits(reader: Recommendations, tmp_path: Path) -> No
     [
         (CLUSTER_ID, "unknown", "no record of group unknown of cluster kafka-1"),
         ("kafka-2", "orders", "no record of group orders of cluster kafka-2"),
-        (None, "orders", "have not told the id"),
-        ("", "orders", "have not told the id"),
+        (None, "orders", "have not reported the id"),
+        ("", "orders", "have not reported the id"),
     ],
 )
 async def test_group_that_the_snapshot_does_not_hold_is_absent(

@@ -54,7 +54,8 @@ def carried_out(recommendation: Recommendation, key: GroupKey, source: str | Non
         return _joined(who, wave), f"{setting.value}={then_ms}"
     if setting in _AT_BROKER:
         who = (
-            f"Whoever may alter the group's configuration on Kafka cluster {key.kafka_cluster_id}, or the operator, with "
+            f"Whoever may alter the group's configuration on Kafka cluster {key.kafka_cluster_id}, or the operator, "
+            "with "
             "spec.sessionTimeout.writeGroupConfig; it holds at once, without a restart."
         )
         return _joined(who, wave), _group_config(key.group_id, setting.value, then_ms)

@@ -325,7 +325,8 @@ def _effects(case: Case) -> str:
     if (lost[1] <= lost[0]) is not case.is_up or (kept[1] >= kept[0]) is not case.is_up:
         return ""
     return (
-        f"{amount(lost[0])} times a week a member that would have come back loses its place; it would be {amount(lost[1])} "
+        f"{amount(lost[0])} times a week a member that would have come back loses its place; it would be "
+        f"{amount(lost[1])} "
         f"times. Places are kept for absent members for {duration(kept[0])} a week; it would be {duration(kept[1])}."
     )
 

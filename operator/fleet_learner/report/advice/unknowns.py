@@ -26,7 +26,8 @@ def is_priced(recommendation: Recommendation) -> bool:
 def price_is_missing(recommendation: Recommendation) -> str:
     """Say how to learn what a rebalance costs."""
     return (
-        f"What one rebalance costs it: {bill_command(recommendation.group_id)}, by somebody with the right READ on the topic "
+        f"What one rebalance costs it: {bill_command(recommendation.group_id)}, by somebody with the right READ on the "
+        "topic "
         "__consumer_offsets; with the log under offsets_logs in the configuration each run measures it."
     )
 
