@@ -60,7 +60,8 @@ examples:
   fleet-learner bill --bootstrap kafka:9092 --json bill.json
       What rebalances cost every group of a cluster, and what would help, from that log alone.
 
-exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster, 4 done without a source that could not be read
+exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster,
+4 done without a source that could not be read
 """
 
 
@@ -116,8 +117,7 @@ def _ended(options: argparse.Namespace, configuration: Configuration, **more: An
             raise
         return _failed(
             f"{_FULL.lower()}, below the root or where Spark keeps what does not fit into memory (spark.local.dir, "
-            "/tmp): make room and run "
-            "it again, it goes on from its plan",
+            "/tmp): make room and run it again, it goes on from its plan",
             EXIT_FINDING,
         )
     return status

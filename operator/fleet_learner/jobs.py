@@ -117,9 +117,8 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
             low_high = weekly.get(line.timeout_ms or 0)
             weeks = "" if low_high is None else f"{low_high[0]} to {low_high[1]}"
             lost = partition_time(line.lost_partition_ms_per_day)
-            say(
-                f"{line.label:<44}{amount(line.evictions_per_day):>14}{weeks:>18}{amount(line.rebalances_per_day):>16}{lost:>22}"
-            )
+            per_day = f"{amount(line.rebalances_per_day):>16}{lost:>22}"
+            say(f"{line.label:<44}{amount(line.evictions_per_day):>14}{weeks:>18}{per_day}")
         if not known.price.is_known:
             say("lost: by an assumed price of a rebalance, which nobody measured or stated")
         say(advice.action)

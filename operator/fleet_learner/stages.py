@@ -75,9 +75,8 @@ def beyond_window(newest_ms: int, start_ms: int) -> str:
     if not 0 < newest_ms < start_ms:
         return ""
     return (
-        f"the newest record is of {day_of(newest_ms)}, before the window, which begins on {day_of(start_ms)}: nothing "
-        "can be learned from it. "
-        "Name another end of the window (--as-of) or a longer one (--window-days)"
+        f"the newest record is of {day_of(newest_ms)}, before the window, which begins on {day_of(start_ms)}: "
+        "nothing can be learned from it. Name another end of the window (--as-of) or a longer one (--window-days)"
     )
 
 

@@ -50,7 +50,7 @@ class LogChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRebalance:
-    """One rebalance of the log, completed between `lo_ms` and `hi_ms`; the two are equal when it has a record of its own."""
+    """One rebalance of the log, completed between `lo_ms` and `hi_ms`, which are equal if it has its own record."""
 
     epoch: int
     lo_ms: int

@@ -186,9 +186,9 @@ def _of_causes(causes: DataFrame, covered: DataFrame, counted_ms: Column) -> Dat
         .agg(
             *(F.max_by(name, F.struct("log_offset", "index")).alias(name) for name in last),
             F.sum(F.when(in_time, F.col("rebalances"))).alias("rebalances"),
-            F.least(F.coalesce(F.sum(F.when(in_time, halves)), F.lit(0)), F.sum(F.when(in_time, F.col("rebalances")))).alias(
-                "restart_rebalances"
-            ),
+            F.least(
+                F.coalesce(F.sum(F.when(in_time, halves)), F.lit(0)), F.sum(F.when(in_time, F.col("rebalances")))
+            ).alias("restart_rebalances"),
             *of_kind.values(),
         )
     )  # fmt: skip

@@ -69,8 +69,7 @@ class OffsetsLog:
         if trouble is not None:
             raise JobError(
                 f"{servers} shows no topic {self._topic}: some managed services hide it, and a cluster in which "
-                "nothing was "
-                "committed yet has none"
+                "nothing was committed yet has none"
             )
         return str(found.cluster_id)
 

@@ -48,22 +48,25 @@ def lines(rows: Sequence[Row], prices: Prices) -> Iterator[str]:
     rows: of gold/bill, the most expensive first.
     prices: measured ones.
     """
-    heading = f"{'group':<{_NAME_WIDTH}}{'covered':>10}{'rebalances':>11}{'stood still':>26}{'known':>7}{'hit':>6}{'a rebalance':>24}"
+    heading = f"{'group':<{_NAME_WIDTH}}{'covered':>10}{'rebalances':>11}{'stood still':>26}"
+    heading += f"{'known':>7}{'hit':>6}{'a rebalance':>24}"
     yield f"{heading}  what would help"
     for row in rows[:LINES_MAX]:
         price = prices.get((row["kafka_cluster_id"], row["group_id"]))
         yield (
             f"{printable(row['group_id']):<{_NAME_WIDTH - 1}} "
             f"{duration(row['covered_ms']):>10}{_rebalances(row):>11}{_silent(row):>26}"
-            f"{_known(row):>7}{_share(row['interrupted_share']):>6}{_priced(price):>24}  {help_words(row)}"
+            f"{_known(row):>7}{_share(row['interrupted_share']):>6}{_priced(price):>24} "
+            f" {help_words(row)}"
         )
     if len(rows) > LINES_MAX:
         yield f"and {count(len(rows) - LINES_MAX, 'group')} that cost less: --json has them all"
     total_ms = sum(row["silent_partition_ms"] for row in rows)
-    yield f"{count(len(rows), 'group')}: {partition_time(total_ms)} without a consumer, {count(sum(r['rebalances'] for r in rows), 'rebalance')}"
-    yield "stood still: of all partitions, each time known to ± the partition's usual commit interval; known: of the silences around"
-    yield "causes, how many could be measured; hit: partitions of members that did nothing, and were interrupted; a rebalance: for"
-    yield "how long it stops a partition, with a 90 % interval, once ten were measured; -: not counted, or there is none"
+    rebalances = count(sum(row["rebalances"] for row in rows), "rebalance")
+    yield f"{count(len(rows), 'group')}: {partition_time(total_ms)} without a consumer, {rebalances}"
+    yield "stood still: all partitions, each to ± its usual commit interval; known: share of silences that could be"
+    yield "measured; hit: interrupted partitions of members that were not the cause; a rebalance: how long it stops"
+    yield "a partition, with a 90 % interval, once ten were measured; -: not counted, or none"
 
 
 def help_words(row: Row) -> str:

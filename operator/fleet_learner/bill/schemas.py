@@ -97,7 +97,9 @@ STANDSTILLS = Table(
     ("kafka_cluster_id", "group_id", "topic", "partition", "from_offset"),
     day_of="from_ms",
 )
-"""One row per partition and silence with a cause; `standstill_ms` null: not known, `evidence` says why. `from_offset` and `to_offset` are positions in the log; `to_offset` null: the silence had not ended. See standstills.py."""
+"""One row per partition and silence with a cause; `standstill_ms` null: not known, `evidence` says why.
+`from_offset` and `to_offset` are positions in the log; `to_offset` null: the silence had not ended. See
+standstills.py."""
 
 BILL = Table(
     "gold/bill",

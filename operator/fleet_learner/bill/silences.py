@@ -69,8 +69,8 @@ def steps(commits: DataFrame, causes: DataFrame) -> DataFrame:
 
 _CARRIED: Final = ("at_ms", "log_offset", "committed_offset", "tombstone", "number")
 _STEP: Final = (
-    *PARTITION, "log_offset", "at_ms", "at_ms_before", "log_offset_before", "committed_offset", "committed_offset_before",
-    "number", "number_before", "commit_number", "is_progress", "tombstone", "run",
+    *PARTITION, "log_offset", "at_ms", "at_ms_before", "log_offset_before", "committed_offset",
+    "committed_offset_before", "number", "number_before", "commit_number", "is_progress", "tombstone", "run",
 )  # fmt: skip
 
 

@@ -130,7 +130,8 @@ def _with_causes(silences: DataFrame, causes: DataFrame) -> DataFrame:
         (F.col("owners_known") - F.col("own_known")).alias("known_before"),
     )
     last = counted.select(
-        *GROUP, F.col("number").alias("last_number"), "group_epoch", "group_type", "sums", "all_rebalances", "owners_known"
+        *GROUP, F.col("number").alias("last_number"), "group_epoch", "group_type", "sums", "all_rebalances",
+        "owners_known",
     )  # fmt: skip
     joined = silences.join(first, [*GROUP, "first_number"], "inner").join(last, [*GROUP, "last_number"], "inner")
     named = F.transform(

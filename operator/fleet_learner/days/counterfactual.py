@@ -243,7 +243,7 @@ class Replay:
         self.skipped_ms = first_ms - 2 * self.setup.heartbeat_interval_ms - self.now_ms
 
     def expect(self, stop: Stop) -> None:
-        """Schedule the steps of a stop: at one moment the last heartbeats come first, then ends, removals and returns."""
+        """Schedule the steps of a stop; at one moment the order is heartbeats, ends, removals, returns."""
         phase, interval = self.phases[stop.member], self.setup.heartbeat_interval_ms
         steps = [((stop.down_ms - phase) // interval * interval + phase, 0, "beat"), (stop.down_ms, 1, "down")]
         if stop.back_ms is not None:

@@ -285,9 +285,9 @@ def tables(
             sys.stderr.write(lines[-1] + "\n")
     lines += [
         "",
-        "Regret: what a choice costs beyond the best timeout of somebody who knows the law, median / 95th percentile "
-        "of "
-        f"{regret_workloads} workloads; ν = 4 partitions, timeouts 6 s to 30 min, truth with {SCENARIOS[1].name}.",
+        "Regret: what a choice costs beyond the best timeout of somebody who knows the law, median / 95th "
+        f"percentile of {regret_workloads} workloads; ν = 4 partitions, timeouts 6 s to 30 min, truth with "
+        f"{SCENARIOS[1].name}.",
         "",
         "| prices | stops | " + " | ".join(CHOICES) + " |",
         "|---|---|" + "---|" * len(CHOICES),

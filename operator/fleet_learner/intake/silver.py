@@ -57,8 +57,8 @@ _DATA: Final = """
     outcome STRING, state_before STRING, members BIGINT, partitions_total BIGINT, partitions_moved BIGINT,
     replicas BIGINT, replicas_before BIGINT, replicas_after BIGINT, rebalances BIGINT,
     session_timeout_ms_before BIGINT, session_timeout_ms_after BIGINT, timeout_source STRING, guard STRING,
-    message STRING, static_groups BIGINT, watch_epoch STRING, watch_scope STRING, interval_ms BIGINT, unreachable_groups ARRAY<STRING>,
-    unreachable_total BIGINT
+    message STRING, static_groups BIGINT, watch_epoch STRING, watch_scope STRING, interval_ms BIGINT,
+    unreachable_groups ARRAY<STRING>, unreachable_total BIGINT
 """
 _FIELDS: Final = ", ".join(": ".join(field.split()) for field in _DATA.split(","))
 RECORD_DDL: Final = (

@@ -57,9 +57,10 @@ class Data(_Model):
     seq: Count = Field(description="Counts the records of this operator_id from 0; a hole is a lost record.")
     observed_at_ms: UnixMs = Field(description="When the operator saw it, its own clock, Unix milliseconds.")
     watch_scope: Text = Field(
-        "", description="The namespaces that this operator serves, sorted, with commas, or a digest where they are many; "
-        "empty: all. A beat speaks for records of the same scope only."
-    )  # fmt: skip
+        "",
+        description="The namespaces that this operator serves, sorted, with commas, or a digest if they are many; "
+        "empty: all. A beat counts for records of the same scope only.",
+    )
     source_time_ms: UnixMs | None = Field(
         None, description="When it happened by the kubelet's or the API server's clock, Unix milliseconds; often whole "
         "seconds."
@@ -167,7 +168,7 @@ class MemberFenced(GroupData):
 
 
 class MemberReleased(GroupData):
-    """Say that the coordinator let a crashed member go for a while, so that its restart may join (KIP-848, KIP-1071)."""
+    """Say that the coordinator released a crashed member for a while, so that its restart may join (KIP-848)."""
 
     noun = "member.released"
 
@@ -223,7 +224,7 @@ class WorkloadScaled(GroupData):
 
 
 class TimeoutChanged(GroupData):
-    """Say that the next pods get another session timeout (classic), or that the group has another one (KIP-848, KIP-1071)."""
+    """Say that the session timeout changed: of the next pods (classic), or of the group (KIP-848, KIP-1071)."""
 
     noun = "timeout.changed"
 

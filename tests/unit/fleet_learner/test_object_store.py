@@ -50,7 +50,7 @@ def test_a_secret_in_the_settings_is_refused_and_not_shown(name: str) -> None:
 
 @pytest.mark.parametrize(("root", "said"), [
     ("s3://bucket/fleet", "write s3a://"),
-    (f"s3a://key:{SECRET}@bucket/fleet", "credentials do not belong into a URI"),
+    (f"s3a://key:{SECRET}@bucket/fleet", "credentials do not belong in a URI"),
     ("s3a:///fleet", "name the bucket"),
 ])  # fmt: skip
 def test_a_root_that_cannot_work_is_refused(root: str, said: str) -> None:

@@ -128,7 +128,7 @@ def test_an_advised_command_takes_any_group_id_and_stands_on_one_line(group: str
     [
         ({"source": "Fleet"}, "the operator does it, and each pod gets it with its next restart", ""),
         ({"source": "Structural", "released": False, "wave": 50}, "when its wave is released (the first 50 %", ""),
-        ({"released": False, "wave": 10}, "canary is not there yet (wave of the first 10 %)", "kubectl"),
+        ({"released": False, "wave": 10}, "canary has not reached it yet (wave of the first 10 %)", "kubectl"),
         ({"setting": Setting.STREAMS_SESSION_TIMEOUT, "protocol": "Streams"}, "holds at once", "kafka-configs.sh"),
         ({"setting": Setting.CONNECT_DELAY, "protocol": "Connect"}, "Connect workers", "scheduled.rebalance.max.delay.ms=90000"),
         ({"key": None}, "consumers' configuration", "session.timeout.ms=90000"),
