@@ -1,4 +1,4 @@
-"""What is erased is gone to the last byte, stays gone, and takes nobody else's facts with it."""
+"""An erased subject is gone to the last byte, stays gone, and other subjects keep their facts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AS_OF: Final = "2023-11-20"
 
 
 def journal(group_id: str, namespace: str = "shop") -> list[str]:
-    """Return the journal of a group for a day: stops, rebalances, a record that nobody can read."""
+    """Return the journal of a group for a day: stops, rebalances, an unreadable record."""
     lines = []
     for stop in range(6):
         at = T0_MS + stop * 3_600_000
@@ -46,7 +46,7 @@ def beats(unreachable: list[str]) -> list[str]:
 
 
 def holders(root: Path, text: str) -> list[str]:
-    """Return the files that hold a text anywhere; Parquet files also in what their pages hold, uncompressed."""
+    """Return the files that contain a text; Parquet files also in their decompressed pages."""
     import pyarrow.parquet as pq
 
     found = []
@@ -64,7 +64,7 @@ def run(root: Path, folder: Path, *more: str) -> int:
 
 
 def kept(lake: Lake) -> dict[str, list[tuple[str, ...]]]:
-    """Return the rows of all tables of the journal that speak of the other group."""
+    """Return the other group's rows in all tables of the journal."""
     state = lake.runs.latest()
     assert state is not None
     rows = {table.name: content(lake, state, table) for table in TABLES}
@@ -77,7 +77,7 @@ def test_a_digest_stands_for_one_subject() -> None:
 
 
 def damaged(group_id: str, *, ensure_ascii: bool = True) -> list[str]:
-    """Return records of a group that are no records of the journal: of a later form, and torn wherever the name has been written."""
+    """Return invalid records of a group: of a later version, and cut at every place after its name."""
     key = f"kafka-1/{group_id}"
     data = {"kafka_cluster_id": "kafka-1", "group_id": group_id}
 
@@ -159,7 +159,7 @@ def test_nothing_is_left_of_what_is_erased(
     groups = {row["group_id"] for row in gold.read_learned(learned, facts, schemas.GROUP_DAY).collect()}
     assert groups == {OTHER}
     if subject.namespace is not None:
-        return  # the rest is the same for both, and dear
+        return  # the remaining steps are the same for both, and expensive
 
     assert cli.main(["erase", "--root", str(root), *arguments]) == 0, "a second erasure finds nothing and succeeds"
     assert "nothing was there" in capsys.readouterr().out

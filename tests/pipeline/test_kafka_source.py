@@ -69,7 +69,7 @@ def test_only_the_named_offsets_are_read(spark: Any, topics: Topics) -> None:
 
 
 def test_a_range_without_offsets_has_no_records(spark: Any, topics: Topics) -> None:
-    """Spark makes up a partition for a source that has none; it must not be read."""
+    """Spark invents a partition for a source without any; it must not be read."""
     fill(topics, "idle", 4)
     kafka.register(spark)
     ends = json.dumps({"idle": {"0": 1, "1": 1, "2": 1, "3": 1}})
@@ -84,7 +84,7 @@ def test_a_topic_that_does_not_exist_yet_is_empty(topics: Topics) -> None:
 
 
 def test_nothing_that_looks_for_a_topic_makes_it(topics: Topics) -> None:
-    """Brokers make a topic that a producer's handle, as an admin client's is, asks for by its name; whatever the configuration says."""
+    """Brokers create a topic that a producer's or an admin client's handle requests, whatever the configuration."""
     settings = options(topics, "mistyped", **{"kafka.allow.auto.create.topics": "true"})
     for look in (lambda: OffsetsLog(settings, "mistyped"), lambda: JournalTopic(settings).plan({})):
         with pytest.raises(JobError, match="shows no topic mistyped"):
@@ -157,7 +157,7 @@ class Session:
 
 
 def test_an_option_that_a_command_sets_itself_may_stand_in_the_configuration_in_any_case(topics: Topics) -> None:
-    """Names of Spark's options have no case: of two the one of the command holds."""
+    """Names of Spark's options are case-insensitive, and the command's option wins."""
     fill(topics, "log", 4)
     session = Session()
     kafka.load(cast("Any", session), options(topics, "log", STARTINGOFFSETS="latest"), {"startingOffsets": "earliest"})

@@ -1,4 +1,4 @@
-"""Outages against the definition in plain Python: its published stories, many random timelines; shuffled, cut into partitions."""
+"""Compare outages with the definition in plain Python, on its published stories and random timelines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def windows_frame(spark: Any, windows: Iterable[tuple[str, int, int]]) -> DataFr
 
 
 def found(rows: DataFrame) -> dict[int, list[dict[str, Any]]]:
-    """Return the outages of each member in the words of the stories."""
+    """Return the outages of each member in the form of the stories."""
     made: dict[int, list[dict[str, Any]]] = {}
     names = ("down_ms", "gap_ms", "started_ms", "starts", "back_lo_ms", "back_ms", "absorbed")
     for row in rows.select("member_key", "pod_uid", "end_kind", "event_id", *names).collect():
@@ -107,12 +107,12 @@ def _timeline(rng: random.Random) -> list[journal.GroupData]:
             rows.append(_seen(rng, now, {"back": rng.random() < 0.5}))
         now += rng.choice([0, 0, 2, 40])
     facts = [absence_facts.fact(number, row) for number, row in enumerate(rows) if rng.random() < 0.93]
-    # Which of two facts of one kind and run came first in one millisecond nobody knows.
+    # The order of two facts of one kind and run within a millisecond is unknown.
     return list({(absence_facts.event_ms(f), f.noun, getattr(f, "restart_count", None)): f for f in facts}.values())
 
 
 def _seen(rng: random.Random, now: int, row: dict[str, Any]) -> dict[str, Any]:
-    """Let an operator see it: by the source's clock, which may be off, or between two looks."""
+    """Let an operator observe it: by the source's clock, which may be off, or between two reads."""
     at, seen = now * SECOND, (now + rng.choice([0, 0, 3, 90])) * SECOND
     if "back" not in row and rng.random() < 0.7:
         return row | {"at": max(0, at + rng.choice([0, 0, 0, -SECOND, 40 * SECOND])), "seen": seen}
@@ -169,20 +169,21 @@ def one_stop(at_ms: int = 10) -> Fleet:
 
 
 def test_the_events_are_shuffled_once(spark: Any) -> None:
-    """One exchange by group serves the windows and what is grouped by group afterwards."""
+    """One exchange by group serves the windows and later aggregations by group."""
     events = frame(spark, one_stop(), 1)
     source = events.sparkSession.createDataFrame(events.collect(), events.schema)
     rows = sessions.paired(source, AS_OF_MS).groupBy("group_key").agg({"gap_ms": "sum"})
     plan = rows._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange hashpartitioning") == 1, plan
     assert plan.count("Exchange") == 1, plan
-    # By member alone, which is a radix sort; then in order within each, and in the reverse.
+    # First a radix sort by member alone, then a sort within each member, and one in reverse.
     assert plan.count("Sort [") == 3, plan
     assert re.search(r"Sort \[member_key#\w+ ASC NULLS FIRST\], false", plan), plan
 
 
 def test_windows_are_joined_in_compiled_code(spark: Any) -> None:
-    """An outage that meets several windows stays one row; a function of an array would be interpreted for every row."""
+    """An outage that overlaps several windows stays one row; a function of an array would be interpreted for every
+    row."""
     windows = windows_frame(spark, [("c", 5, 9), ("c", 30, 40), ("c", 60, 70)])
     rows = sessions.outages(frame(spark, one_stop(), 1), windows, 100)
     plan = rows._jdf.queryExecution().executedPlan().toString()
@@ -214,7 +215,7 @@ def test_an_outage_that_lasts_too_long_is_blind_from_then_on_whatever_became_of_
 
 
 def test_an_end_long_after_the_last_word_of_a_member_begins_another_outage(spark: Any) -> None:
-    """But not an end of a crash loop, however long it goes on."""
+    """The limit does not apply to an end in a crash loop of any length."""
     silent = [{"down": "a/0", "at": 10, "seen": 10}, {"down": "a/1", "at": 111, "seen": 111}]
     loop = [{"down": f"a/{run}", "at": 10 + 60 * run, "seen": 10 + 60 * run} for run in range(4)]
     fleet = {m: [absence_facts.fact(n, row) for n, row in enumerate(rows)] for m, rows in enumerate((silent, loop))}
@@ -230,7 +231,7 @@ def test_an_end_long_after_the_last_word_of_a_member_begins_another_outage(spark
 def test_a_row_depends_on_facts_that_lie_near(
     spark: Any, fleet: dict[int, list[journal.GroupData]], windows: list[tuple[int, int]], cut: int, near: int
 ) -> None:
-    """Without starts, so that no end is told late: that asks for two starts, however long ago."""
+    """Without starts, so that no end is late: lateness needs two starts, however old."""
     cut_ms, near_ms, end_ms = cut * SECOND, near * SECOND, AS_OF_MS * SECOND
     facts = {m: [fact for fact in each if not isinstance(fact, journal.MemberUp)] for m, each in fleet.items()}
     dark = windows_frame(spark, [("c", *w) for w in windows])
@@ -263,7 +264,7 @@ def beats_frame(spark: Any, beats: Sequence[tuple[str, str, int]]) -> DataFrame:
 
 
 def plain_windows(beats: Sequence[tuple[str, str, int]], as_of: int, until: int) -> list[tuple[int, int]]:
-    """Return the blind windows by asking of every millisecond whether somebody looked; records end at `as_of`."""
+    """Return the blind windows by checking every millisecond; records end at `as_of`."""
     inside = sorted({beat for beat in beats if beat[2] <= as_of}, key=lambda b: b[2])
     if not inside:
         return []

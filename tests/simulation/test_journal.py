@@ -1,4 +1,4 @@
-"""The journal of the real operator in a simulated world says what really happened there, no more and no less.
+"""The journal of the real operator in a simulated world records exactly what happened there.
 
 The models know the truth: every epoch and generation of the group, every removal, every run of a process.
 """
@@ -22,12 +22,12 @@ from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
 
 PROTOCOLS = ("classic", "consumer")
 POORER_WHEN_REPEATED = {"certificates", "reason"}
-"""What a later process cannot know of a removal: its record says it by leaving it empty."""
+"""Fields of a removal that a later process does not know and leaves empty."""
 
 
 @dataclass
 class Seen:
-    """What one simulation ended with."""
+    """The result of one simulation."""
 
     records: list[Record[Data]]
     rebalances: int
@@ -69,7 +69,7 @@ async def roll(world: World) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_quiet_roll_is_a_rollout_with_absorbed_restarts_and_no_rebalance(protocol: str) -> None:
-    """KIP-345 and KIP-848: a static member that is back within its session rebalances nothing."""
+    """KIP-345 and KIP-848: a static member that returns within its session causes no rebalance."""
     quiet = lived(protocol, lambda world: asyncio.sleep(180))
     rolled = lived(protocol, roll)
     assert rolled.violations == []

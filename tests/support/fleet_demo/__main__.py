@@ -1,6 +1,6 @@
 """`python -m support.fleet_demo`: set up, perform, report, take down.
 
-The one idea: every line that is printed says when; on a terminal the last line says what is going on now.
+The one idea: every printed line has its time; on a terminal the last line shows the current step.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from support.devcluster.progress import say
 from support.scene.__main__ import down
 
 DESCRIPTION = """\
-Show the fleet learner from end to end: a simulated fleet's journal in a topic of a real Kafka broker, the learner on Spark,
-its report and recommendations, and an operator on a real Kubernetes that gives one of them to the next pod.
+Show the fleet learner from end to end: a simulated fleet's journal in a topic of a real Kafka broker, the learner on
+Spark, its report and recommendations, and an operator on a real Kubernetes that gives one of them to the next pod.
 
 Everything runs on this machine and is taken away at the end, but build/pipeline-demo with tables, report and
 recommendations, and build/pipeline-demo.json with the figures. The first run builds Kubernetes from source, which takes
@@ -48,7 +48,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         "--groups", type=_count, default=500, help="groups of the simulated fleet (default: %(default)s)"
     )
     parser.add_argument("--days", type=_count, default=30, help="days of its past (default: %(default)s)")
-    parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for a look around")
+    parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for inspection")
     parser.add_argument("--plain", action="store_true", help="print lines only, without a status line")
     return parser.parse_args(arguments)
 
@@ -109,20 +109,19 @@ def run(options: argparse.Namespace, console: Console) -> int:
         console.print(f"What the operator logged is in {FOLDER}/operator.log.", highlight=False, soft_wrap=True)
     else:
         console.print(
-            "As told: the next pod has the fleet's session timeout, and nothing was rebalanced.", soft_wrap=True
+            "As expected: the next pod has the fleet's session timeout, and nothing was rebalanced.", soft_wrap=True
         )
     return DIFFERS if found else KEPT
 
 
 def finish(options: argparse.Namespace) -> bool:
-    """Take everything away; return whether nothing is left behind."""
+    """Remove everything; return whether nothing is left behind."""
     from support.fleet_demo.ground import CLUSTER
 
     if options.keep:
         say(
             f"Kept: cluster and broker {CLUSTER}, without the file server; the operator keeps what it read. The next "
-            "run "
-            "uses the cluster again and, without --keep, removes it."
+            "run uses the cluster again and, without --keep, removes it."
         )
         return True
     return down(CLUSTER) == 0

@@ -1,4 +1,4 @@
-"""What a group's records prove: stories of members that come and go, told by the coordinator's records."""
+"""Causes from a group's records: stories of members that come and go, as the coordinator's records."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_restart_within_one_rebalance() -> None:
     ("back", "after_ms", "kind"),
     [
         (member("b.9", host="/10.9.9.9"), RETURN_MAX_MS, CauseKind.RESTART),  # a pod with another address
-        (member("other.1"), RETURN_MAX_MS, CauseKind.RESTART),  # a client that makes up its id, and the number fits
+        (member("other.1"), RETURN_MAX_MS, CauseKind.RESTART),  # a client with a random id; the number of members fits
         (member("b.9"), RETURN_MAX_MS + 1, CauseKind.JOIN),
     ],
 )

@@ -61,7 +61,8 @@ def row(group_id: str, **values: Any) -> dict[str, Any]:
 
 def test_the_dearest_group_comes_first_and_says_what_would_help() -> None:
     dear = row("dear", silent_partition_ms=90_000, margin_partition_ms=5_000, measured=6, not_known=2, rebalances=4,
-               restart_rebalances=4, help=Help.STATIC_MEMBERSHIP.value, interrupted_share=0.5, covered_ms=7_200_000)  # fmt: skip
+               restart_rebalances=4, help=Help.STATIC_MEMBERSHIP.value, interrupted_share=0.5,
+               covered_ms=7_200_000)  # fmt: skip
     dark = row("dark", not_known=5, rebalances=9, static_back=3, help=Help.LONGER_TIMEOUT.value)
     found = list(
         lines(dearest_first([row("calm"), dark, dear]), {("k", "dear"): price([(30_000, 6, 2_000)] * 10, name="g")})
@@ -77,7 +78,7 @@ def test_the_dearest_group_comes_first_and_says_what_would_help() -> None:
 
 
 def test_what_is_not_counted_is_no_zero() -> None:
-    """Epochs of share groups (KIP-932) are not read: 0 rebalances would say that none of them ever rebalances."""
+    """Epochs of share groups (KIP-932) are not read, so 0 rebalances would be wrong."""
     share = row("share", group_type="Share", help=Help.SHARE_GROUP.value)
     (said,) = (line for line in lines([share], {}) if line.startswith("share"))
     assert said.split()[:4] == ["share", "0", "ms", "-"]  # covered, then rebalances
@@ -101,7 +102,7 @@ def test_a_group_id_neither_begins_a_line_nor_moves_the_cursor() -> None:
 
 
 def test_an_advice_comes_with_its_condition() -> None:
-    """Static members of KIP-1071 take clients and brokers of Kafka 4.4; a scale-down and up looks like a restart."""
+    """Static members of KIP-1071 need clients and brokers of Kafka 4.4; a scale-down and up looks like a restart."""
     streams = row(
         "s", group_type="Streams", rebalances=7, restart_rebalances=6, help=Help.STATIC_MEMBERSHIP_OF_STREAMS.value
     )

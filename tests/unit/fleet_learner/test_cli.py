@@ -1,4 +1,4 @@
-"""The command line without Spark: what it accepts, what it says, and what it exits with."""
+"""The command line without Spark: its input, output and exit status."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         ["what-if", "--group", "x"],
         ["demo", "--root", "x", "--groups", "0"],
         ["demo", "--root", "x", "--days", "-1"],
-        # What a command would not look at is no flag of it.
+        # A command has no flag that it would ignore.
         ["bill", "--bootstrap", "kafka:9092", "--root", "x"],
         ["bill", "--bootstrap", "kafka:9092", "--topic", "x"],
         ["audit", "--cluster", "k", "--topic", "x"],
@@ -251,7 +251,7 @@ def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 def test_what_a_result_says_is_one_line_whatever_names_are_in_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Names of groups, protocols and sources are others' words."""
+    """Names of groups, protocols and sources may hold any character."""
     job.say("set aside: k/a\nk/b\x1b[2J\udcff (P)")
     assert capsys.readouterr().out == "set aside: k/a\\nk/b\\x1b[2J\\udcff (P)\n"
 
@@ -277,7 +277,7 @@ def test_a_journal_that_ends_before_the_window_is_named() -> None:
 
 
 def test_bounds_that_hold_for_no_group_are_said_with_the_clusters_that_are_there() -> None:
-    """A mistyped id left the brokers' own bounds unused, and nobody knew."""
+    """A mistyped id left the brokers' own bounds unused without a warning."""
     there = ["c", "a", "b", "a"]
     assert stages.bounds_for_nobody(["", "a", "c"], there) == ""
     assert stages.bounds_for_nobody(["", "a", "B"], there) == (
@@ -287,11 +287,11 @@ def test_bounds_that_hold_for_no_group_are_said_with_the_clusters_that_are_there
     many = stages.bounds_for_nobody(["y", "x"], [f"k{n}" for n in range(9)])
     assert "in the Kafka clusters x, y," in many
     assert many.endswith("there are: k0, k1, k2, k3, k4 and 4 more")
-    assert stages.bounds_for_nobody(["x"], []) == "", "where there is no group, none is missing"
+    assert stages.bounds_for_nobody(["x"], []) == "", "without groups nothing is missing"
 
 
 def test_a_tilde_in_a_file_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell does the same with a flag; in a file nobody else would, and a folder named ~ would come to be."""
+    """A shell expands it in a flag, but not in a file, where a folder named ~ would be created."""
     monkeypatch.setenv("HOME", "/home/me")
     file = tmp_path / "fleet.yaml"
     file.write_text("root: ~/fleet\noutput: ~/out\njournal_files: '~'\nmetrics: {file: ~/fleet.prom}\n")

@@ -60,7 +60,7 @@ def test_every_line_is_a_record_as_the_operator_writes_it(lines: list[tuple[str,
 
 
 def test_the_fleet_records_all_kinds_of_facts(events: list[dict[str, Any]]) -> None:
-    """But those that need a living zombie, a blocked operator or a crash release."""
+    """Except those that need a living zombie, a blocked operator or a crash release."""
     types = {event["type"] for event in events}
     missing = {journal.type_of(each) for each in journal.DATA_TYPES} - types
     rare = ("member.fenced", "member.released", "removal.held")
@@ -69,7 +69,7 @@ def test_the_fleet_records_all_kinds_of_facts(events: list[dict[str, Any]]) -> N
 
 
 def test_an_id_is_recorded_once(events: list[dict[str, Any]]) -> None:
-    """No operator restarts into telling again here; duplicates are the tests' to make."""
+    """No operator records a fact twice here; tests add duplicates themselves."""
     assert max(Counter((event["source"], event["id"]) for event in events).values()) == 1
 
 
@@ -98,7 +98,7 @@ def test_nothing_is_seen_in_a_blind_time(events: list[dict[str, Any]]) -> None:
 
 
 def test_beats_tell_the_blind_times(events: list[dict[str, Any]]) -> None:
-    """Every 30 s, but in the times in which nobody looks."""
+    """Every 30 s, except in unwatched times."""
     beats = defaultdict(list)
     for event in events:
         if event["type"] == "io.staticgroup.coverage.beat.v1":
@@ -157,7 +157,7 @@ def test_a_group_is_the_same_in_any_fleet() -> None:
 
 
 def test_a_real_group_has_its_own_names_and_changes_no_other() -> None:
-    """It is drawn as an eager group, told under its Kafka cluster's id, and the rest of the fleet stays as it was."""
+    """It is an eager group under its Kafka cluster's id, and all other groups stay the same."""
     real = RealGroup(
         kafka_cluster_id="5L6g3nShT-eMCtK--X86sw",
         namespace="shop",
@@ -222,7 +222,7 @@ def test_a_container_that_runs_is_not_a_member_yet() -> None:
 
 
 def test_the_journal_tells_the_absences_that_were() -> None:
-    """By the definition that its readers use; a return is known to the distance of two looks."""
+    """By the definition that its readers use; a return is known to within two reads."""
     fleet = replace(SMALL, outages_per_operator=0)
     facts_by_id: dict[tuple[str, str], list[journal.GroupData]] = {}
     for _, line in journal_lines(fleet):
@@ -264,7 +264,7 @@ def test_rollouts_are_alike_inside() -> None:
 
 
 def test_slow_images_are_planted_and_recorded() -> None:
-    """So that a reader can be judged by what it finds."""
+    """The planted images are the truth for tests of readers."""
     fleet = FleetSettings(groups=200, days=20)
     planted = planted_slow_images(fleet)
     assert 4 <= len(planted) <= 24

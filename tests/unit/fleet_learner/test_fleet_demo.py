@@ -1,4 +1,4 @@
-"""The pure parts of the fleet learner's demo: what it promises, which group it takes, and who serves the files."""
+"""The pure parts of the fleet learner's demo: its checks, its choice of a group, and its file server."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_the_table_shows_timeouts_before_and_after() -> None:
 
 
 def test_changes_are_counted_against_what_is_in_force() -> None:
-    """A record that keeps the value, or knows none, is none."""
+    """A record that keeps the value, or has none, is no change."""
     records = [
         recommendation(group_id="a"),
         recommendation(group_id="b", recommended_ms=120_000, released=False, wave=10),
@@ -143,7 +143,7 @@ def test_changes_are_counted_against_what_is_in_force() -> None:
 
 @pytest.mark.parametrize("kafka_cluster_id", ["5L6g3nShT-eMCtK--X86sw", "kafka-1", "A"])
 def test_the_group_is_the_first_of_the_first_wave(kafka_cluster_id: str) -> None:
-    """No rule is bent: the name is one that the hash puts there."""
+    """The name is chosen so that the hash assigns the first wave."""
     others = [(each.kafka_cluster_id, each.group_id) for each in invented(60, 7)]
     name = first_wave_name(kafka_cluster_id, others)
     number = int(name.removeprefix("orders-"))
@@ -172,7 +172,8 @@ def test_recommendations_are_served_as_soon_as_they_are_there(tmp_path: Path) ->
     """404 while nothing is published, then the bytes, from a folder that did not exist at the start."""
     folder = tmp_path / "recommendations"
     server = serve(folder, "127.0.0.1")
-    read: Callable[[], bytes] = lambda: urllib.request.urlopen(f"{url_of(server)}/run=1/shard=007.jsonl").read()  # noqa: E731
+    address = f"{url_of(server)}/run=1/shard=007.jsonl"
+    read: Callable[[], bytes] = lambda: urllib.request.urlopen(address).read()  # noqa: E731
     try:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             read()

@@ -1,4 +1,4 @@
-"""From rows of a table to the history of a group: which stops count, what is in force, and when restarts became slower."""
+"""Turn rows into a group's history: the stops that count, the timeout in force, and slower restarts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_only_stops_that_end_by_themselves_are_samples_and_the_others_are_counte
 
 
 def test_members_that_departed_for_good_and_were_not_removed_change_no_advice() -> None:
-    """Under mode Observe every scale-down leaves one; taken for members still away they asked for the longest timeout there is."""
+    """Under mode Observe every scale-down leaves one; counted as still away they would ask for the longest timeout."""
     stops = [stop(START_MS + n * DAY_MS // 8, gap_ms=15_000 + 200 * n) for n in range(100)]
     gone = [stop(START_MS + n * DAY_MS, gap_ms=6 * DAY_MS, end_kind="departed") for n in range(6)]
     recommended, beside = (
@@ -93,7 +93,7 @@ def test_an_eager_group_stops_all_partitions_and_a_kip_848_group_the_moved_ones(
 
 
 def test_a_timeout_of_more_than_a_day_is_one_of_a_day() -> None:
-    """Brokers may allow it (group.max.session.timeout.ms), a recommendation has no larger number: it is brought inside at once."""
+    """Brokers may allow more (group.max.session.timeout.ms) than a recommendation can express: clip it at once."""
     [found] = advise_class(
         [row(set_timeout_ms=2**31 - 1, stops=[stop(1)])], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS
     )
@@ -109,7 +109,7 @@ def test_the_timeout_in_force_is_the_last_one_set_or_else_the_last_one_seen() ->
 
 
 def test_what_the_window_no_longer_holds_is_known_from_the_run_before() -> None:
-    """A timeout that was set before the window began is in force all the same; what the journal says newer wins."""
+    """A timeout that was set before the window is in force nevertheless; a newer one in the journal wins."""
     earlier = {
         "earlier_session_timeout_ms": 60_000, "earlier_timeout_source": "Fleet", "earlier_changed_ms": 5,
         "earlier_recommended_ms": 90_000,
@@ -151,13 +151,13 @@ def test_an_image_is_new_until_a_process_of_it_has_stopped() -> None:
         (12, [], False),  # as many as there are
         (11, [], True),
         (0, [], True),
-        (12, [stop(13 * DAY_MS)], True),  # a stop after it: who ran the image before was not through
+        (12, [stop(13 * DAY_MS)], True),  # a stop after it: a process of the previous image still ran
     ],
 )
 def test_an_image_is_known_once_the_rollout_that_brought_it_in_has_brought_all_members_back(
     back: int, later: list[dict[str, Any]], is_new: bool
 ) -> None:
-    """With a new image in each deploy no process of the one that runs ever stopped, and the way down would be closed for ever."""
+    """With a new image in each deploy no process of the running image ever stopped: decreases would freeze for ever."""
     rolled = {"reason": "Deleted", "rollout_id": "rev-30", "image_digest": "sha256:29"}
     stops = [stop(12 * DAY_MS + n, end_kind="returned" if n < back else "open", **rolled) for n in range(12)]
     known = made(stops=[stop(1), *stops, *later], image_digest="sha256:30")
@@ -165,7 +165,8 @@ def test_an_image_is_known_once_the_rollout_that_brought_it_in_has_brought_all_m
 
 
 def test_brokers_bounds_depend_on_protocol_and_cluster() -> None:
-    """GroupCoordinatorConfig: 6 s to 30 min, and for KIP-848 and streams groups 45 s to 60 s, each by settings of their own."""
+    """GroupCoordinatorConfig: 6 s to 30 min, and for KIP-848 and streams groups 45 s to 60 s, each by settings of their
+    own."""
     assert (made().bounds.minimum_ms, made().bounds.maximum_ms) == (9_000, 1_800_000)
     consumer = made(protocol="Consumer").bounds
     assert (consumer.minimum_ms, consumer.maximum_ms) == (45_000, 60_000)
@@ -180,7 +181,8 @@ def test_brokers_bounds_depend_on_protocol_and_cluster() -> None:
 
 @pytest.mark.parametrize("protocol", ["Classic", "Consumer", "Streams"])
 def test_a_bound_beyond_a_day_counts_as_a_day(protocol: str) -> None:
-    """Kafka allows a session as long as an int; one cluster's setting must not cost all others their recommendations."""
+    """Kafka allows a session as long as an int; one cluster's setting must not cost all others their
+    recommendations."""
     most = 2**31 - 1
     terms = Terms(
         durations=StopDurations(),
@@ -198,7 +200,8 @@ MEASURED = Price(seconds=2.5, lower_seconds=2.0, upper_seconds=4.0, source=Price
 
 def test_terms_survive_a_plan() -> None:
     terms = Terms(
-        durations=StopDurations(eager_ms=1, is_eager_stated=True), bounds={"": Bounds(), "k": Bounds(classic_minimum_ms=1)}, valid_ms=3,
+        durations=StopDurations(eager_ms=1, is_eager_stated=True),
+        bounds={"": Bounds(), "k": Bounds(classic_minimum_ms=1)}, valid_ms=3,
         prices={("k", "g"): MEASURED},
     )  # fmt: skip
     assert Terms.of_settings(json.loads(json.dumps(terms.to_settings()))) == terms
@@ -239,7 +242,8 @@ def test_a_duration_that_is_written_down_states_the_price_of_its_own_kind_only(
     stops: dict[str, Any], stated: set[str]
 ) -> None:
     configuration = read_configuration(None, {"root": "x", "stops": stops})
-    terms = Job(configuration, spark=None, progress=None).terms  # type: ignore[arg-type]  # terms are of the configuration alone
+    # Terms depend on the configuration alone.
+    terms = Job(configuration, spark=None, progress=None).terms  # type: ignore[arg-type]
     protocols = ("Classic", "Consumer", "Streams")
     assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.STATED} == stated
     assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.ASSUMED} == {
@@ -249,7 +253,7 @@ def test_a_duration_that_is_written_down_states_the_price_of_its_own_kind_only(
 
 @pytest.mark.parametrize("protocol", ["Consumer", "Streams"])
 def test_the_price_of_the_other_kind_turns_no_advice_around(protocol: str) -> None:
-    """With 300 ms that somebody stated dynamic members would be cheaper; that nobody stated them, an eager duration changes not."""
+    """With stated 300 ms dynamic members would be cheaper; a stated eager duration does not make them stated."""
     durations = {
         "neither": StopDurations(),
         "the other one": StopDurations(is_eager_stated=True),
@@ -278,7 +282,7 @@ def test_the_price_of_the_other_kind_turns_no_advice_around(protocol: str) -> No
 
 
 def test_a_plan_of_an_earlier_version_states_nothing_that_it_does_not_tell_apart() -> None:
-    """Its one word for both durations says not which of them was written down."""
+    """Its one flag for both durations does not say which of them was stated."""
     terms = Terms(durations=StopDurations(eager_ms=7), bounds={}, valid_ms=3)
     settings = terms.to_settings()
     durations = {name: settings["durations"][name] for name in ("eager_ms", "cooperative_ms", "classic_is_cooperative")}
@@ -286,7 +290,7 @@ def test_a_plan_of_an_earlier_version_states_nothing_that_it_does_not_tell_apart
 
 
 def test_a_group_of_unknown_size_is_not_free_of_charge() -> None:
-    """Every member of a group that works has one partition at least."""
+    """Every member has at least one partition."""
     unknown = made(partitions=None)
     assert (unknown.members, unknown.partitions) == (12, 12)
     assert unknown.rates.eviction_partition_seconds > 0

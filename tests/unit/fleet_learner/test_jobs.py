@@ -1,4 +1,4 @@
-"""What a job does without Spark."""
+"""The parts of jobs without Spark."""
 
 from __future__ import annotations
 
@@ -87,13 +87,14 @@ def test_a_source_that_cannot_be_read_keeps_its_position_and_stops_no_other(erro
 
 BEGUN = Plan(
     number=6, as_of_ms=1, settings={"erased": "d1"},
-    sources={"one": {"start": {"at": 3}, "end": {"at": 7}}, "two": {"start": {"at": 4}, "end": {"at": 9}, "log": {"id": "a"}}},
+    sources={"one": {"start": {"at": 3}, "end": {"at": 7}},
+             "two": {"start": {"at": 4}, "end": {"at": 9}, "log": {"id": "a"}}},
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("sources", [[Readable("one"), Readable("two", SourceError("lost"))], [Readable("one")]])
 def test_an_unfinished_run_goes_on_without_a_source_that_was_lost_meanwhile(sources: list[Readable]) -> None:
-    """Whether it cannot be read any more, or nobody names it: a later run reads it from where it was."""
+    """Unreadable or no longer configured: a later run reads it from its old position."""
     steps: list[str] = []
     plan = revised_plan(BEGUN, sources, steps.append)
     assert plan.sources == {
@@ -146,7 +147,7 @@ def test_a_backfill_makes_no_fewer_days_again_than_an_ordinary_run(
 
 
 def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port of loopback on which nobody listens: what librdkafka says of it, and where."""
+    """A loopback port without a listener: the error names the source and the address."""
     monkeypatch.setattr("fleet_learner.sources.topic._REQUEST_TIMEOUT_S", 1.0)
     options = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "journal"}
     with pytest.raises(UnreachableError, match=r"kafka/far:journal: 127\.0\.0\.1:9 does not answer"):
@@ -165,7 +166,7 @@ def test_a_run_that_left_a_source_out_says_so_and_ends_with_a_status_of_its_own(
 
 
 def _keys(model: Any) -> Iterator[tuple[str, Any]]:
-    """Every key of the configuration with its default, those of its sections too."""
+    """Every key of the configuration with its default, including sections."""
     for name, known in model.model_fields.items():
         yield name, known.default
     for section in (KafkaJournal, NamedJournal, Stops, BrokerBounds) if model is Configuration else ():

@@ -1,4 +1,4 @@
-"""A journal's topic that is not there, not readable, or another one than was read: what is said, and what is kept."""
+"""A missing, unreadable or replaced topic of a journal: the error, and the kept position."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Broker:
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    """Return what every connection of a test leads to."""
+    """Return the brokers behind every connection of a test."""
     standing = Broker({"j": {0: Watermarks(0, 150)}}, ids={"j": "first"})
     monkeypatch.setattr(kafka, "TopicReader", lambda *_, **__: standing)
     return standing
@@ -86,9 +86,7 @@ def test_a_topic_that_may_be_described_and_not_read_is_named_before_a_run_begins
         with pytest.raises(SourceError, match=rf"kafka:j: no right to read j: {GRANT}"):
             ask()
     assert broker.asked == [Range("j", 0, 100, 101)] * 2
-    assert source().plan({"j": {"0": 150}}, LOG)["end"] == {"j": {"0": 150}}, (
-        "where nothing is new, nothing is asked for"
-    )
+    assert source().plan({"j": {"0": 150}}, LOG)["end"] == {"j": {"0": 150}}, "without news nothing is read"
     broker.refusal = StalledError("nothing beyond 100")
     with pytest.raises(SourceError, match="kafka:j: nothing beyond 100"):
         source().plan({"j": {"0": 100}}, LOG)
@@ -106,7 +104,7 @@ def source_plan() -> dict[str, Any]:
 def test_a_topic_that_was_made_again_is_refused_however_long_it_is(
     broker: Broker, high: int, label: str, place: str
 ) -> None:
-    """Longer than what was read, its beginning would be passed over without a word."""
+    """If it were longer than the old position, its beginning would be skipped silently."""
     broker.logs, broker.ids = {"j": {0: Watermarks(0, high)}}, {"j": "second"}
     for ask in (
         lambda: source(label=label).plan({"j": {"0": 100}}, LOG),

@@ -1,4 +1,4 @@
-"""What a root in S3 asks of Spark, of the configuration, and of a cluster: decided without a store."""
+"""Settings of Spark, the configuration and a cluster for a root in S3, without a store."""
 
 from __future__ import annotations
 

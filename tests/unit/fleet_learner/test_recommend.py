@@ -60,7 +60,7 @@ def one(**changes: object) -> api.Recommendation:
 
 
 class TestNumbers:
-    """What is recommended, and why."""
+    """Recommendations and their reasons."""
 
     def test_an_eager_group_gets_the_cost_optimum(self) -> None:
         """κ = 384, ν = 4: far above the default of 45 s, where the hazard falls to .0104 per second."""
@@ -75,7 +75,8 @@ class TestNumbers:
         assert found.after.cost_partition_seconds_per_day.upper < found.before.cost_partition_seconds_per_day.lower
         assert found.lower_ms <= found.goal_ms <= found.upper_ms  # type: ignore[operator]
         truth = LognormalLaw(mean=math.log(25_000), deviation=0.5)
-        at = np.concatenate((np.arange(6_000.0, 1_800_000.0, 1_000.0), [float(found.goal_ms)]))  # type: ignore[arg-type]
+        goal_ms = float(found.goal_ms)  # type: ignore[arg-type]
+        at = np.concatenate((np.arange(6_000.0, 1_800_000.0, 1_000.0), [goal_ms]))
         costs = cost_per_day(truth, history().rates, at)
         assert costs[-1] < 1.01 * costs.min()
         assert found.message == f"set session.timeout.ms to {found.recommended_ms} ms"
@@ -98,7 +99,7 @@ class TestNumbers:
         "nobody", [{"members": 0.0, "partitions": 0.0}, {"partitions": 0.0}, {"stopped_share": 0.0}]
     )
     def test_where_nobody_works_nothing_is_changed(self, nobody: dict[str, float]) -> None:
-        """Of a group that is scaled to nothing, κ and ν are 0: what is cheapest then says nothing of when it is scaled up again."""
+        """For a group scaled to zero κ and ν are 0: the cheapest timeout then means nothing for a later scale-up."""
         found = one(sample=sample(3), **nobody)
         assert (found.recommended_ms, found.goal_ms) == (45_000, None)
         assert Reason.TOO_FEW in found.reasons
@@ -135,7 +136,7 @@ class TestNumbers:
         assert found.message.endswith("restarts take 2.0 times as long as before")
 
     def test_scaled_down_members_are_no_evictions(self) -> None:
-        """They count as stops that do not end by themselves; with the operator there their place is kept 5 s."""
+        """They count as stops without a return; with a running operator the group keeps them for 5 s."""
         found, without = one(removed=1_000), one()
         assert found.before is not None
         assert without.before is not None
@@ -179,7 +180,7 @@ class TestNumbers:
 
 
 class TestWithoutAPrice:
-    """Nobody knows what a rebalance costs the group, so nothing that is recommended may depend on it."""
+    """The price of a rebalance is unknown, so no recommendation may depend on it."""
 
     @pytest.mark.parametrize("seconds", [0.01, 0.3, 4.0, 60.0])
     def test_an_assumed_price_moves_nothing(self, seconds: float) -> None:
@@ -255,7 +256,7 @@ def publish(root: Path, records: list[api.Recommendation], run_id: str = "r1", *
 
 
 def pull(root: Path, now_ms: int = NOW) -> dict[tuple[str, str], api.Recommendation]:
-    """Do what an operator does."""
+    """Read a snapshot like an operator."""
     manifest = api.read_manifest((root / api.MANIFEST_NAME).read_bytes(), now_ms=now_ms)
     found: dict[tuple[str, str], api.Recommendation] = {}
     for shard in manifest.shards:
@@ -291,7 +292,7 @@ def test_a_run_that_is_repeated_writes_the_same_bytes(tmp_path: Path, records: l
 
 
 def test_another_run_under_the_same_id_is_refused(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Immutable: nothing that was published changes, and readers still find the first."""
+    """Published files never change, and readers still find the first snapshot."""
     publish(tmp_path, records)
     before = files(tmp_path)
     changed = [records[0].model_copy(update={"message": "other"}), *records[1:]]
@@ -334,7 +335,7 @@ def published(tmp_path_factory: pytest.TempPathFactory, records: list[api.Recomm
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_no_flipped_byte_is_accepted(published: Path, data: st.DataObject) -> None:
-    """In the manifest or in a shard: refused, or it says exactly what it said before (white space in the manifest)."""
+    """A change in the manifest or in a shard is refused, unless it is white space in the manifest."""
     root, whole = published, pull(published)
     name = data.draw(st.sampled_from(sorted(name for name in files(root) if not name.endswith("r1/manifest.json"))))
     intact = (root / name).read_bytes()
@@ -409,7 +410,7 @@ def test_estimates_lie_in_their_intervals() -> None:
 
 
 def test_the_operator_of_this_version_reads_this_model() -> None:
-    """Recommendations of a model that no operator knows are refused by all of them, with a condition and no change."""
+    """Operators refuse recommendations of an unknown model, with a condition and without a change."""
     from journal.recommendations.reader import MODEL_MAJOR
 
     assert module.MODEL_VERSION.partition(".")[0] == MODEL_MAJOR

@@ -1,4 +1,4 @@
-"""Advice: a sentence that can be carried out, or what would have to be known; never two that contradict each other."""
+"""Advice: one action, or the missing evidence; never contradictory sentences."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SURE = Difference(value=1_275.0, lower=900.0, upper=1_600.0)
 
 
 def recommendation(**changes: Any) -> Recommendation:
-    """Advise on a price that was measured, which surely saves."""
+    """Advise by a measured price on a change that certainly saves."""
     sure = {
         "goal_ms": 90_000, "lower_ms": 80_000, "upper_ms": 120_000, "uncapped_ms": 90_000,
         "price_source": PriceSource.MEASURED, "saved_partition_seconds_per_day": SURE,
@@ -62,10 +62,9 @@ def test_a_longer_timeout_says_what_it_saves_costs_and_how_it_is_typed() -> None
     advice = advice_for()
     assert advice.action == "Raise session.timeout.ms of orders from 45000 to 90000 (1 min 30 s)."
     assert advice.why == (
-        "34.3 times a week a member that would have come back loses its place; it would be 4.2 times. Places are kept "
-        "for "
-        "absent members for 2 h 32 min a week; it would be 3 h 7 min. From 1,080 restarts, watched for 99.7 % of the "
-        "time."
+        "34.3 times a week a member that would have come back loses its place; it would be 4.2 times. Places are "
+        "kept for absent members for 2 h 32 min a week; it would be 3 h 7 min. From 1,080 restarts, watched for "
+        "99.7 % of the time."
     )
     assert advice.saving == Saving(
         low_partition_ms=6_300_000, best_partition_ms=8_925_000, high_partition_ms=11_200_000
@@ -77,7 +76,7 @@ def test_a_longer_timeout_says_what_it_saves_costs_and_how_it_is_typed() -> None
 
 
 def test_a_patch_is_what_the_custom_resource_accepts() -> None:
-    """Held against the published CRD: the path, the mode and the type of the seconds."""
+    """The command fits the published CRD: path, mode and type of the seconds."""
     words = shlex.split(advice_for(recommended_ms=90_500, goal_ms=90_500).command)
     assert words[:6] == ["kubectl", "-n", "shop", "patch", "ksg", "orders"]
     patch = json.loads(words[words.index("-p") + 1])
@@ -112,10 +111,11 @@ def test_names_that_a_shell_would_act_on_are_quoted() -> None:
     "group", ["-orders", "--help", "a b", "x'y\\z", "a\nb", "x\x1b[2J'", "größe", "\u202etxt", "$(reboot)"]
 )
 def test_an_advised_command_takes_any_group_id_and_stands_on_one_line(group: str) -> None:
-    """Kafka allows any character in it; argparse takes what begins with a dash for a flag, unless it is part of one word."""
+    """Kafka allows any character in it; argparse takes a separate argument with a leading dash for a flag."""
     command = bill_command(group)
     assert command.isprintable()
-    read = subprocess.run(["bash", "-c", f"for word in {command}; do printf '%s\\0' \"$word\"; done"], env={"BOOTSTRAP": "kafka:9092", "LC_ALL": "C.UTF-8"},
+    read = subprocess.run(["bash", "-c", f"for word in {command}; do printf '%s\\0' \"$word\"; done"],
+                          env={"BOOTSTRAP": "kafka:9092", "LC_ALL": "C.UTF-8"},
                           capture_output=True, check=True, encoding="utf-8").stdout.split("\0")[:-1]  # fmt: skip
     options = cli._parser().parse_args(read[1:])
     assert (options.groups, options.bootstrap) == ([group], "kafka:9092")
@@ -130,7 +130,8 @@ def test_an_advised_command_takes_any_group_id_and_stands_on_one_line(group: str
         ({"source": "Structural", "released": False, "wave": 50}, "when its wave is released (the first 50 %", ""),
         ({"released": False, "wave": 10}, "canary has not reached it yet (wave of the first 10 %)", "kubectl"),
         ({"setting": Setting.STREAMS_SESSION_TIMEOUT, "protocol": "Streams"}, "holds at once", "kafka-configs.sh"),
-        ({"setting": Setting.CONNECT_DELAY, "protocol": "Connect"}, "Connect workers", "scheduled.rebalance.max.delay.ms=90000"),
+        ({"setting": Setting.CONNECT_DELAY, "protocol": "Connect"}, "Connect workers",
+         "scheduled.rebalance.max.delay.ms=90000"),
         ({"key": None}, "consumers' configuration", "session.timeout.ms=90000"),
     ],
 )  # fmt: skip
@@ -164,14 +165,16 @@ def test_an_assumed_price_advises_nothing_and_says_how_to_measure_it() -> None:
 @pytest.mark.parametrize(
     ("changes", "when"),
     [
-        ({"reasons": (Reason.ABSORBS_RESTARTS,), "price_source": PriceSource.ASSUMED}, "the operator does it, and each pod"),
-        ({"reasons": (Reason.ABSORBS_RESTARTS,), "price_source": PriceSource.ASSUMED, "released": False}, "when its wave is released"),
+        ({"reasons": (Reason.ABSORBS_RESTARTS,), "price_source": PriceSource.ASSUMED},
+         "the operator does it, and each pod"),
+        ({"reasons": (Reason.ABSORBS_RESTARTS,), "price_source": PriceSource.ASSUMED, "released": False},
+         "when its wave is released"),
         ({"reasons": (Reason.USE_DYNAMIC,)}, "the operator does it"),
         ({"saved_partition_seconds_per_day": Difference(value=1, lower=-90, upper=99)}, "the operator does it"),
     ],
 )  # fmt: skip
 def test_nothing_is_called_left_alone_that_an_operator_is_about_to_change(changes: dict[str, Any], when: str) -> None:
-    """Auto goes by the restarts, whether or not anybody knows what a rebalance costs."""
+    """Mode Auto follows the restarts, even without a known price of a rebalance."""
     nothing = {"saved_partition_seconds_per_day": None, "source": "Fleet"}
     advice = advice_for(**nothing | changes)
     assert advice.verdict is Verdict.NOT_KNOWN
@@ -200,7 +203,8 @@ def test_a_saving_that_may_be_a_loss_advises_nothing_and_says_how_many_restarts_
         ({"current_ms": None, "saved_partition_seconds_per_day": None}, "The timeout in force"),
         ({"saved_partition_seconds_per_day": Difference(value=-5, lower=-9, upper=-1)}, "Nothing more"),
         ({"saved_partition_seconds_per_day": Difference(value=1, lower=-90, upper=99)}, "More than 10 times"),
-        ({"reasons": (Reason.USE_DYNAMIC,), "saved_partition_seconds_per_day": None, "price_source": PriceSource.ASSUMED},
+        ({"reasons": (Reason.USE_DYNAMIC,), "saved_partition_seconds_per_day": None,
+          "price_source": PriceSource.ASSUMED},
          "What one rebalance costs it"),
         ({"recommended_ms": 45_000, "reasons": (Reason.SMALL_CHANGE,), "probability_cheaper": 0.72,
           "saved_partition_seconds_per_day": Difference(value=0, lower=0, upper=0)}, "so far 72 % do"),
@@ -264,7 +268,7 @@ def test_dynamic_members_are_advised_when_they_surely_cost_less() -> None:
 
 
 def test_a_timeout_outside_the_bounds_is_no_matter_of_cost() -> None:
-    """A broker refuses a member whose timeout is outside of its bounds, whatever is known of restarts."""
+    """A broker refuses a member whose timeout is outside of its bounds, regardless of restarts."""
     advice = advice_for(
         current_ms=300_000,
         recommended_ms=60_000,
@@ -286,7 +290,7 @@ def test_what_keeps_a_change_from_going_further_is_said() -> None:
 
 @pytest.mark.parametrize("after", [effects(5.1, 1_600, 4_502), effects(0.6, 1_200, 4_502)])
 def test_effects_that_go_the_other_way_than_the_change_are_not_shown(after: Effects) -> None:
-    """A longer timeout loses no more members and keeps no place for less long, whatever a record says."""
+    """A longer timeout cannot lose more members, nor keep absent members for less time."""
     advice = advice_for(after=after)
     assert advice.verdict is Verdict.CHANGE
     assert "a week" not in advice.why
@@ -329,18 +333,20 @@ DIFFERENCE = st.tuples(*[st.floats(-1e6, 1e6)] * 3).map(sorted).map(
 )  # fmt: skip
 
 
-OPEN = (Reason.COST_OPTIMUM, Reason.STEP_LIMITED, Reason.BROKER_CAP, Reason.SLOWER_RESTARTS, Reason.CANARY_WAITING, Reason.TOO_FEW,
+OPEN = (Reason.COST_OPTIMUM, Reason.STEP_LIMITED, Reason.BROKER_CAP, Reason.SLOWER_RESTARTS, Reason.CANARY_WAITING,
+        Reason.TOO_FEW,
         Reason.USE_DYNAMIC)  # fmt: skip
 """Reasons that leave a change possible."""
 
 
 @st.composite
 def recommendations(draw: st.DrawFn) -> Recommendation:
-    """Draw any record that the schema allows, whether or not an estimator could have made it; half of them may be changes."""
+    """Draw any record that the schema allows, possible or not for an estimator; half may be changes."""
     may_change = draw(st.booleans())
     effect = st.one_of(st.none(), st.builds(effects, AMOUNT, AMOUNT, AMOUNT))
     timeouts = {name: draw(st.integers(2, 30).map(lambda n: n * 5_000) if may_change else TIMEOUT)
-                for name in ("current_ms", "recommended_ms", "goal_ms", "lower_ms", "upper_ms", "uncapped_ms")}  # fmt: skip
+                for name in ("current_ms", "recommended_ms", "goal_ms", "lower_ms", "upper_ms",
+                             "uncapped_ms")}  # fmt: skip
     bounds = st.sampled_from(((None, None), (9_000, 1_800_000), (9_000, 60_000), (45_000, 90_000)))
     low_ms, high_ms = draw(bounds if may_change else st.tuples(TIMEOUT, TIMEOUT))
     prices = (*PriceSource,) if may_change else (None, *PriceSource)
@@ -379,7 +385,7 @@ def recommendations(draw: st.DrawFn) -> Recommendation:
 def test_no_advice_contradicts_itself(
     record: Recommendation, source: str | None, partitions: int | None, members: int, key: GroupKey | None
 ) -> None:
-    """Any reasons with any bounds, effects and prices: the parts of an advice say one thing."""
+    """With any reasons, bounds, effects and prices the parts of an advice agree."""
     advice = advise(record, key=key, source=source, members=members, partitions=partitions)
     words = f"{advice.action} {advice.why} {advice.who}"
     assert advice.action
@@ -405,7 +411,7 @@ def test_no_advice_contradicts_itself(
 
 
 def holds_together(advice: Advice, record: Recommendation) -> None:
-    """Say what a change must never be."""
+    """Check what a change must never be."""
     now_ms, then_ms = advice.now_ms, advice.then_ms
     assert then_ms is not None
     assert then_ms != now_ms
@@ -415,7 +421,7 @@ def holds_together(advice: Advice, record: Recommendation) -> None:
     is_outside = now_ms is not None and (
         (low_ms is not None and now_ms < low_ms) or (high_ms is not None and now_ms > high_ms)
     )
-    # A change without a sure saving is only ever one that the bounds ask for.
+    # Only the bounds require a change without a certain saving.
     assert (advice.saving is None) is is_outside
     verb = "Set" if now_ms is None else "Raise" if then_ms > now_ms else "Lower"
     assert advice.action.startswith(f"{verb} {record.setting.value} of ")

@@ -1,4 +1,4 @@
-"""Building a report: curves that agree with the estimators, the right groups first, methods that say what was found."""
+"""Building a report: curves that agree with the estimators, the order of groups, and the methods."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_the_fleet_is_the_sum_of_its_groups() -> None:
 
 
 def test_a_team_lost_as_much_a_week_as_its_groups_did_while_somebody_watched() -> None:
-    """A fleet of one team says one figure, on its card and in its table of teams: a third of the month was seen."""
+    """A fleet of one team has the same figure on its card and in its table of teams; a third of the month was seen."""
     lost = Counts(rebalance_cost_partition_ms=36_000_000)
     common = {"created_ms": 1, "run_id": "1", "window": WINDOW, "recommendations": {}, "details": {}, "days": ()}
     silent = history("b", counts=lost, covered_ms=0)
@@ -180,7 +180,8 @@ def test_the_dearest_group_of_a_bill_comes_first_also_one_that_nobody_manages() 
 def test_a_bill_shows_its_interval_and_what_made_the_rebalances() -> None:
     row = {
         "kafka_cluster_id": "k", "group_id": "g", "covered_ms": DAY_MS // 2, "rebalances": 9, "restart_rebalances": 7,
-        "silent_partition_ms": 1_000, "margin_partition_ms": 1_200, "measured": 3, "interrupted_members": 4, "records_delayed": None,
+        "silent_partition_ms": 1_000, "margin_partition_ms": 1_200, "measured": 3, "interrupted_members": 4,
+        "records_delayed": None,
         "group_type": GroupType.CLASSIC.value,
     }  # fmt: skip
     made = gather.bill_row(row, None, "nothing")

@@ -1,4 +1,4 @@
-"""The page: whole, escaped, self-contained, within its size; and the same report for programs."""
+"""The page: complete, escaped, self-contained, within its size; and the same report for programs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_page_needs_nothing_from_anywhere_and_runs_no_script(page: str, by_t
         assert all(link.startswith("#") for link in read.links)
         assert "default-src 'none'" in each
         assert "@import" not in each
-        # What a drawing names is in the drawing.
+        # References of a drawing stay within the drawing.
         assert {found.removeprefix("#") for found in re.findall(r"url\(([^)]*)\)", each)} <= set(read.ids)
 
 
@@ -185,7 +185,8 @@ def test_a_report_says_so_when_there_is_nothing_to_gain() -> None:
 
 def test_an_empty_fleet_makes_a_page(report: Report) -> None:
     empty = replace(
-        report, rows=(), pages=(), days=(), clusters=(), drift=(), quality=(), groups=0, members=0, counts=Counts(), bill=(),
+        report, rows=(), pages=(), days=(), clusters=(), drift=(), quality=(), groups=0, members=0, counts=Counts(),
+        bill=(),
         before=None, money=None, lost_partition_ms_per_day=None,
     )  # fmt: skip
     page = to_html(empty)
@@ -295,7 +296,7 @@ def test_the_page_of_a_team_that_is_gone_goes_too(tmp_path: Path) -> None:
 
 
 def test_wheel_and_source_archive_carry_the_templates() -> None:
-    """What hatchling would pack; the image copies the same folder (deploy/fleet-learner/Dockerfile)."""
+    """The files that hatchling packs; the image copies the same folder (deploy/fleet-learner/Dockerfile)."""
     from hatchling.builders.sdist import SdistBuilder
     from hatchling.builders.wheel import WheelBuilder
 

@@ -1,4 +1,4 @@
-"""What came of the fleet's timeouts: group by group, and from run to run over a fleet with a bad canary."""
+"""The canary's account: group by group, and from run to run over a fleet with a harmful change."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def counted(stops: list[Row], changes: list[Row] | None = None) -> list[Share]:
 
 
 def test_a_promise_is_what_the_stops_before_would_have_been_with_the_timeout_now() -> None:
-    """Two of ten gaps exceed 45 s and one 90 s; a place is kept until the member is back or its session ends."""
+    """Two of ten gaps exceed 45 s and one 90 s; a member is kept until it returns or its session ends."""
     (share,) = counted([*BEFORE, stop(103, 95, 90)], [change(102, 90)])
     assert (share.arm, share.day_ms, share.evictions, share.promised_micro) == (waves.TREATED, 103 * DAY_MS, 1, 100_000)
     assert (share.ghost_ms, share.ghost_promised_ms) == (90_000, (8 * 20_000 + 60_000 + 90_000) // 10)
@@ -112,11 +112,11 @@ def test_an_eviction_is_what_the_journal_says_and_not_a_long_gap() -> None:
 @pytest.mark.parametrize(
     ("advised_s", "before_s", "promised_micro"),
     [
-        ([15], 45, 1_000_000),  # the fleet advised it, so it is held to its own promise: all ten gaps exceed 15 s
-        ([90], 45, 200_000),  # nobody did: two of ten exceed the 45 s before
-        (None, 45, 1_000_000),  # nobody knows what was advised
-        ([90], 10, 1_000_000),  # it is longer than what was there
-        ([90], None, 1_000_000),  # nobody knows what was there
+        ([15], 45, 1_000_000),  # advised, so its own expectation counts: all ten gaps exceed 15 s
+        ([90], 45, 200_000),  # not advised: two of ten exceed the previous 45 s
+        (None, 45, 1_000_000),  # the earlier advice is unknown
+        ([90], 10, 1_000_000),  # it is longer than the previous timeout
+        ([90], None, 1_000_000),  # the previous timeout is unknown
     ],
 )
 def test_a_shorter_timeout_that_nobody_advised_is_held_to_the_one_before(
@@ -218,19 +218,20 @@ class Team:
     pods: list[Pod] = field(default_factory=lambda: [Pod() for _ in range(MEMBERS)])
 
     def live(self, day: int, harm: float) -> None:
-        """Roll all members; who runs with the fleet's timeout takes `harm` times as long."""
+        """Roll all members; members with the fleet's timeout take `harm` times as long."""
         for number, pod in enumerate(self.pods):
             factor = harm if pod.timeout_ms != STRUCTURAL_MS else 1.0
             gap_ms = round(30_000 * factor * float(np.exp(0.4 * self.rng.standard_normal())))
             self.stops.append({
                 "down_ms": day * DAY_MS + 60_000 * number, "event_id": f"{self.group_id}/{day}/{number}",
-                "gap_ms": gap_ms, "end_kind": "returned", "absorbed": gap_ms <= pod.timeout_ms, "reason": "Deleted", "rollout_id": f"rev-{day}",
+                "gap_ms": gap_ms, "end_kind": "returned", "absorbed": gap_ms <= pod.timeout_ms, "reason": "Deleted",
+                "rollout_id": f"rev-{day}",
                 "image_digest": "sha256:one", "session_timeout_ms": pod.timeout_ms,
             })  # fmt: skip
             pod.timeout_ms = self.timeout_ms
 
     def obey(self, advised: Advised, now_ms: int) -> None:
-        """Do what `judge_advice` does in mode Auto: take what is released, give back what was withdrawn."""
+        """Act like `judge_advice` in mode Auto: adopt released values, give up withdrawn ones."""
         record = advised.record
         wanted = (self.timeout_ms, self.source)
         if record.released and record.recommended_ms is not None:
@@ -257,7 +258,7 @@ class Team:
 
 @dataclass
 class Fleet:
-    """Groups of all waves, and what the runs published."""
+    """Groups of all waves, and the published runs."""
 
     teams: list[Team]
     canary: CanaryState | None = None
@@ -271,7 +272,7 @@ class Fleet:
             self.day += 1
 
     def run(self) -> tuple[CanaryState, list[Advised]]:
-        """Do what a run does, from the tables alone; its operators act on it."""
+        """Run the learner from the tables alone, and let operators act."""
         now_ms = self.day * DAY_MS
         before = self.canary
         trial = Trial(
@@ -317,7 +318,7 @@ def new_fleet(seed: int) -> Fleet:
 
 
 def test_a_bad_canary_is_released_to_one_then_to_ten_per_cent_and_then_taken_back_and_locked() -> None:
-    """A timeout of 30 s expels half of the members, so all groups are to get more; from the second week on that harms."""
+    """At 30 s half of the members are expelled, so all groups should get more; from the second week on that harms."""
     fleet = new_fleet(1)
     fleet.live(20)
     first, advised = fleet.run()
@@ -364,7 +365,7 @@ def test_a_good_canary_reaches_all_groups_in_five_runs() -> None:
 
 
 def test_a_wave_that_nobody_takes_is_passed_after_a_fortnight() -> None:
-    """Its operator has no recommendations, or a bound of its spec is in the way; the waves that come wait for it so long, not for ever."""
+    """Its operator has no recommendations, or a bound prevents it; later waves wait for it, but not for ever."""
     fleet = new_fleet(3)
     for team in fleet.teams:
         team.obeys = team.wave != 1
@@ -380,7 +381,7 @@ def test_a_wave_that_nobody_takes_is_passed_after_a_fortnight() -> None:
 
 @pytest.mark.parametrize("ahead_days", [1, 365])
 def test_an_end_in_the_future_holds_no_wave_back(ahead_days: int) -> None:
-    """One run with a clock that runs ahead begins the waves; those of the days after go on from it."""
+    """One run with a fast clock begins the waves; the runs of later days continue them."""
     newest_ms = 20 * DAY_MS
     began = canary_state(
         CanaryHistory(before=None, now_ms=clock_ms(as_of_ms=newest_ms + ahead_days * DAY_MS, newest_ms=newest_ms))
@@ -391,7 +392,7 @@ def test_an_end_in_the_future_holds_no_wave_back(ahead_days: int) -> None:
 
 
 def test_a_lock_ends_by_the_clock_that_waves_go_by() -> None:
-    """A run for an end of the window a year ahead recommends by what the journal told until now."""
+    """A run with an end of the window a year ahead recommends by the journal until now."""
     locked = CanaryState(wave=1, began_ms=30 * DAY_MS, locked_until_ms=30 * DAY_MS, withdrawn=1)
     fleet = new_fleet(1)
     fleet.live(20)
@@ -420,7 +421,7 @@ def trial_stops(rng: np.random.Generator, days: int, changed_day: int, factor: f
 
 
 def test_dependent_stops_and_heavy_tails_seldom_stop_a_campaign_and_slower_members_do() -> None:
-    """Looked at every day for ten days; stops of one rollout are half of them the same, which the test does not model."""
+    """Evaluated every day for ten days; half of the stops of a rollout are equal, which the test does not model."""
     rng = np.random.Generator(np.random.Philox(key=[71, 0]))
     trial = Trial(campaign_ms=12 * DAY_MS, wave_ms=12 * DAY_MS, wave=10, as_of_ms=22 * DAY_MS, salt=SALT)
     alarms = {1.0: 0, 2.0: 0}

@@ -1,4 +1,4 @@
-"""The journal of a process: numbered, told by the holder of the Lease only, and never a reason for a round to fail."""
+"""The journal of a process: numbered, written only by the holder of the Lease, and never failing a round."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_records_are_numbered_without_holes() -> None:
 
 
 async def test_dropped_record_leaves_a_hole_and_is_counted() -> None:
-    """A full or dead broker must not delay a round: the sink refuses, the number is gone."""
+    """A full or dead broker must not delay a round: the sink refuses, and the number is skipped."""
     journaling = Journaling()
     journaling.process("op-2", (FullSink(), journaling.sink))
     await journaling.scaled_down()
@@ -106,7 +106,7 @@ async def test_dropped_record_leaves_a_hole_and_is_counted() -> None:
 
 
 async def test_only_the_holder_of_the_lease_tells_anything() -> None:
-    """A standby looks at nothing, so a beat of it would claim a coverage that nobody has."""
+    """A standby reads no group, so its beat would claim a coverage that does not exist."""
     journaling = Journaling()
     await journaling.world.started()
     journaling.sink.lines.clear()
@@ -133,7 +133,7 @@ async def test_fault_in_the_journal_does_not_fail_the_round(caplog: pytest.LogCa
 
 
 async def test_fault_in_the_journal_does_not_cost_the_watch_an_event() -> None:
-    """What the pod store folds is evidence; the journal only listens."""
+    """A fault of the journal must not disturb the pod store, which holds evidence."""
     journaling = Journaling()
     await journaling.world.started()
 
@@ -148,7 +148,7 @@ async def test_fault_in_the_journal_does_not_cost_the_watch_an_event() -> None:
 
 
 async def test_nothing_is_recorded_before_the_cluster_has_a_name() -> None:
-    """A subject with an empty cluster and later one with its name would be two groups to every reader."""
+    """Readers would see two groups: one with an empty cluster id, and later one with its id."""
     journaling = Journaling(cluster_id=None)
     await journaling.world.started()
     seen(journaling, 0)
@@ -199,7 +199,7 @@ def beat_of(journaling: Journaling) -> CoverageBeat:
 
 
 async def test_beat_says_what_is_looked_at_and_what_could_not_be_read() -> None:
-    """Silence is evidence only where somebody looks."""
+    """Only a beat makes silence evidence."""
     journaling = Journaling()
     beat = beat_of(journaling)
     assert (beat.static_groups, beat.unreachable_groups, beat.unreachable_total) == (1, ["shop/orders"], 1)
@@ -218,7 +218,7 @@ async def test_beat_says_what_is_looked_at_and_what_could_not_be_read() -> None:
 
 
 def seen(journaling: Journaling, count: int, *, uid: str = "u0", name: str = "web-0") -> None:
-    """Show a version of a pod whose container has been restarted so often, the last time just now."""
+    """Show a version of a pod whose container has restarted so often, the last time just now."""
     now = datetime.fromtimestamp(journaling.world.now_s, tz=UTC).isoformat()
     entry: dict[str, Any] = {"name": "app", "restartCount": count, "state": {"running": {"startedAt": now}}}
     if count:
@@ -269,7 +269,7 @@ async def test_pods_of_no_staticgroup_cost_nothing() -> None:
 
 
 async def test_standby_keeps_what_pods_did_in_the_last_minutes_for_when_it_takes_over() -> None:
-    """Whatever the former holder told of it has the same id; what it could not tell is told now."""
+    """Facts that the former holder recorded have the same id; other facts are recorded now."""
     journaling = Journaling()
     await journaling.world.started()
     journaling.sink.lines.clear()

@@ -40,7 +40,7 @@ def records(directory: Path) -> list[Record[Data]]:
 
 
 async def test_scale_down_is_in_the_files_when_the_process_has_ended(cluster: Cluster, tmp_path: Path) -> None:
-    """The pods' ends come from the watch, the rest from rounds; ending the process loses nothing that was taken."""
+    """The pods' ends come from the watch, other facts from rounds; ending the process loses no queued record."""
     transport = connect(cluster.server.configuration())
     settings = Settings(
         identity="one",

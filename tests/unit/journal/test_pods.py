@@ -1,4 +1,4 @@
-"""What a round tells the journal of pods: how their processes ended and began."""
+"""A round's facts about pods: the ends and starts of their processes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_pod_without_our_id_is_not_ours() -> None:
 
 
 def test_timeout_of_a_kip848_member_is_the_groups() -> None:
-    """KIP-848: the group has one value; whatever a pod carries is not in force."""
+    """KIP-848: the group has one value; a pod's own value is not in force."""
     consumer = spec(protocol="Consumer")
     bounds = broker_bounds(consumer_session_ms=50_000)
     (fact,) = Observer().look(running(group=kip848(3), bounds=bounds), runs=[change()], spec=consumer)

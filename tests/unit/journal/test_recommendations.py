@@ -1,6 +1,6 @@
-"""Recommendations are used whole, verified and in time, or not at all; whatever fails leaves the present value.
+"""Recommendations are used only if complete, verified and valid; a failure leaves the present value.
 
-The snapshots are written by the fleet learner's own writer, so that writer and reader are held to one contract.
+The fleet learner's own writer writes the snapshots, so that writer and reader share one contract.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def clock() -> Clock:
     return Clock()
 
 
-# what is used ------------------------------------------------------------------------------------------------------
+# accepted ----------------------------------------------------------------------------------------------------------
 
 
 async def test_record_is_found_by_cluster_and_group_and_holds_no_longer_than_its_snapshot(
@@ -107,7 +107,7 @@ def replace_shard(root: Path, path: Path, payload: bytes) -> None:
     rewrite(root, shards=document["shards"])
 
 
-# what is refused -----------------------------------------------------------------------------------------------------
+# refused -------------------------------------------------------------------------------------------------------------
 
 
 def cut_manifest(root: Path, manifest: api.Manifest) -> None:
@@ -134,13 +134,13 @@ def cut_shard_of_another_group(root: Path, manifest: api.Manifest) -> None:
 
 
 def alter_number_in_shard(root: Path, manifest: api.Manifest) -> None:
-    """Of the same length, well-formed and in bounds: only the digest tells."""
+    """The change keeps length, form and bounds: only the digest reveals it."""
     path = shard_of(root, manifest, "orders")
     path.write_bytes(path.read_bytes().replace(b'"recommended_ms":60000', b'"recommended_ms":90000'))
 
 
 def put_a_pipe_for_a_shard(root: Path, manifest: api.Manifest) -> None:
-    """Reading a pipe that nobody writes to would never end."""
+    """Reading a pipe without a writer would never end."""
     path = shard_of(root, manifest, "orders")
     path.unlink()
     os.mkfifo(path)
@@ -258,7 +258,7 @@ async def test_fault_that_is_mended_is_forgotten(reader: Recommendations, tmp_pa
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_altered_byte_is_ever_used(tmp_path: Path, data: st.DataObject) -> None:
-    """Change any byte of any file: the snapshot is refused, or says the same."""
+    """After a change of any byte of any file the snapshot is refused, or has the same content."""
     shutil.rmtree(tmp_path)
     publish(tmp_path)
     files = sorted(path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "")

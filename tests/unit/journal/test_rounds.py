@@ -1,4 +1,4 @@
-"""What a round tells the journal of members and rebalances: each once, with bounds that hold."""
+"""A round's facts about members and rebalances: each once, with correct bounds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from unit.journal.observer import NOW_MS, STEP_MS, UNREACHABLE, Observer, bounds
 
 
 def test_first_look_tells_no_change() -> None:
-    """Nothing is known of before: a restarted operator must not claim that all members joined just now."""
+    """A restarted operator knows no earlier state and must not record that all members joined just now."""
     assert Observer().look(running()) == []
 
 
 def test_absorbed_restart_of_a_classic_member() -> None:
-    """KIP-345: a known instance id that rejoins a stable group gets a new member.id and nothing rebalances."""
+    """KIP-345: a known instance id that rejoins a stable group gets a new member.id without a rebalance."""
     observer = Observer()
     observer.look(running())
     (fact,) = observer.look(running(group=group(member(0), member(1, "m1b"), member(2))))
@@ -65,7 +65,7 @@ def test_members_of_others_are_not_recorded() -> None:
 
 
 def test_classic_rebalance_is_recorded_when_it_has_settled() -> None:
-    """DescribeGroups shows no generation: in flight at a look, then Stable, is one rebalance."""
+    """DescribeGroups shows no generation: in progress at one read, then Stable, is one rebalance."""
     observer = Observer()
     observer.look(running())
     assert observer.look(running(group=group(*(member(n) for n in range(3)), state="PreparingRebalance"))) == []
@@ -141,7 +141,7 @@ def test_restart_in_a_kip848_group_is_absorbed_exactly_when_the_epoch_stays() ->
 
 
 def test_first_members_of_a_new_group_are_its_first_rebalances() -> None:
-    """KAFKA-20268: the first epoch of a group is 2 since Kafka 4.3, so that 1 cannot be told as a rebalance."""
+    """KAFKA-20268: the first epoch of a group is 2 since Kafka 4.3, so epoch 1 is no rebalance."""
     absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     for first, count in ((kip848(1), 0), (kip848(2), 1), (kip848(4), 3), (group(*(member(n) for n in range(3))), 1)):
         observer = Observer()
@@ -164,7 +164,7 @@ def test_group_that_went_back_is_another_one() -> None:
 
 
 def test_epochs_of_a_group_that_was_made_again_are_not_those_of_the_first() -> None:
-    """A deleted group of KIP-848 begins again with its epochs; under the ids of the first ones they would be dropped as copies."""
+    """The epochs of a recreated KIP-848 group begin again; with the old ids readers would drop them as copies."""
     absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     observer = Observer()
     for each in (absent, kip848(2), kip848(4), absent, absent, kip848(2), kip848(5), kip848(2), kip848(3)):
@@ -179,7 +179,7 @@ def test_epochs_of_a_group_that_was_made_again_are_not_those_of_the_first() -> N
 
 
 def test_a_group_that_was_not_found_once_and_goes_on_with_its_epochs_is_the_same() -> None:
-    """What is told of it once more has the ids that it had, and counts as copies."""
+    """Repeated facts have their old ids and count as copies."""
     absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     observer = Observer()
     for each in (kip848(2), kip848(3), absent, kip848(3), kip848(4)):
@@ -203,7 +203,7 @@ def test_group_that_was_never_read_has_no_changes_at_its_first_reading() -> None
 
 
 def test_other_staticgroup_and_other_cluster_have_no_past() -> None:
-    """What was known of the former says nothing of the new: its members have not rejoined."""
+    """The former group's state does not apply to the new one: its members have not rejoined."""
     others = group(member(0, "x0"), member(1, "x1"), member(2, "x2"))
     for changes in ({"uid": "sg-2"}, {"kafka_cluster_id": "kc-2"}):
         observer = Observer()

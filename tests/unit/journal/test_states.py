@@ -1,4 +1,4 @@
-"""What a round tells the journal of departures and removals, of scaling, rollouts and session timeouts."""
+"""A round's facts about departures and removals, scaling, rollouts and session timeouts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEAD_BEFORE = known_pod(2, "u2-old", PodState.DEAD, resource_version=50)
 
 
 def leaving(outcome: LeaveOutcome, attempt: int = 1) -> dict[str, Any]:
-    """What a round executed, and the history after it."""
+    """A round's outcome, and the history after it."""
     entry = LeaveEntry(member_id="m2", instance_id=id_of(2), reason="scaled to 0..1")
     removal = Removal(entry=entry, ordinal=2, ended=(DEAD_BEFORE, DEAD), attempt=attempt)
     executed = Executed(removals=(removal,), outcomes=(outcome,))
@@ -94,7 +94,7 @@ def test_acknowledged_removal_is_recorded_with_its_proofs() -> None:
 
 
 def test_a_restarted_operator_records_a_removal_that_the_status_remembers_under_the_same_id() -> None:
-    """It may have died between the leave and the record; whoever has both drops the copy."""
+    """It may have died between the leave and the record; readers drop the copy."""
     first, second = Observer("one"), Observer("two")
     first.look(departure(), **leaving(LeaveOutcome.REMOVED))
     facts = second.look(
@@ -153,7 +153,7 @@ def test_scaling_is_recorded_with_the_generation_in_its_id() -> None:
 
 
 def test_statefulset_that_is_not_there_or_another_one_is_no_scaling() -> None:
-    """A failed read looks the same as a deletion; what the pods do is told by their own records."""
+    """A failed read looks the same as a deletion; the pods' changes have their own records."""
     observer = Observer()
     observer.look(running())
     assert observer.look(running(workload=None, group=UNREACHABLE)) == []
@@ -209,7 +209,7 @@ def test_restarted_operator_tells_a_rollout_in_progress_under_the_same_id() -> N
 
 
 def test_rollout_back_and_forth_is_three_rollouts() -> None:
-    """The revision of an earlier template has its earlier name again, so only the generation tells them apart."""
+    """The revision of an earlier template has its earlier name again, so only the generation distinguishes them."""
     observer = Observer()
     observer.look(running())
     for generation, (current, update) in enumerate((("r1", "r2"), ("r2", "r1"), ("r1", "r2")), 4):
@@ -236,7 +236,7 @@ def test_rollout_that_another_one_replaces_never_finishes() -> None:
 
 
 def test_a_timeout_is_recorded_with_the_former_value_of_the_status() -> None:
-    """The status outlives the process: what it said is the former value for whoever comes next."""
+    """The status outlives the process: its value is the former value for the next process."""
     observer = Observer()
     fixed = spec(sessionTimeout={"mode": "Fixed", "seconds": 60})
     (fact,) = observer.look(running(), spec=fixed, timeout_before_ms=None)
