@@ -167,18 +167,13 @@ def test_a_group_seen_from_two_kubernetes_clusters_rebalances_once(spark: Any) -
         more: Row = {"time_lo_ms": lo, "time_hi_ms": hi, "group_epoch": epoch, "group_key": key, "k8s_cluster_uid": uid}
         return event("group.rebalanced", hi, **more) | {"event_id": f"{uid}/{hi}/{epoch}"}
 
-    epochs = [
-        rebalanced("a", 0, 10, 5),
-        rebalanced("a", 10, 20, 6),
-        rebalanced("b", 0, 25, 5),
-        rebalanced("b", 25, 31, 6),
-        rebalanced("a", 30, 40, 7),
-        rebalanced("a", 500, 510, 5),
-        rebalanced("a", 505, 515, 5),
-    ]
-    classic = [rebalanced("a", 50, 100, key=2), rebalanced("b", 60, 110, key=2), rebalanced("b", 111, 120, key=2),
-               rebalanced("b", 119, 130, key=2),
-               rebalanced("a", 131, 140, key=2)]  # fmt: skip
+    of_epochs = (
+        ("a", 0, 10, 5), ("a", 10, 20, 6), ("b", 0, 25, 5), ("b", 25, 31, 6), ("a", 30, 40, 7), ("a", 500, 510, 5),
+        ("a", 505, 515, 5),
+    )  # fmt: skip
+    of_classic = (("a", 50, 100), ("b", 60, 110), ("b", 111, 120), ("b", 119, 130), ("a", 131, 140))
+    epochs = [rebalanced(*each) for each in of_epochs]
+    classic = [rebalanced(*each, key=2) for each in of_classic]
     made = rebalances(
         frame(spark, schemas.GROUP_EVENTS, [*epochs, *classic]),
         frame(spark, schemas.MEMBER_EVENTS, []),
@@ -353,8 +348,7 @@ def test_time_in_which_a_group_could_not_be_read_is_not_watched(spark: Any) -> N
     rng, hour_ms = random.Random(5), 3_600_000
     beats: list[Row] = [
         {"event_id": str(n), "observed_at_ms": START_MS - hour_ms + n * hour_ms, "interval_ms": hour_ms,
-         "operator_id": "op",
-         "unreachable_groups": ["ns/mute"] if rng.random() < 0.3 else [],
+         "operator_id": "op", "unreachable_groups": ["ns/mute"] if rng.random() < 0.3 else [],
          "unreachable_total": 3 if n in {20, 21} else 0}
         for n in range(64) if n not in {9, 10, 11}
     ]  # fmt: skip
@@ -382,10 +376,8 @@ def test_time_in_which_a_group_could_not_be_read_is_not_watched(spark: Any) -> N
 
 
 def test_the_columns_are_those_of_the_tables(spark: Any) -> None:
-    made = generated(3, 3)
-    assert tuple(day_table(spark, made, START_MS + DAY_MS).columns) == schemas.GROUP_DAY.names
-    types = {f.name: f.dataType for f in day_table(spark, made, START_MS + DAY_MS).schema}
-    assert types == {f.name: f.dataType for f in schemas.GROUP_DAY.spark}
+    rows = day_table(spark, generated(3, 3), START_MS + DAY_MS)
+    assert [(f.name, f.dataType) for f in rows.schema] == [(f.name, f.dataType) for f in schemas.GROUP_DAY.spark]
 
 
 def test_the_replayed_rebalances_join_in_and_are_unknown_without_a_replay(spark: Any) -> None:

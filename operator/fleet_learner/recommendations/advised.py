@@ -27,7 +27,8 @@ from . import policy
 from .canary import CanaryState
 from .features import group_features, known_protocols, names_of, stops_of
 from .histories import Advised, SlowerRestarts, Standing, Terms, history, sample_of, usable
-from .recommend import gold_row, recommend
+from .recommend import recommend
+from .rows import gold_row
 
 if TYPE_CHECKING:
     import pyarrow as pa

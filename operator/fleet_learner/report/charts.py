@@ -48,7 +48,12 @@ def day_costs(days: Sequence[DayCost], window: Window) -> str:
         ]
         common: dict[str, Any] = {"width": widths, "align": "edge", "clip_on": False}
         axes.bar(starts, below, color=COLOURS["c0"], label="rebalances", **common)
-        hatched: dict[str, Any] = {"color": COLOURS["ground"], "edgecolor": COLOURS["c1"], "hatch": "////", "linewidth": 0.8}
+        hatched: dict[str, Any] = {
+            "color": COLOURS["ground"],
+            "edgecolor": COLOURS["c1"],
+            "hatch": "////",
+            "linewidth": 0.8,
+        }
         axes.bar(starts, above, bottom=below, label="waiting for members", **hatched, **common)
         _legend(figure)
         what = f"The worst of {len(days)} days lost {partition_time(top)}" if days else "No day was watched"

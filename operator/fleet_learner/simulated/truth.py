@@ -4,8 +4,7 @@ The one idea: each group is drawn from a key of its own (Philox, seed and number
 regardless of other draws, order and process. Stops have the causes of real pods: rollouts that replace one pod after
 the other, crashes, drained and lost nodes, scale-downs. Gaps are a mixture of lognormal laws with a slow tail, and
 stops of one rollout resemble each other. A container that runs is not a member yet: a JVM joins the group 10 to 60 s
-after its start, librdkafka after 0.2 to 3 s. No I/O, no clock. Figures: docs/reference/fleet-learner.md, section "The
-simulated fleet".
+after its start, librdkafka after 0.2 to 3 s. No I/O, no clock. Figures: docs/reference/fleet-learner.md.
 """
 
 from __future__ import annotations

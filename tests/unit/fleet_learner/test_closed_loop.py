@@ -15,7 +15,8 @@ from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.recommendations.advised import advise_class
 from fleet_learner.recommendations.canary import WAVES, CanaryHistory, CanaryState, Wave, canary_state, waves_of
 from fleet_learner.recommendations.histories import Terms
-from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_values
+from fleet_learner.recommendations.recommend import MODEL_VERSION
+from fleet_learner.recommendations.rows import advised_values
 from fleet_learner.recommendations.waves import Trial, account_of, shares, trial_begin_ms
 from journal.recommendations import RecommendationReason as Reason
 from staticgroup.api.absences import absences
