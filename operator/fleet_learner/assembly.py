@@ -1,4 +1,4 @@
-"""Put a report together from the tables: what `report.gather` collects and `report.build` computes, and data quality."""
+"""Assemble a report from the tables: what `report.gather` and `report.build` return, and data quality."""
 
 from __future__ import annotations
 
@@ -24,8 +24,13 @@ from .report.units import amount, count, percent
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-NAMED_LIBRARIES: Final = (("Spark", "pyspark"), ("Delta Lake tables", "delta-spark"), ("NumPy", "numpy"), ("SciPy", "scipy"))
-"""By what the report calls them, and by their packages."""
+NAMED_LIBRARIES: Final = (
+    ("Spark", "pyspark"),
+    ("Delta Lake tables", "delta-spark"),
+    ("NumPy", "numpy"),
+    ("SciPy", "scipy"),
+)
+"""The libraries' names in the report, and their packages."""
 
 
 def feature_rows(tables: Silver, days: DataFrame, groups: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -61,10 +66,10 @@ def assemble(
     ----------
     manifest: the run of the facts.
     tables, days: silver and gold/group_day of its window.
-    earlier_days: gold/group_day with days of the window before, such as of an earlier run; None: what `days` holds of it.
+    earlier_days: gold/group_day of the window before, such as from an earlier run; None: `days` holds that window, too.
     advised: the recommendations of the same facts.
-    bill: rows of gold/bill, what rebalances cost by Kafka's own record; empty: nobody asked.
-    money: what that is worth; None: not told.
+    bill: rows of gold/bill, what rebalances cost by Kafka's own record; empty without a configured log.
+    money: what lost time is worth; None: not configured.
     """
     terms = Terms.of_settings(manifest.plan.settings)
     window = Window(start_ms=tables.start_ms, end_ms=tables.as_of_ms)
@@ -95,7 +100,7 @@ def assemble(
 def _details(
     keys: Sequence[GroupKey], window: Window, tables: Silver, days: DataFrame, rebalances: DataFrame, terms: Terms
 ) -> dict[GroupKey, build.GroupDetail]:
-    """Put together what the pages of a few groups show."""
+    """Collect what the pages of a few groups show."""
     if not keys:
         return {}
     timelines = gather.timelines(
@@ -121,21 +126,19 @@ def _details(
 
 
 def _bill(rows: Sequence[Mapping[str, Any]], histories: Sequence[build.GroupHistory]) -> list[BillRow]:
-    """Say whose each group is, where somebody manages it, and what would help in words."""
+    """Add to each group its owner, if it has one, and what would help, in words."""
     from .bill.page import help_words
 
     keys = {(each.key.kafka_cluster_id, each.key.group_id): each.key for each in histories}
-    return [
-        gather.bill_row(row, keys.get((row["kafka_cluster_id"], row["group_id"])), help_words(row)) for row in rows
-    ]
+    return [gather.bill_row(row, keys.get((row["kafka_cluster_id"], row["group_id"])), help_words(row)) for row in rows]
 
 
 def made_with() -> list[tuple[str, str]]:
-    """Name what the figures are made with: the rules, the tables' format, and the libraries that compute.
+    """Return the names and versions of the rules, the tables' format and the libraries behind the figures.
 
     Raises
     ------
-    importlib.metadata.PackageNotFoundError: one of them is here without its metadata; the image's build asks for all.
+    importlib.metadata.PackageNotFoundError: a library is installed without its metadata; the image's build checks all.
     """
     libraries = [(name, version(package)) for name, package in NAMED_LIBRARIES]
     return [("fleet learner", version("staticgroup")), ("rules", MODEL_VERSION), *libraries]
@@ -184,17 +187,20 @@ def _quality(journal: Lake, manifest: Published, tables: Silver, days: DataFrame
               "Every record read is in the tables, in quarantine or a copy; a run that breaks this stops."),
         check("Quarantine", count(refused, "record"), refused / taken <= 0.001,
               "Records that are not of the journal's form, kept with the reason.", "bad"),
-        check("Lost records", f"{lost:,}", lost == 0, "Holes in the operators' own numbering within the window: written and never read."),
-        check("Blind outages", f"{percent(ends['blind'] / outages)} of {amount(outages)}", ends["blind"] <= 0.05 * outages,
-              "Nobody was watching for part of these, so their length is not used."),
+        check("Lost records", f"{lost:,}", lost == 0,
+              "Holes in the operators' own numbering: written within the window, never read."),
+        check("Blind outages", f"{percent(ends['blind'] / outages)} of {amount(outages)}",
+              ends["blind"] <= 0.05 * outages,
+              "No operator was watching for part of these, so their length is not used."),
         check("Clocks", count(odd["clock_skew"], "record"), odd["clock_skew"] <= 0.01 * outages,
               "Kubelet's and operator's clock are more than a minute apart, or the record was written late."),
         check("Bounds", count(odd["bounds_reversed"], "record"), odd["bounds_reversed"] == 0,
-              "Facts that were bounded the wrong way round.", "bad"),
+              "Facts whose lower bound is later than their upper bound.", "bad"),
         check("Set aside", _named(aside) or "none", not aside,
               "Groups of a protocol that this version does not know: counted, and nothing is recommended for them."),
         check("Impossible totals", _named(impossible) or "none", not impossible,
-              "Days on which a group lost more than it has, or its absences do not add up; believe none of its figures.", "bad"),
+              "Days on which a group lost more than it has, or its absences do not add up; do not rely on its figures.",
+              "bad"),
         check("Outages above a day", f"{ends['longer_than_a_day']:,}", True, "Members that stayed away for long."),
         check("Late records", f"{source.counts.get('late_rows', 0):,}", not source.counts.get("late_rows"),
               "Older than what the last run made again; apply them with fleet-learner backfill."),

@@ -27,7 +27,7 @@ def erase(configuration: Configuration, *, group: tuple[str, str] | None, namesp
     Raises
     ------
     JobError
-        When a run is unfinished, which would go on from what is to be erased.
+        When a run is unfinished: it would continue with what is to be erased.
     """
     subject = Subject(group=group, namespace=namespace)
     with opened(configuration, "erase", writes=True) as job:
@@ -37,7 +37,7 @@ def erase(configuration: Configuration, *, group: tuple[str, str] | None, namesp
             raise JobError(f"nothing was ingested into {configuration.root} yet")
         job.progress.begin("erase")
         groups = groups_of(job.journal, subject)
-        # Before the facts, which alone say what groups a namespace has: an erasure that was killed is told again.
+        # Before the facts, which alone list a namespace's groups, so that a killed erasure can be repeated.
         gone = {
             f"{name} ({lake.root})": rows
             for lake in job.logs
@@ -48,8 +48,8 @@ def erase(configuration: Configuration, *, group: tuple[str, str] | None, namesp
         ingest(job.journal, [], as_of_ms=before.plan.as_of_ms, horizon=horizon, erased=subject.digest, on_step=job.step)
         learn_and_tell(job)
         _forget_all_but_the_last(job)
-        told = ", ".join(f"{rows:,} of {name}" for name, rows in gone.items() if rows)
-        say(f"erased: {told or 'nothing was there'}; the log of runs knows it as {subject.digest[:12]}")
+        erased = ", ".join(f"{rows:,} of {name}" for name, rows in gone.items() if rows)
+        say(f"erased: {erased or 'nothing was there'}; the log of runs knows it as {subject.digest[:12]}")
     return 0
 
 
@@ -67,10 +67,11 @@ def _forget_all_but_the_last(job: Job) -> None:
         lake.runs.forget(1)
         state = lake.runs.latest()
         for table in present(lake, tables):
-            # What the published run reads must stay; a table that was compacted since then was erased from before.
+            # Files of the published run must stay; a table compacted since then had its rows erased before.
             if state is not None and lake.log(table).latest() == state.version(table.name):
                 vacuum(lake, table, hours=0)
     snapshots = delete_old_snapshots(job.configuration.output_folder / SNAPSHOTS, keep=1)
     say(
-        f"deleted: all runs but the last, with {count(len(snapshots), 'snapshot')}; earlier states cannot be read any more"
+        f"deleted: all runs but the last, with {count(len(snapshots), 'snapshot')}; earlier states cannot be read any "
+        "more"
     )

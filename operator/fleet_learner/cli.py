@@ -1,7 +1,7 @@
 """The command line of the fleet learner.
 
 The one idea: parse, and hand over to `jobs`. Nothing heavy is imported before a command runs, so help and errors are
-quick, and a machine without the extra `pipeline` is told what to install.
+quick, and without the extra `pipeline` a command says what to install.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ examples:
   fleet-learner bill --bootstrap kafka:9092 --json bill.json
       What rebalances cost every group of a cluster, and what would help, from that log alone.
 
-exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster, 4 done without a source that could not be read
+exit status: 0 good, 1 a finding or failure, 2 wrong usage, 3 another run was faster,
+4 done without a source that could not be read
 """
 
 
@@ -115,15 +116,15 @@ def _ended(options: argparse.Namespace, configuration: Configuration, **more: An
         if _FULL not in str(error):
             raise
         return _failed(
-            f"{_FULL.lower()}, below the root or where Spark keeps what does not fit into memory (spark.local.dir, /tmp): make room and run "
-            "it again, it goes on from its plan",
+            f"{_FULL.lower()}, below the root or where Spark keeps what does not fit into memory (spark.local.dir, "
+            "/tmp): make room and run it again, it goes on from its plan",
             EXIT_FINDING,
         )
     return status
 
 
 def _assert_writable(options: argparse.Namespace, configuration: Configuration) -> None:
-    """Refuse what a job could not leave its results in, before minutes of work are lost by it."""
+    """Refuse an unwritable place for results before minutes of work are lost."""
     from .configuration import ConfigurationError
 
     def refused(name: str, place: Path, error: OSError) -> ConfigurationError:
@@ -135,7 +136,7 @@ def _assert_writable(options: argparse.Namespace, configuration: Configuration) 
             _try_file(file)
         except OSError as error:
             raise refused("--json", file, error) from None
-    # Below the root it is the root's matter, and is told by its name.
+    # A failure below the root is reported with the root's name.
     if options.job in _TELLING and (folder := configuration.output_folder) == configuration.output:
         try:
             _try_folder(folder)
@@ -144,7 +145,7 @@ def _assert_writable(options: argparse.Namespace, configuration: Configuration) 
 
 
 def _try_file(file: Path) -> None:
-    """Open a file as if to write, and leave it as it was; a pipe or a device is not touched."""
+    """Open a file for writing and leave it unchanged; a pipe or a device is not touched."""
     is_new = not file.exists()
     if is_new or file.is_file() or file.is_dir():
         with file.open("ab"):
@@ -154,14 +155,14 @@ def _try_file(file: Path) -> None:
 
 
 def _try_folder(folder: Path) -> None:
-    """Ask the folder, or the nearest one above it that is there, whether something can be made in it."""
+    """Check whether something can be created in the folder, or in its nearest existing parent."""
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
     with TemporaryFile(dir=there):
         pass
 
 
 def _leave(metrics: RunMetrics, where: MetricsSettings) -> None:
-    """Leave the figures where the configuration says; what fails there is said, and changes no exit status."""
+    """Write the figures where the configuration says; a failure is printed and changes no exit status."""
     from .metrics import MetricsError
 
     def tried(leave: Callable[[], None]) -> None:
@@ -180,7 +181,7 @@ def _leave(metrics: RunMetrics, where: MetricsSettings) -> None:
 def _failed(text: str, status: int) -> int:
     from .terminal import printable
 
-    # What went wrong is said in lines; names in them are others' words.
+    # Errors are printed by line; names in them may hold any character.
     sys.stderr.write("".join(f"{printable(line)}\n" for line in f"fleet-learner: {text}".split("\n")))
     return status
 
@@ -195,7 +196,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _job_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what the command's own flags say."""
+    """Return the values of the command's own flags."""
     return {name: getattr(options, name) for name in options.own}
 
 
@@ -232,12 +233,12 @@ def group_name(text: str) -> tuple[str, str]:
 
 
 def positive(text: str) -> int:
-    """Read a number of things of which there is one at least.
+    """Read a number that is at least 1.
 
     Raises
     ------
     argparse.ArgumentTypeError
-        When it is none.
+        When it is not.
     """
     if not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
@@ -279,7 +280,13 @@ def _parser() -> argparse.ArgumentParser:
     what_if.add_argument("--group", type=group_name, required=True, metavar="CLUSTER/GROUP")
     _command(commands, "tidy", "compact the tables and delete what no kept run needs", "tidy", flags=_LEARNING)
     erase = _command(
-        commands, "erase", "delete all that is known of a group or a namespace", "erase", "group", "namespace", flags=_LEARNING
+        commands,
+        "erase",
+        "delete all that is known of a group or a namespace",
+        "erase",
+        "group",
+        "namespace",
+        flags=_LEARNING,
     )
     what = erase.add_mutually_exclusive_group(required=True)
     what.add_argument("--group", type=group_name, metavar="CLUSTER/GROUP")
@@ -329,7 +336,7 @@ def _bill(commands: Any) -> None:
     )  # fmt: skip
     bill.add_argument(
         "--options", action="append", type=source_option, default=[], metavar="KEY=VALUE",
-        help="of the client, such as security.protocol=SSL; may be given again; secrets belong into the file of --config",
+        help="of the client, such as security.protocol=SSL; may be given again; secrets belong in the file of --config",
     )  # fmt: skip
     bill.add_argument(
         "--sample-end-offsets", dest="is_sampled", action="store_true",
@@ -341,7 +348,7 @@ def _bill(commands: Any) -> None:
 def _command(
     commands: Any, name: str, text: str, job: str, *own: str, flags: Sequence[str] = tuple(_FLAGS)
 ) -> argparse.ArgumentParser:
-    """Add a command with those of the flags of a configuration that it uses; it takes `--config` and `--master` in any case."""
+    """Add a command with the configuration's flags that it uses; all take `--config` and `--master`."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.set_defaults(job=job, own=own)
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML or YAML; flags win over it")

@@ -1,4 +1,4 @@
-"""What a run of the fleet learner is told: one file, and flags that win over it.
+"""The configuration of a run of the fleet learner: one file, and flags that override it.
 
 The one idea: every figure that a result depends on is here, with a default and a unit in its name, so the configuration
 and the tables together explain a result. Files are TOML or YAML, by their name.
@@ -32,7 +32,7 @@ PositiveInt = Annotated[int, Field(gt=0)]
 
 
 def _from_home(place: Any, info: ValidationInfo) -> Any:
-    """Read `~` and `~name` at the beginning of a path as a home folder, as a shell does: nobody else would, in a file."""
+    """Expand `~` and `~name` at the beginning of a path, as a shell does: in a file no shell does it."""
     if not isinstance(place, str | Path) or not str(place).startswith("~"):
         return place
     try:
@@ -65,7 +65,8 @@ class NamedJournal(KafkaJournal):
     """The journal's topic in one of several Kafka clusters."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Keeps the positions; a new name is read from the beginning."
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Keeps the positions; a new name is read from the beginning.",
     )
 
 
@@ -73,7 +74,8 @@ class OffsetsLogSettings(_Section):
     """The `__consumer_offsets` of a Kafka cluster, which needs READ on that topic and no right on any group."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Keeps the positions; a new name is read from the beginning."
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Keeps the positions; a new name is read from the beginning.",
     )
     bootstrap_servers: str = Field(min_length=1)
     topic: str = Field("__consumer_offsets", min_length=1)
@@ -96,7 +98,7 @@ class Stops(_Section):
 
 
 HeartbeatMs = Annotated[PositiveInt, Field(le=TIMEOUT_MS_MAX // 3)]
-"""A session of three heartbeats has to fit into the longest one that is ever recommended."""
+"""Three heartbeats have to fit into the longest session timeout that is ever recommended."""
 
 
 class BrokerBounds(_Section):
@@ -114,7 +116,7 @@ class BrokerBounds(_Section):
 
 
 class ReportSettings(_Section):
-    """What a report is told besides the figures: nothing is written in money unless a price is here.
+    """Prices for the report; without a price it writes nothing in money.
 
     Parameters
     ----------
@@ -147,25 +149,27 @@ class ReportSettings(_Section):
 
 
 class Configuration(_Section):
-    """Everything a run is told.
+    """All settings of a run.
 
     Parameters
     ----------
-    root: of the tables, a folder or a URI that Hadoop knows (`s3a://bucket/fleet`); every process of the run must see it.
-    journal_files: folder with journal files; searched with all folders below it.
+    root: place of the tables, a folder or a Hadoop URI (`s3a://bucket/fleet`); every process of the run must see it.
+    journal_files: folder with journal files, searched recursively.
     kafka: the journal's topic.
-    kafka_clusters: more of them, each with a name of its own. One that cannot be read is left out and the run ends with status 4.
-    offsets_logs: Kafka's own record of the groups of a cluster, for the bill and for measured prices; one that cannot be read is left out.
+    kafka_clusters: more journal topics, each with a name of its own. One that cannot be read is left out and the run
+        ends with status 4.
+    offsets_logs: Kafka's own record of the groups of a cluster, for the bill and for measured prices; one that cannot
+        be read is left out.
     metrics: where a run leaves its figures.
     output: folder for reports and recommendations; default: below the root, if that is a folder.
     window_days: how far back facts are counted and estimates look.
-    rewrite_days: outages are made again at least so far back, for late records, and copies are looked for so far around a fact.
+    rewrite_days: how far back outages are recomputed for late records, and how far around a fact copies are searched.
     valid_days: how long a recommendation may be used.
-    keep_runs: so many states of the tables can be read, at least the last and the one it goes on from; files that none
-        of them needs are deleted after a run, a day after they were replaced at the soonest.
-    brokers: bounds by Kafka cluster id; `default` is for all that are not named.
+    keep_runs: how many states of the tables stay readable, at least the last and its predecessor; files that none of
+        them needs are deleted after a run, at the earliest a day after they were replaced.
+    brokers: bounds by Kafka cluster id; `default` is for all other clusters.
     report: what partition time and delayed messages are worth, for the report.
-    is_replayed: compare with dynamic members by replaying the timeline, the dearest part of a run.
+    is_replayed: compare with dynamic members by replaying the timeline, the most expensive part of a run.
     master: Spark's master; None leaves it to spark-submit.
     spark: more of Spark's settings.
     """
@@ -210,7 +214,7 @@ class Configuration(_Section):
         Raises
         ------
         ConfigurationError
-            When that is not said and the root is no folder.
+            When no output is configured and the root is not a local folder.
         """
         folder = local_path(self.root)
         if self.output is not None:
@@ -238,16 +242,16 @@ _MEANT: Final = {
     "bool_type": "takes true or false",
     "string_type": "takes a text, in quotes where it looks like a number",
 }
-"""What pydantic's errors of type mean to who wrote a file."""
+"""What pydantic's type errors mean to the author of a file."""
 _KEYS: Final = sorted({name for section in _SECTIONS for name in section.model_fields})
 
 
 def read_configuration(path: Path | None, flags: Mapping[str, Any]) -> Configuration:
-    """Read a file and lay the flags over it.
+    """Read a file and let the flags override it.
 
     Parameters
     ----------
-    path: a `.toml`, `.yaml` or `.yml` file; None: there are only flags.
+    path: a `.toml`, `.yaml` or `.yml` file; None without a file.
     flags: settings by name; None stands for a flag that was not given. `kafka` is merged field by field.
 
     Raises
@@ -264,8 +268,10 @@ def read_configuration(path: Path | None, flags: Mapping[str, Any]) -> Configura
     try:
         return Configuration.model_validate(settings)
     except ValidationError as error:
-        # A wrong name is why the right one is missing.
-        found = sorted(error.errors(include_input=False, include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+        # A misspelled key explains the missing one, so it is reported first.
+        found = sorted(
+            error.errors(include_input=False, include_url=False), key=lambda e: e["type"] != "extra_forbidden"
+        )
         first = found[0]
         raise ConfigurationError(_problem(first["loc"], first["type"], first["msg"])) from None
 
@@ -280,8 +286,8 @@ def _problem(place: tuple[int | str, ...], kind: str, text: str) -> str:
         return f"{name}: there is no such key" + (f"; {near[0]}?" if near else "")
     if kind in _MEANT:
         return f"{name}: {_MEANT[kind]}"
-    told = text.removeprefix("Value error, ")  # those are ours, and name their key
-    return told if kind == "value_error" else f"{name}: {told}"
+    problem = text.removeprefix("Value error, ")  # those are ours, and name their key
+    return problem if kind == "value_error" else f"{name}: {problem}"
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:

@@ -1,9 +1,9 @@
 """Erase a consumer group, or all of a namespace: its rows in every table, then the bytes.
 
-The one idea: facts and raw records are deleted by key, with nothing but columns' names in the tables' logs, and a run without
-sources publishes what is left; what was learned is learned again without them; old runs, which alone still need the old
-files, are forgotten, and the files with them. What was read is not read again, so nothing comes back; the journal itself is its
-owner's to clear. Every step may be done twice, so an erasure that was killed is simply told again.
+The one idea: facts and raw records are deleted by key, with only column names in the tables' logs, and a run without
+sources publishes what is left; learning runs again without them; old runs are dropped together with the files that only
+they need. Records that were read once are not read again, so nothing comes back; the owner of the journal clears the
+journal itself. Every step may be repeated, so a killed erasure is simply started again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FACTS = (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.OUTAGES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is to be forgotten: a group of a Kafka cluster, or a namespace.
+    """What is to be erased: a group of a Kafka cluster, or a namespace.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Subject:
 
     @property
     def digest(self) -> str:
-        """Return what the log of runs says of it: enough to prove that it was erased, not to tell its name."""
+        """Return its digest for the log of runs, which proves the erasure without revealing the name."""
         text = self.namespace if self.group is None else "/".join(self.group)
         return hashlib.sha256(str(text).encode()).hexdigest()
 
@@ -56,7 +56,7 @@ class Subject:
         )
 
     def is_written_in(self, text: Column) -> Column:
-        """Return whether a text that is no record of the journal speaks of the subject: by any of its fields, whole or torn."""
+        """Return whether a text that is not a valid record names the subject in any field, complete or cut off."""
         from pyspark.sql import functions as F
 
         within = [F.contains(text, F.lit(name + end)) for name, ends in self._beginnings() for end in ends]
@@ -64,28 +64,30 @@ class Subject:
         return reduce(lambda one, other: one | other, [*within, *torn])
 
     def _beginnings(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Return how JSON writes the subject's name where a text or a part of a path begins, and what may come behind it."""
+        """Return the forms of the subject's name in JSON, each with the characters that may follow it."""
         if self.group is None:
             return [(f'"{self.namespace}', ('"', "/")), (f"/ns/{self.namespace}", ('"', "/"))]
         found = []
-        for is_ascii in (True, False):  # who wrote the record may have escaped the one or the other way
-            group, key = (json.dumps(each, ensure_ascii=is_ascii)[1:-1] for each in (self.group[1], "/".join(self.group)))
+        for is_ascii in (True, False):  # the writer of the record may have escaped either way
+            group, key = (
+                json.dumps(each, ensure_ascii=is_ascii)[1:-1] for each in (self.group[1], "/".join(self.group))
+            )
             # `subject` and `partitionkey` begin with the cluster: <cluster>/<group>[/<instance id>].
             found += [(f'"{group}', ('"',)), (key, ('"', "/"))]
         return list(dict.fromkeys(found))
 
 
 def erase_facts(journal: Lake, learned: Lake, subject: Subject) -> dict[str, int]:
-    """Delete a subject's rows at the head of all tables that no run makes anew; returns how many, by table."""
+    """Delete a subject's rows from all tables that no run rebuilds; returns how many, by table."""
     is_named = _named_by(subject, _static_groups(journal, subject) if subject.group is not None else [])
     gone = {}
     for table in (schemas.EVENTS, schemas.QUARANTINE):
-        # A place names no source: topics of one name in several Kafka clusters have the same ones.
+        # A position does not identify a source: topics of one name in several Kafka clusters share positions.
         gone[table.name] = _remove(journal, table, lambda rows: _raw(rows, subject, is_named), by=(*table.key, "raw"))
     gone[schemas.BEATS.name] = _mend_beats(journal, is_named)
     for table in _FACTS:
         gone[table.name] = _remove(journal, table, lambda rows: rows.where(subject.is_it()))
-    # Last those by which the rows without a name are found, so that an erasure that was killed finds them again.
+    # Delete the rows by which nameless rows are found last, so that a repeated erasure finds them again.
     for table in (schemas.GROUP_STATE, schemas.REPLAYED_DAY):
         gone[table.name] = _remove(learned, table, lambda rows: _of_groups(rows, learned, subject))
     for table in (schemas.REBALANCES, schemas.BUSY_DAY, schemas.RECOMMENDATION):
@@ -107,7 +109,7 @@ def groups_of(journal: Lake, subject: Subject) -> list[tuple[str, str]]:
 
 
 def erase_bill(lake: Lake, groups: Sequence[tuple[str, str]], subject: Subject) -> dict[str, int]:
-    """Delete what the log of a Kafka cluster told of groups, and publish the rest; returns how many rows, by table."""
+    """Delete groups from the tables of a Kafka cluster's log and publish; returns the row counts by table."""
     from pyspark.sql import functions as F
 
     before = lake.runs.latest()
@@ -148,21 +150,21 @@ def _static_groups(journal: Lake, subject: Subject) -> list[str]:
 
 
 def _named_by(subject: Subject, static_groups: list[str]) -> Callable[[Column], Column]:
-    """Return what tells whether the name of a StaticGroup, as beats write it, is the subject's."""
+    """Return a predicate on the name of a StaticGroup in a beat: whether it is the subject's."""
     if subject.namespace is not None:
         return lambda name: name.startswith(f"{subject.namespace}/")
     return lambda name: name.isin(static_groups)
 
 
 def _raw(rows: DataFrame, subject: Subject, is_named: Callable[[Column], Column]) -> DataFrame:
-    """Return those raw records that speak of the subject."""
+    """Return the raw records that name the subject."""
     from pyspark.sql import functions as F
 
     in_beat = F.exists("event.data.unreachable_groups", is_named)
     in_text = F.col("reason").isNotNull() & subject.is_written_in(F.col("raw").cast("string"))
-    told = subject.is_it("event.data.") | in_beat | in_text
+    is_subject = subject.is_it("event.data.") | in_beat | in_text
     plain = rows.drop("reason", "detail")
-    return silver.parsed(plain).where(F.coalesce(told, F.lit(False)))
+    return silver.parsed(plain).where(F.coalesce(is_subject, F.lit(False)))
 
 
 def _remove(
@@ -180,7 +182,7 @@ def _remove(
 
 
 def _mend_beats(journal: Lake, is_named: Callable[[Column], Column]) -> int:
-    """Take StaticGroups out of the beats that name them as not readable; a beat that is gone would be a blind window for all."""
+    """Remove StaticGroups from beats that list them as unreadable; deleting the beat would blind all groups."""
     from pyspark.sql import functions as F
 
     table = schemas.BEATS

@@ -1,19 +1,19 @@
-"""What goes wrong for reasons that a user can do something about."""
+"""Errors that a user can do something about."""
 
 from __future__ import annotations
 
 from typing import Final
 
 EXIT_LEFT_OUT: Final = 4
-"""Exit status of a run that came to its end without a source that it could not read."""
+"""Exit status of a run that finished, but could not read one of its sources."""
 
 
 class JobError(RuntimeError):
-    """A job cannot do what it was asked for; the text says why in one line."""
+    """A job cannot do what was requested; the text says why in one line."""
 
 
 class SourceError(JobError):
-    """One source cannot be read now; a run that has others goes on without it."""
+    """One source cannot be read now; a run with other sources continues without it."""
 
 
 class UnreachableError(SourceError):
@@ -21,7 +21,7 @@ class UnreachableError(SourceError):
 
 
 class ConflictError(RuntimeError):
-    """Another writer was faster: what this one wanted to write is there already."""
+    """Another writer was faster: the result exists already."""
 
 
 class CorruptError(JobError):

@@ -1,9 +1,9 @@
 """From silver to gold: one run over a published state of the journal's tables, published in a lake of its own.
 
-The one idea: facts are a function of a published run of the journal's tables, of the window and of the assumptions, and all
-three are in the run's plan. So a run that was killed is done again from its plan and comes to the same rows, as in
-ingest; and because the facts have runs of their own, ingest and learning never wait for each other. Only days that something new
-is said of are made again (`increment`).
+The one idea: facts are a function of a published run of the journal's tables, of the window and of the assumptions, and
+all three are in the run's plan. So a killed run is repeated from its plan and yields the same rows, as in ingest; and
+because the facts have runs of their own, ingest and learning never wait for each other. Only days with new facts are
+recomputed (`increment`).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 EARLIER: Final = "learned"
-"""Under this name a plan has the number of the facts that it goes on from; null: of none."""
+"""The plan's key for the number of the run that it continues; null: none."""
 FOLDER: Final = "learned"
 TABLES: Final = (*increment.DAILY, schemas.GROUP_DAY, schemas.CANARY, schemas.RECOMMENDATION)
 OnStep = Callable[[str], None]
 
 
 class NothingIngestedError(RuntimeError):
-    """There is no published state of the journal's tables."""
+    """The journal's tables have no published state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Silver:
 
     Parameters
     ----------
-    start_ms, as_of_ms: the half-open window, Unix milliseconds; rows outside it are left out, beats excepted.
+    start_ms, as_of_ms: the half-open window, Unix milliseconds; rows outside it are left out, except beats.
     """
 
     start_ms: int
@@ -58,7 +58,7 @@ class Silver:
 
 
 def window_start_ms(as_of_ms: int, window_days: int) -> int:
-    """Return the midnight (UTC) that is so many days before the end of the day of `as_of_ms`."""
+    """Return the midnight (UTC) that begins a window of so many days which ends with the day of `as_of_ms`."""
     return (-(-as_of_ms // DAY_MS) - window_days) * DAY_MS
 
 
@@ -107,17 +107,17 @@ def learn(
     Parameters
     ----------
     window_days: how far back, whole UTC days.
-    is_replayed: replay the timeline with dynamic members, which is the dearest part.
-    on_step: is told after each table.
+    is_replayed: replay the timeline with dynamic members, the most expensive part.
+    on_step: called after each table.
 
     Returns
     -------
-    The run of the facts, and the recommendations; when nothing changed the last one, and None.
+    The run of the facts and its recommendations; if nothing changed, the last run and None.
 
     Raises
     ------
     NothingIngestedError
-        When there is nothing to learn from.
+        When nothing was ingested yet.
     ConflictError
         When another writer published this number, or wrote a table at the same moment.
     """
@@ -190,12 +190,12 @@ def _publish(
 def _next_standing(
     journal: Lake, plan: Plan, last: Published | None, days: DataFrame, writing: increment.Writing
 ) -> Standing:
-    """Decide which waves may act, from what the run before published and what came of it, and write it down."""
+    """Decide which waves may act, by the previous run's recommendations and their outcome, and record it."""
     from pyspark.sql import functions as F
 
     source = journal.runs.read(plan.sources[SOURCE]["end"])
     before, earlier = _earlier(writing.lake, plan, last)
-    # A promise rests on as much history before the campaign as recommendations rest on.
+    # The expected effect is computed from as much history before the campaign as recommendations use.
     now_ms = clock_ms(as_of_ms=plan.as_of_ms, newest_ms=source.counts.get("window_end_ms", plan.as_of_ms))
     since_ms = trial_begin_ms(before, as_of_ms=now_ms) - plan.settings["window_days"] * DAY_MS
 
@@ -219,11 +219,11 @@ def _next_standing(
 
 
 def _earlier(learned: Lake, plan: Plan, state: Published | None) -> tuple[CanaryState | None, DataFrame | None]:
-    """Return the canary of the run that a plan goes on from, if that had the same policy, and its recommendations.
+    """Return the canary and recommendations of the run that a plan continues, if the policy is the same.
 
     Parameters
     ----------
-    state: a published run that still has those of the one before.
+    state: a published run that still holds its predecessor's.
     """
     number = plan.sources.get(EARLIER, {}).get("end")
     if number is None or state is None:
@@ -238,14 +238,14 @@ def _canary_of(learned: Lake, state: Published, number: int) -> CanaryState | No
 
 
 def standing(learned: Lake, state: Published) -> Standing:
-    """Return where the fleet stood when published facts were made, so that the same is recommended again."""
+    """Return the fleet's canary as of a published run, so that recommendations come out the same."""
     _, earlier = _earlier(learned, state.plan, state)
     first = canary_state(CanaryHistory(before=None, now_ms=state.plan.as_of_ms))
     return Standing(canary=_canary_of(learned, state, state.number) or first, earlier=earlier)
 
 
 def read_learned(learned: Lake, state: Published, table: schemas.Table) -> DataFrame:
-    """Return a table of the facts as a run left it; of those that are kept by day, the window."""
+    """Return a table of the facts as a run left it; a table by day is cut to the window."""
     if table not in increment.DAILY:
         return learned.published(table, state, run=state.number)
     as_of_ms = state.plan.as_of_ms
@@ -254,11 +254,11 @@ def read_learned(learned: Lake, state: Published, table: schemas.Table) -> DataF
 
 
 def earlier_days(journal: Lake, learned: Lake, state: Published) -> DataFrame:
-    """Return gold/group_day of the window before that of a run, from the days that earlier runs made.
+    """Return gold/group_day of the window before a run's, from the days of earlier runs.
 
     Returns
     -------
-    No rows where nothing was learned of that time yet.
+    No rows for days that no run has covered yet.
     """
     source = journal.runs.read(state.plan.sources[SOURCE]["end"])
     days = state.plan.settings["window_days"]

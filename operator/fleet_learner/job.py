@@ -1,4 +1,4 @@
-"""What a job has: its configuration, a Spark session, the tables and the progress."""
+"""A job: its configuration, a Spark session, the tables and the progress."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Print one line of a result; names in it are others' words, and do nothing to the terminal."""
+    """Print one line of a result; control characters in names do not reach the terminal."""
     sys.stdout.write(f"{printable(text)}\n")
     sys.stdout.flush()
 
@@ -48,11 +48,11 @@ class Job:
 
     @property
     def status(self) -> int:
-        """Return the exit status of a run that came to its end."""
+        """Return the exit status of a finished run."""
         return EXIT_LEFT_OUT if self.left_out else 0
 
     def step(self, text: str) -> None:
-        """Hear of a step of ingest."""
+        """Report a step of ingest."""
         self.progress.done(text)
         if text.startswith(LEFT_OUT):
             self.left_out.append(text.removeprefix(LEFT_OUT))
@@ -74,7 +74,7 @@ class Job:
 
         names = {each.name for each in self.configuration.offsets_logs}
         folder = local_path(f"{self.journal.root}/{FOLDER}")
-        if folder is not None and folder.is_dir():  # also of logs that the configuration no longer names
+        if folder is not None and folder.is_dir():  # including logs that the configuration no longer names
             names |= {each.name for each in folder.iterdir() if each.is_dir()}
         return [bill_lake(self.journal, name) for name in sorted(names)]
 
@@ -88,7 +88,7 @@ class Job:
 
     @property
     def terms(self) -> Terms:
-        """Return what recommendations depend on."""
+        """Return the terms that recommendations depend on."""
         stops = self.configuration.stops
         bounds = {
             "" if name == "default" else name: Bounds(**each.model_dump())
@@ -110,7 +110,7 @@ class Job:
         Raises
         ------
         ConfigurationError
-            When there is none.
+            When it names none.
         """
         from .sources.files import JournalFiles
         from .sources.journal_topic import JournalTopic
@@ -124,21 +124,22 @@ class Job:
             found.append(JournalTopic(options, kafka.records_per_run, label))
         if not found:
             raise ConfigurationError(
-                "name a source: --journal-files or --bootstrap, or journal_files, kafka or kafka_clusters in the configuration"
+                "name a source: --journal-files or --bootstrap, or journal_files, kafka or kafka_clusters in the "
+                "configuration"
             )
         return found
 
 
 @contextmanager
 def opened(configuration: Configuration, name: str, *, writes: bool = False) -> Iterator[Job]:
-    """Open a session for a job and close it afterwards; one that is open already is used and left open.
+    """Open a session for a job and close it afterwards; an open session is used and left open.
 
     Raises
     ------
     ConflictError
-        When the job writes and another one does at this moment.
+        When another job is writing, and this one writes, too.
     CorruptError
-        When a file of a table cannot be read; names it.
+        When a file of a table cannot be read; the error names it.
     ObjectStoreError
         When the root lies in an object store that cannot be used.
     """

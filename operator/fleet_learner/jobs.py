@@ -1,8 +1,8 @@
 """The jobs behind the command line: each is a few stages over one Spark session, and prints what it found.
 
-The one idea: a stage reads what the stage before published and publishes its own; a job that is run again after a crash
-finds what is done and goes on. Jobs take a configuration and nothing else that results depend on, but the end of the
-window.
+The one idea: a stage reads what the previous stage published and publishes its own result; a job that is run again
+after a crash continues where it stopped. Results depend on the configuration and the end of the window, on nothing
+else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run(configuration: Configuration, *, as_of_ms: int | None = None, metrics: R
 
     Parameters
     ----------
-    metrics: is told the run's figures.
+    metrics: collects the run's figures.
     """
     return _whole_run(configuration, "run", as_of_ms, Horizon(rewrite_days=configuration.rewrite_days), metrics)
 
@@ -44,7 +44,7 @@ def run(configuration: Configuration, *, as_of_ms: int | None = None, metrics: R
 def backfill(
     configuration: Configuration, *, from_ms: int, as_of_ms: int | None = None, metrics: RunMetrics | None = None
 ) -> int:
-    """Make all outages from a day on again, then the same as `run`; returns the exit status."""
+    """Recompute all outages from a day on, then do the same as `run`; returns the exit status."""
     horizon = Horizon(rewrite_days=configuration.rewrite_days, backfill_from_ms=from_ms)
     return _whole_run(configuration, "backfill", as_of_ms, horizon, metrics)
 
@@ -54,7 +54,7 @@ def _whole_run(
 ) -> int:
     with opened(configuration, name, writes=True) as job:
         job.metrics = metrics or job.metrics
-        # First what goes away by itself: a log is compacted, whether journals can be read or not.
+        # The logs come first: compaction removes their records, even while journals cannot be read.
         with job.metrics.stage("offsets"):
             read_logs(job)
         with job.metrics.stage("ingest"):
@@ -68,7 +68,7 @@ def _whole_run(
 
 
 def report(configuration: Configuration) -> int:
-    """Write the report from the facts that are published; returns the exit status."""
+    """Write the report from the published facts; returns the exit status."""
     with opened(configuration, "report") as job:
         state = job.learned.runs.latest()
         if state is None:
@@ -90,8 +90,8 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
         rows = feature_rows(tables, days, [group])
         if not rows:
             raise JobError(f"no group {group[1]} in Kafka cluster {group[0]} within the window")
-        terms = Terms.of_settings(state.plan.settings)  # what was published rests on them: measured prices, too
-        # A class learns together; of a group that changed its protocol, the days before are its own, too.
+        terms = Terms.of_settings(state.plan.settings)  # the published run used these, measured prices included
+        # A class is pooled; a group that changed its protocol keeps its earlier days.
         own_class = names_of(days).where(F.col("protocol").eqNullSafe(rows[0]["protocol"])).select("group_key")
         own_days = days.join(own_class, on="group_key", how="left_semi")
         every = recommendations(tables, own_days, terms, gold.standing(job.learned, state), fleet=days)
@@ -103,9 +103,13 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
         known, _ = history(rows[0], terms, start_ms=tables.start_ms, as_of_ms=tables.as_of_ms)
         curve = kaplan_meier(known.sample.gaps_ms, known.sample.is_returned)
         record = found[0].record
-        told = advise(record, source=found[0].state.source)
+        advice = advise(record, source=found[0].state.source)
         lines = build.what_if(
-            curve, known.rates, now_ms=record.current_ms, advised_ms=told.then_ms, recommended_ms=record.recommended_ms
+            curve,
+            known.rates,
+            now_ms=record.current_ms,
+            advised_ms=advice.then_ms,
+            recommended_ms=record.recommended_ms,
         )
         weekly = weekly_evictions(*group, curve, known.rates, (line.timeout_ms for line in lines if line.timeout_ms))
         say(f"{'what if':<44}{'evictions/day':>14}{'in 9 weeks of 10':>18}{'rebalances/day':>16}{'lost/day':>22}")
@@ -113,13 +117,12 @@ def what_if(configuration: Configuration, *, group: tuple[str, str]) -> int:
             low_high = weekly.get(line.timeout_ms or 0)
             weeks = "" if low_high is None else f"{low_high[0]} to {low_high[1]}"
             lost = partition_time(line.lost_partition_ms_per_day)
-            say(
-                f"{line.label:<44}{amount(line.evictions_per_day):>14}{weeks:>18}{amount(line.rebalances_per_day):>16}{lost:>22}"
-            )
+            per_day = f"{amount(line.rebalances_per_day):>16}{lost:>22}"
+            say(f"{line.label:<44}{amount(line.evictions_per_day):>14}{weeks:>18}{per_day}")
         if not known.price.is_known:
             say("lost: by an assumed price of a rebalance, which nobody measured or stated")
-        say(told.action)
-        for each in told.would_tell:
+        say(advice.action)
+        for each in advice.would_tell:
             say(f"  what would tell: {each}")
     return 0
 
@@ -134,7 +137,7 @@ def audit(
     tolerance_ms: int,
     json_file: Path | None,
 ) -> int:
-    """Hold the journal of one Kafka cluster against its `__consumer_offsets`; returns 1 when they differ."""
+    """Compare the journal of one Kafka cluster with its `__consumer_offsets`; returns 1 when they differ."""
     from .audit.accounts import journal_accounts, log_accounts
     from .audit.compare import compare
     from .audit.page import document, lines
@@ -151,12 +154,12 @@ def audit(
         tables = (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS, schemas.BEATS)
         silver = [job.journal.published(table, source) for table in tables]
         job.progress.begin("journal")
-        told = journal_accounts(*silver, kafka_cluster_id=kafka_cluster_id, groups=groups)
-        if not told:
+        accounts = journal_accounts(*silver, kafka_cluster_id=kafka_cluster_id, groups=groups)
+        if not accounts:
             raise JobError(f"the journal knows no such group of the Kafka cluster {kafka_cluster_id}")
         job.progress.begin("log")
-        log = log_accounts(held_against.records(job.spark), sorted(told))
-    found = compare(log, told, from_ms=from_ms, tolerance_ms=tolerance_ms)
+        log = log_accounts(held_against.records(job.spark), sorted(accounts))
+    found = compare(log, accounts, from_ms=from_ms, tolerance_ms=tolerance_ms)
     for line in lines(found):
         say(line)
     differing = sum(not each.agrees for each in found)
@@ -177,15 +180,17 @@ def bill(
     is_sampled: bool,
     json_file: Path | None,
 ) -> int:
-    """Print what rebalances cost each group of a Kafka cluster, by its `__consumer_offsets`; returns the exit status."""
+    """Print what rebalances cost each group of a Kafka cluster, by its `__consumer_offsets`."""
     from .bill import page
     from .bill.job import draw_up
     from .bill.log import OffsetsLog
 
     if configuration.kafka is None:
         raise ConfigurationError("name the brokers whose log is to be read: --bootstrap")
-    told = {**configuration.kafka.options, **dict(options)}
-    log = OffsetsLog({**told, "kafka.bootstrap.servers": configuration.kafka.bootstrap_servers}, offsets_topic)
+    client_options = {**configuration.kafka.options, **dict(options)}
+    log = OffsetsLog(
+        {**client_options, "kafka.bootstrap.servers": configuration.kafka.bootstrap_servers}, offsets_topic
+    )
     with opened(configuration, "bill") as job:
         job.progress.begin("bill", log.records_max)
         now_ms = int(time.time() * 1000)

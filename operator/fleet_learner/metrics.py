@@ -1,8 +1,8 @@
-"""What an alert on the daily run needs to know, in Prometheus' form: a file for a node's textfile collector, or a Pushgateway.
+"""Metrics for alerts on the daily run: a file for node_exporter's textfile collector, or a Pushgateway.
 
-The one idea: a run ends before anybody could scrape it, so it leaves its figures behind. A run that failed has few; what
-it does not say stays as the last good run left it, so that "when did one last end well" never depends on the failure.
-Labels name stages, fates and kinds, never groups or members: cardinality stays bounded, and nothing secret can get in.
+The one idea: a run ends before anybody could scrape it, so it leaves its figures behind. A failed run has few; metrics
+that it does not set keep the values of the last good run, so that the time of the last success survives failures.
+Labels name stages, fates and kinds, never groups or members: cardinality stays bounded, and no secret can appear.
 Source: Prometheus' "Pushing metrics" (POST keeps what it does not name) and node_exporter's textfile collector.
 """
 
@@ -27,16 +27,19 @@ GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "fleet_learner_stage_seconds": ("How long a stage of the last good run took.", ("stage",)),
     "fleet_learner_records": ("Records that the last good run took in, by what became of them.", ("fate",)),
     "fleet_learner_sources_left_out": ("Sources that the last good run could not read.", ()),
-    "fleet_learner_groups": ("Groups of the window, by what the report says: act, keep, unknown, set_aside.", ("advice",)),
+    "fleet_learner_groups": (
+        "Groups of the window, by what the report says: act, keep, unknown, set_aside.",
+        ("advice",),
+    ),
     "fleet_learner_coverage_ratio": ("Share of the window's group-time in which an operator watched.", ()),
     "fleet_learner_recommendations_expiry_timestamp_seconds": ("Until when recommendations may be used.", ()),
     "fleet_learner_data_checks": ("Checks of the report's data quality, by their verdict.", ("verdict",)),
 }
-"""Every metric: what it says, and its labels."""
+"""Every metric: its help text and its labels."""
 
 
 class MetricsError(RuntimeError):
-    """Figures could not be left where the configuration says; the run itself is not touched by it."""
+    """The figures could not be written where the configuration says; the run itself is unaffected."""
 
 
 class RunMetrics:
@@ -69,13 +72,13 @@ class RunMetrics:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Measure a stage; one that fails leaves no figure."""
+        """Measure a stage; a failed stage leaves no figure."""
         began_s = self._stopwatch_s()
         yield
         self.tell("fleet_learner_stage_seconds", self._stopwatch_s() - began_s, name)
 
     def end(self, status: int, *, is_good: bool) -> None:
-        """Tell how the run ended; of a failed one nothing else is kept, because half of its figures would mislead."""
+        """Record how the run ended; a failed run keeps nothing else, because partial figures would mislead."""
         if not is_good:
             self._values.clear()
         now_s = self._clock_s()
@@ -85,7 +88,7 @@ class RunMetrics:
             self.tell("fleet_learner_run_success_timestamp_seconds", now_s)
 
     def write(self, path: Path) -> None:
-        """Write the text format, whole or not at all; metrics that this run says nothing of stay as the file has them.
+        """Write the text format atomically; metrics that this run did not set stay as the file has them.
 
         Raises
         ------
@@ -103,7 +106,7 @@ class RunMetrics:
             raise MetricsError(f"metrics were not written to {path}: {error.strerror or error}") from None
 
     def push(self, address: str) -> None:
-        """Send to a Pushgateway; metrics that this run says nothing of stay there as they are.
+        """Send to a Pushgateway; metrics that this run did not set stay there as they are.
 
         Parameters
         ----------
@@ -112,7 +115,7 @@ class RunMetrics:
         Raises
         ------
         MetricsError
-            When it does not take them.
+            When the Pushgateway does not accept them.
         """
         from prometheus_client import pushadd_to_gateway
 
@@ -134,7 +137,7 @@ class RunMetrics:
 
 
 def _read(path: Path) -> dict[str, dict[tuple[str, ...], float]]:
-    """Return what an earlier run left; nothing where there is no file, or one of somebody else."""
+    """Return what an earlier run left; nothing when there is no file, or a file with other metrics."""
     from prometheus_client.parser import text_string_to_metric_families
 
     found: dict[str, dict[tuple[str, ...], float]] = {}
@@ -149,4 +152,3 @@ def _read(path: Path) -> dict[str, dict[tuple[str, ...], float]]:
                 given = tuple(sample.labels.get(label, "") for label in labels)
                 found.setdefault(family.name, {})[given] = sample.value
     return found
-

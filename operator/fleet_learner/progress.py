@@ -1,7 +1,7 @@
-"""Say how far a long stage is: steps that are done, and of the one that runs its tasks, rows and time left.
+"""Show the progress of a long stage: finished steps, and tasks, rows and time left of the current one.
 
-The one idea: Spark knows how many tasks of the running stages are done; a thread asks it now and then and writes one line
-to standard error. On a terminal the line is rewritten, in a log one appears every quarter of a minute.
+The one idea: Spark knows how many tasks of the running stages are done; a thread polls it and writes one line to
+standard error. On a terminal the line is rewritten; in a log a line appears every 15 s.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 _TERMINAL_S: Final = 1.0
 _LOG_S: Final = 15.0
 ELAPSED_S_MIN: Final = 1.0
-"""Of stages that were seen just now nobody knows since when they run."""
+"""The start time of a stage seen for the first time is unknown."""
 
 
 def line(step: str, done: int, total: int, elapsed_s: float, rows: int | None = None) -> str:
-    """Write how far a step is.
+    """Return the progress of a step as one line.
 
     Parameters
     ----------
     done, total: tasks of the running stages.
     elapsed_s: since these stages began.
-    rows: of the whole step, when known; the share that is done is taken for the tasks' share.
+    rows: of the whole step, when known; the finished share is estimated by tasks.
 
     Returns
     -------
-    `step: 12 of 40 tasks, about 3,000 of 10,000 rows, 8 s left`; without the time until a task is done and the stages were watched for a second.
+    `step: 12 of 40 tasks, about 3,000 of 10,000 rows, 8 s left`; the time appears once a task is done and the stages
+    were watched for a second.
     """
     share = done / total if total else 0.0
     about = f", about {amount(rows * share)} of {amount(rows)} rows" if rows else ""
@@ -78,11 +79,11 @@ class Progress:
             self._thread.join()
 
     def begin(self, step: str, rows: int | None = None) -> None:
-        """Name what runs from now on, and how many rows it has."""
+        """Begin a step with this name and number of rows."""
         self._step, self._rows = step, rows
 
     def done(self, text: str) -> None:
-        """Write that a step is over."""
+        """Write that a step has ended."""
         self._write(f"{duration(1000 * (time.monotonic() - self._began_s)):>12}  {text}", stays=True)
 
     def _watch(self) -> None:

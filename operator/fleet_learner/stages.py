@@ -1,7 +1,6 @@
-"""The stages that jobs are made of: take in, read logs, learn, tell, tidy.
+"""The stages of jobs: ingest, read logs, learn, report, tidy.
 
-The one idea: a stage reads what the stage before published and publishes its own; a job that is run again after a crash
-finds what is done and goes on.
+The one idea: see `jobs`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ NAMED_MAX: Final = 5
 
 
 def take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
-    """Take in what is new in the journals, and say what came of it."""
+    """Ingest new records of the journals, and print the counts."""
     sources = job.sources()
     end_ms = as_of_ms if as_of_ms is not None else int(time.time() * 1000)
     job.progress.begin("ingest")
@@ -53,8 +52,10 @@ def take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
         f"{counts.get('late_rows', 0):,} too late (run {state.number})"
     )
     _tell_left_out(job, before)
-    if told := beyond_window(counts.get("newest_ms", 0), gold.window_start_ms(end_ms, job.configuration.window_days)):
-        say(told)
+    if warning := beyond_window(
+        counts.get("newest_ms", 0), gold.window_start_ms(end_ms, job.configuration.window_days)
+    ):
+        say(warning)
     fates = {"quarantine": "bronze/quarantine_rows", "copy": "duplicates", "late": "late_rows"}
     for fate, name in fates.items():
         job.metrics.tell("fleet_learner_records", counts.get(name, 0), fate)
@@ -64,7 +65,7 @@ def take_in(job: Job, as_of_ms: int | None, horizon: Horizon) -> Published:
 
 
 def beyond_window(newest_ms: int, start_ms: int) -> str:
-    """Say that all records lie before the window; "" when they do not, or there are none.
+    """Return a warning if all records lie before the window; else "".
 
     Parameters
     ----------
@@ -74,13 +75,13 @@ def beyond_window(newest_ms: int, start_ms: int) -> str:
     if not 0 < newest_ms < start_ms:
         return ""
     return (
-        f"the newest record is of {day_of(newest_ms)}, before the window, which begins on {day_of(start_ms)}: nothing can be learned from it. "
-        "Name another end of the window (--as-of) or a longer one (--window-days)"
+        f"the newest record is of {day_of(newest_ms)}, before the window, which begins on {day_of(start_ms)}: "
+        "nothing can be learned from it. Name another end of the window (--as-of) or a longer one (--window-days)"
     )
 
 
 def read_logs(job: Job) -> None:
-    """Take in what is new in Kafka's own record of the groups, where the configuration names it."""
+    """Ingest new records of the `__consumer_offsets` logs that the configuration names."""
     from .bill.stage import read_logs
 
     job.progress.begin("offsets")
@@ -97,7 +98,7 @@ def read_logs(job: Job) -> None:
 
 
 def _tell_left_out(job: Job, before: int) -> None:
-    """Say what could not be read since there were so many that could not."""
+    """Print the sources that were left out after the first `before` ones."""
     for text in job.left_out[before:]:
         say(f"left out, and read again from where it was: {text}")
 
@@ -137,11 +138,11 @@ def _bill_rows(job: Job, since_ms: int, until_ms: int) -> list[dict[str, Any]]:
 
 
 def tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -> Report:
-    """Write recommendations and the report of published facts; both are the same again when they are there already.
+    """Write recommendations and the report of published facts; repeating it writes the same bytes.
 
     Parameters
     ----------
-    advised: when they were made just now; None makes them again.
+    advised: the recommendations, if just computed; None computes them again.
     """
     job.progress.begin("recommend")
     tables = silver_of(job, state)
@@ -179,8 +180,8 @@ def tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -
         bill=_bill_rows(job, tables.start_ms, tables.as_of_ms),
         money=job.configuration.report.money,
     )
-    if told := bounds_for_nobody(terms.bounds, (row.key.kafka_cluster_id for row in made.rows)):
-        say(told)
+    if warning := bounds_for_nobody(terms.bounds, (row.key.kafka_cluster_id for row in made.rows)):
+        say(warning)
     written = write_report(made, job.configuration.output_folder / REPORTS)
     _say_report(made, written)
     _measure(job.metrics, made, aside=len(aside), expires_ms=tables.as_of_ms + terms.valid_ms)
@@ -188,12 +189,12 @@ def tell(job: Job, state: Published, advised: Sequence[Advised] | None = None) -
 
 
 def bounds_for_nobody(named: Iterable[str], there: Iterable[str]) -> str:
-    """Say for which Kafka clusters bounds are configured that no group of a run is in; "" when there is none.
+    """Return a warning about configured bounds of Kafka clusters without a group in the run; else "".
 
     Parameters
     ----------
-    named: ids of Kafka clusters that have bounds of their own; "" stands for all others.
-    there: that of each group of the run.
+    named: ids of Kafka clusters with configured bounds; "" stands for all others.
+    there: the Kafka cluster id of each group of the run.
     """
     ids = sorted(set(there))
     lost = sorted({*named} - {*ids, ""})
@@ -208,7 +209,7 @@ def bounds_for_nobody(named: Iterable[str], there: Iterable[str]) -> str:
 
 
 def _measure(metrics: RunMetrics, made: Report, *, aside: int, expires_ms: int) -> None:
-    """Tell what an alert may ask of what was learned."""
+    """Set the metrics of what was learned."""
     acting = sum(row.advice.is_action for row in made.rows)
     not_known = sum(row.advice.verdict is Verdict.NOT_KNOWN for row in made.rows)
     by_advice = {
@@ -227,13 +228,13 @@ def _measure(metrics: RunMetrics, made: Report, *, aside: int, expires_ms: int) 
 
 
 def silver_of(job: Job, state: Published) -> Silver:
-    """Return the facts that were learned from, cut to the window."""
+    """Return the ingested facts, cut to the window."""
     source = job.journal.runs.read(state.plan.sources[increment.SOURCE]["end"])
     return gold.silver(job.journal, source, window_days=state.plan.settings["window_days"])
 
 
 def tidy_up(job: Job, *, is_thorough: bool = False) -> None:
-    """Delete old states of the tables and old snapshots; what was published last goes on from states that are kept."""
+    """Delete old states of the tables and old snapshots; the last published run and its predecessor stay."""
     keep = job.configuration.keep_runs
     job.progress.begin("tidy")
     forgotten = []
@@ -243,7 +244,8 @@ def tidy_up(job: Job, *, is_thorough: bool = False) -> None:
     snapshots = delete_old_snapshots(job.configuration.output_folder / SNAPSHOTS, keep=keep)
     if forgotten or snapshots:
         say(
-            f"deleted: {count(len(forgotten), 'run')} and {count(len(snapshots), 'snapshot')} older than the last {keep}"
+            f"deleted: {count(len(forgotten), 'run')} and {count(len(snapshots), 'snapshot')} older than the last "
+            f"{keep}"
         )
 
 

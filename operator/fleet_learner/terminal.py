@@ -1,6 +1,7 @@
-"""Names for terminals and shells: Kafka allows any character in a group id, a line feed and the escape character, too.
+"""Make names safe for terminals and shells: Kafka allows any character in a group id, even a line feed.
 
-The one idea: what would move the cursor, begin a line or turn the text around is shown by its escape, as Python and bash write it.
+The one idea: a character that would move the cursor, begin a line or reverse the text is shown as an escape, as Python
+and bash write it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import unicodedata
 from typing import Final
 
 _ACTING: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode's categories of what is not shown but acts: control, format, surrogate, separators of lines and paragraphs."""
+"""Unicode categories of invisible characters: control, format, surrogate, line and paragraph separators."""
 
 
 def printable(text: str) -> str:
-    """Return a text of one line that does nothing to a terminal; done twice it is the same."""
+    """Return a text as one line without effect on a terminal; applying it twice changes nothing."""
     return "".join(_escaped(c) if unicodedata.category(c) in _ACTING else c for c in text)
 
 

@@ -1,6 +1,6 @@
-"""What the operator records for programs that read many clusters, and the recommendations that it may take back.
+"""What the operator records for programs that read many clusters, and the recommendations that it reads.
 
-Off by default, and then not imported: `staticgroup.runtime.fleet` is the one door. `journal` turns rounds into
-records (`rounds` says what a round shows, `records` what a record is, `sinks` where it goes); `recommendations` reads
+Both are off by default and then not imported; only `staticgroup.runtime.fleet` imports them. `journal` turns rounds
+into records (`rounds` derives facts from a round, `records` defines them, `sinks` writes them); `recommendations` reads
 what the fleet learner publishes.
 """

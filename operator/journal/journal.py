@@ -1,10 +1,9 @@
-"""The journal of one operator process: facts in, numbered records out, and nothing that a round ever waits for.
+"""The journal of one operator process: turns facts into numbered records; a round never waits for it.
 
-Only the holder of the Lease records facts, and only the holder beats: a standby does not look at groups, so its beat
-would claim a coverage that nobody has. It does follow the pods, and what they did in the last minutes waits until
-rounds begin here; what the former holder had recorded already has the same id.
-Every call is synchronous and hands its records to sinks that never block; a sink that cannot take one says so, and
-the drop is counted. A hole in `seq` shows readers the same.
+Only the holder of the Lease records facts and beats: a standby does not read groups, so its beat would claim a coverage
+that does not exist. A standby does follow the pods and keeps their changes of the last minutes until it becomes the
+holder; a change that the former holder had recorded gets the same id. Every call is synchronous and hands its records
+to sinks that never block; when a sink has no room, the drop is counted, and readers see a hole in `seq`.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ Key = tuple[str, str]
 """(namespace, name) of a StaticGroup."""
 
 PENDING_MAX = 2_000
-"""Most changes of pods of one StaticGroup that wait for its next round; the oldest go first."""
+"""The most changes of pods of one StaticGroup that wait for its next round; the oldest are dropped first."""
 PENDING_AGE_MS = 300_000
-"""How long a standby keeps what pods did: longer than any change of the Lease's holder takes."""
+"""How long a standby keeps changes of pods: longer than any change of the Lease's holder takes."""
 
 
 class KnownGroups(Protocol):
-    """What the journal asks the operator's stores."""
+    """What the journal reads from the operator's stores."""
 
     @property
     def groups(self) -> Collection[Key]:
-        """The StaticGroups that are known."""
+        """All known StaticGroups."""
 
     def groups_of_workload(self, namespace: str, name: str) -> frozenset[Key]:
         """Return the StaticGroups on a workload."""
@@ -63,7 +62,7 @@ class Journal:
     Parameters
     ----------
     operator_id: of this process; `seq` counts for it alone.
-    watch_scope: for which namespaces it speaks, see `records.watch_scope_of`; "" for all.
+    watch_scope: the namespaces that this operator serves, see `records.watch_scope_of`; "" for all.
     may_write: True while this replica holds the Lease.
     now_s: seconds since the Unix epoch.
     """
@@ -96,7 +95,7 @@ class Journal:
     # pods ------------------------------------------------------------------------------------------------------
 
     def pod_seen(self, version: PodVersion) -> None:
-        """Take one version of a pod, in whatever order they come; a fault in here costs the pod watch nothing."""
+        """Take one version of a pod, in any order; a fault in here never disturbs the pod watch."""
         with self._contained(f"{version.namespace}/{version.name}"):
             self._pod_seen(version)
 
@@ -163,7 +162,7 @@ class Journal:
             (self._reached.add if is_read else self._reached.discard)(key)
             cluster_id = self._stores.kafka_cluster_id(spec.connection_ref.key(key[0]))
             if cluster_id is None:
-                return  # recorded once the cluster's name is known: facts of one group must not have two subjects
+                return  # recorded once the cluster's id is known: facts of one group must not have two subjects
             recorder = Recorder(
                 operator_id=self.operator_id,
                 kafka_cluster_id=cluster_id,
@@ -185,11 +184,11 @@ class Journal:
                 self._emit(api.group_record(self.k8s_cluster_uid, fact.id, self._numbered(fact.data)))
 
     def knows(self, key: Key) -> bool:
-        """Say whether a round of a StaticGroup was recorded; not as long as its Kafka cluster has no name."""
+        """Return whether a round of a StaticGroup was recorded; false while its Kafka cluster's id is unknown."""
         return key in self._remembered
 
     def seen_again(self, key: Key, began_ms: int) -> None:
-        """Note that a look since then, Unix milliseconds, saw the same as the last one."""
+        """Note that a read of the group at this time, Unix milliseconds, showed no change."""
         if (remembered := self._remembered.get(key)) is not None:
             self._remembered[key] = remembered.seen_again(began_ms)
 
@@ -203,13 +202,13 @@ class Journal:
             self._counters.journal_dropped.labels("", "fault").inc()
 
     def forget(self, key: Key) -> None:
-        """Drop what is remembered of a StaticGroup that is gone."""
+        """Forget a StaticGroup that is gone."""
         self._remembered.pop(key, None)
         self._pending.pop(key, None)
         self._reached.discard(key)
 
     def forget_all(self) -> None:
-        """Drop all pictures, because another replica recorded meanwhile; what pods did lately stays."""
+        """Forget all rounds, because another replica recorded meanwhile; recent changes of pods stay."""
         self._remembered.clear()
         self._reached.clear()
 
@@ -223,7 +222,7 @@ class Journal:
             await asyncio.sleep(api.BEAT_INTERVAL_MS / 1000)
 
     def beat(self, watch: str) -> None:
-        """Say what is watched now."""
+        """Record a beat: what is watched now."""
         unreachable = sorted("/".join(key) for key in self._stores.groups if key not in self._reached)
         beat = api.CoverageBeat(
             operator_id=self.operator_id,
@@ -264,7 +263,7 @@ class Journal:
 
 
 def _timeout_before_ms(before: StaticGroupStatus | None) -> int | None:
-    """Return the session timeout that the next pods got, or the group had, by the status before a round."""
+    """Return the session timeout in the status before a round: of the next pods, or of the group."""
     if before is None:
         return None
     if before.injected is not None and before.injected.session_timeout_ms is not None:

@@ -1,4 +1,5 @@
-"""The journal's topic on a real broker: complete, ordered, exactly once, with least rights, through an outage."""
+"""The journal's topic on a real broker: complete, in order, exactly once, with the least rights, and through an
+outage."""
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ async def test_records_of_a_group_are_in_one_partition_complete_and_in_order(bro
 
 
 async def test_outage_delays_records_and_neither_loses_nor_repeats_any(brokers: Brokers, topic: str) -> None:
-    """KIP-98: what was in flight when the broker died is sent again and kept once."""
+    """KIP-98: records in flight when the broker died are sent again and kept once."""
     dropped: list[tuple[str, int]] = []
     sink = sink_to(plain(brokers), topic, dropped)
     await sink.turn()

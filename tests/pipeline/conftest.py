@@ -1,6 +1,6 @@
 """One Spark session for all pipeline tests, and Kafka topics on a broker that librdkafka simulates.
 
-A session costs 6 s and half a gigabyte, so there is one.
+A session costs 6 s and half a gigabyte, so all tests share it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OPERATOR = Path(__file__).parents[2] / "operator"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is here."""
+    """Mark the tests of this folder."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.pipeline)
@@ -24,7 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Return the session: two cores, as small as it gets, with the adaptive planner off so that plans are what they say."""
+    """Return the session: two cores, minimal memory, without the adaptive planner, so that plans are executed as
+    shown."""
     from fleet_learner.session import new_session
 
     os.environ["PYTHONPATH"] = os.pathsep.join([str(OPERATOR), str(OPERATOR.parent / "tests")])
@@ -36,7 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             "spark.databricks.delta.snapshotPartitions": "1",
             "spark.sql.adaptive.enabled": "false",
             "spark.driver.memory": "1g",
-            # The tables are tiny: compiling well costs both cores more than it gains in minutes.
+            # The tables are tiny: the optimizing compiler costs both cores more than it gains.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
@@ -51,7 +52,7 @@ class Topics:
     def __init__(self) -> None:
         from confluent_kafka import Producer
 
-        # The producer's handle holds the mock cluster alive; its address is read off the metadata.
+        # The producer's handle keeps the mock cluster alive; its address is in the metadata.
         self._producer = Producer({"bootstrap.servers": "ignored", "test.mock.num.brokers": "1"})
         brokers = self._producer.list_topics(timeout=10).brokers
         self.bootstrap = ",".join(f"{b.host}:{b.port}" for b in brokers.values())

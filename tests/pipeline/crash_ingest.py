@@ -1,7 +1,7 @@
-"""A run of ingest in a process of its own, which says what it has done so that its parent can kill it.
+"""A run of ingest in a process of its own, which prints its steps so that its parent can kill it.
 
-`python crash_ingest.py <journal> <lake> <as of ms>`: one line for each step. It never publishes: it waits before that for
-its end, which so always comes in the middle.
+`python crash_ingest.py <journal> <lake> <as of ms>`: one line for each step. It never publishes: it waits before that
+to be killed, so it is always killed in the middle.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from fleet_learner.lake import Lake
 from fleet_learner.session import new_session
 from fleet_learner.sources.files import JournalFiles
 
-QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"}
-"""A JVM that lives for minutes spends more on compiling well than it gains by it."""
+QUICK_START = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+}
+"""A JVM that lives for minutes loses time with the optimizing compiler."""
 
 
 def main(journal: str, lake: str, as_of_ms: str) -> None:

@@ -1,6 +1,7 @@
-"""What the tests of object stores do in a JVM of its own, since the shared session has no client of S3: one scene, told as JSON.
+"""Scenes of the tests of object stores in a JVM of their own, because the shared session has no S3 client.
 
-`python -m pipeline.object_store_session SCENE ROOT ENDPOINT [MORE …]`; credentials come by the environment, as everywhere.
+`python -m pipeline.object_store_session SCENE ROOT ENDPOINT [MORE …]`; credentials come from the environment, as usual.
+The result is printed as JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from fleet_learner.lake.s3_jars import LOG_STORE
 from fleet_learner.schemas import Column, Table
 from fleet_learner.session import new_session
 
-TABLE = Table("silver/facts", 1, (Column("id", "bigint", False), Column("at_ms", "bigint", False), Column("said", "string")),
+TABLE = Table("silver/facts", 1, (Column("id", "bigint", False), Column("at_ms", "bigint", False),
+                                  Column("said", "string")),
               ("id",), day_of="at_ms")  # fmt: skip
 DAY_MS = 86_400_000
 WRITERS = 6
@@ -32,7 +34,7 @@ REGION = "us-east-1"
 
 
 def small(endpoint: str) -> dict[str, str]:
-    """Return the settings of a small session that knows the store."""
+    """Return the settings of a small session with the store."""
     return {
         "spark.hadoop.fs.s3a.endpoint": endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": REGION,
@@ -43,7 +45,7 @@ def small(endpoint: str) -> dict[str, str]:
 
 
 def session(root: str, endpoint: str) -> Any:
-    """Return a small session with what the root's scheme needs."""
+    """Return a small session with the settings of the root's scheme."""
     return new_session("object store", master="local[2]", settings=settings_for(root, small(endpoint)))
 
 
@@ -52,13 +54,13 @@ def rows(spark: Any, first: int, end: int, said: str) -> Any:
     return spark.range(first, end).selectExpr("id", f"(id % 4) * {DAY_MS} AS at_ms", f"'{said}' AS said")
 
 
-def told(frame: Any) -> list[list[Any]]:
+def ordered_rows(frame: Any) -> list[list[Any]]:
     """Return rows in order."""
     return sorted([row["id"], row["at_ms"], row["said"]] for row in frame.collect())
 
 
 def life(spark: Any, root: str) -> dict[str, Any]:
-    """A table's life: written, merged, replaced, optimized, vacuumed, and read as it was."""
+    """The life of a table: written, merged, replaced, optimized, vacuumed, and read at earlier versions."""
     lake = Lake(spark, root)
     days = [
         row[0]
@@ -69,22 +71,22 @@ def life(spark: Any, root: str) -> dict[str, Any]:
     lake.replace_since(TABLE, rows(spark, 0, 60, "replaced").where("at_ms >= 2 * 86400000"), since_ms=2 * DAY_MS, run=2)
     again = lake.append(TABLE, rows(spark, 0, 40, "again"), run=0)
     version = lake.log(TABLE).latest()
-    before = told(lake.read(TABLE, version))
+    before = ordered_rows(lake.read(TABLE, version))
     spark.sql(f"OPTIMIZE delta.`{lake.uri(TABLE)}`").collect()
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    first = told(lake.read(TABLE, lake.log(TABLE).of_run(0).version))  # type: ignore[union-attr]
+    first = ordered_rows(lake.read(TABLE, lake.log(TABLE).of_run(0).version))  # type: ignore[union-attr]
     spark.sql(f"VACUUM delta.`{lake.uri(TABLE)}` RETAIN 0 HOURS").collect()
     return {
         "merged": merged.rows,
         "again": again.version,
         "first": first,
         "before": before,
-        "now": told(lake.read(TABLE, lake.log(TABLE).latest())),
+        "now": ordered_rows(lake.read(TABLE, lake.log(TABLE).latest())),
     }
 
 
 def commits(spark: Any, root: str) -> dict[str, Any]:
-    """Several writers at the same version of a log, and what Hadoop alone does with two."""
+    """Several writers at the same version of a log, and two writers with Hadoop alone."""
     jvm, hadoop = spark._jvm, spark.sparkContext._jsc.hadoopConfiguration()
 
     def write(path: str, text: str) -> str:
@@ -119,7 +121,7 @@ def _array(spark: Any, value: Any) -> Any:
 
 
 def writer(spark: Any, root: str, name: str, meeting: str, turns: str) -> dict[str, Any]:
-    """One of two writers that take the same runs of the same table at the same time."""
+    """One of two writers that write the same runs of the same table at the same time."""
     lake = Lake(spark, root)
     outcomes = []
     for run in range(int(turns)):
@@ -136,29 +138,29 @@ def writer(spark: Any, root: str, name: str, meeting: str, turns: str) -> dict[s
 
 
 def meet(folder: Path, name: str, deadline_s: float = 120.0) -> None:
-    """Wait until the other one is there too."""
+    """Wait until the other writer is ready, too."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).touch()
     ends = time.monotonic() + deadline_s
     while len(list(folder.iterdir())) < 2:
-        assert time.monotonic() < ends, f"nobody came to {folder}"
+        assert time.monotonic() < ends, f"no other writer came to {folder}"
         time.sleep(0.005)
 
 
 def tables(spark: Any, root: str) -> dict[str, Any]:
-    """Return the rows of every published table as their number and one digest, whatever run or day they are kept by."""
-    told = {}
+    """Return the number of rows and one digest of every published table, regardless of run and day."""
+    digests = {}
     for lake, names in ((Lake(spark, root), ingest.TABLES), (gold.learned_lake(Lake(spark, root)), gold.TABLES)):
         state = lake.runs.latest()
         assert state is not None, root
         for table in names:
             rows = sorted(str(row) for row in lake.published(table, state).collect())
-            told[table.name] = [len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]]
-    return told
+            digests[table.name] = [len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]]
+    return digests
 
 
 def probed(spark: Any, root: str) -> dict[str, Any]:
-    """See that the store can be used."""
+    """Check that the store can be used."""
     probe(spark, root, f"{PROBE}1")
     return {}
 

@@ -1,4 +1,4 @@
-"""Real groups that are restarted, killed and scaled while every consumer keeps its own record, and what that record says."""
+"""Real groups that are restarted, killed and scaled, while every consumer logs its own work as the truth."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ TOPIC = "orders"
 SESSION_MS = 6_000
 EVENTUALLY_S = 60.0
 Span = tuple[int, int]
-"""From when to when a record was worked on."""
+"""The times between which a record was processed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """How the consumers of a group are made.
+    """The settings of a group's consumers.
 
     Parameters
     ----------
     client: more of librdkafka's settings.
-    commit_ms, batch_ms, restore_ms: as recorded.py has them.
+    commit_ms, batch_ms, restore_ms: see recorded.py.
     """
 
     name: str
@@ -60,12 +60,13 @@ class Group:
             client |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500}
         if self.kind.is_static:
             client["group.instance.id"] = f"{self.kind.name}-{ordinal}"
-        told = {
-            "client": client, "topic": TOPIC, "file": str(self._folder / str(ordinal)), "commit_ms": self.kind.commit_ms,
+        settings = {
+            "client": client, "topic": TOPIC, "file": str(self._folder / str(ordinal)),
+            "commit_ms": self.kind.commit_ms,
             "batch_ms": self.kind.batch_ms, "restore_ms": self.kind.restore_ms,
         }  # fmt: skip
         self._changed_ms = recorded.now_ms()
-        command = [sys.executable, recorded.__file__, json.dumps(told)]
+        command = [sys.executable, recorded.__file__, json.dumps(settings)]
         self.members[ordinal] = subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
     def end(self, ordinal: int, *, is_killed: bool = False) -> None:
@@ -78,12 +79,12 @@ class Group:
         process.wait(30)
 
     def close(self) -> None:
-        """End all that is left."""
+        """End all remaining members."""
         for ordinal in list(self.members):
             self.end(ordinal, is_killed=True)
 
     def worked(self) -> dict[int, list[Span]]:
-        """Return from when to when each partition was worked on, in order."""
+        """Return the times in which each partition was processed, in order."""
         found: dict[int, list[Span]] = defaultdict(list)
         for file in self._folder.iterdir():
             for line in file.read_text().splitlines():
@@ -92,11 +93,11 @@ class Group:
         return {partition: sorted(spans) for partition, spans in found.items()}
 
     def lives_on(self, for_ms: int) -> None:
-        """Wait until every partition was worked on for so long, since the last change, without a pause worth the name."""
+        """Wait until every partition was processed for so long without a real pause since the last change."""
 
         def steady() -> bool:
             for ordinal in [ordinal for ordinal, process in self.members.items() if process.poll() is not None]:
-                self.start(ordinal)  # as the kubelet does: a client that finds its instance id taken ends itself
+                self.start(ordinal)  # like the kubelet: a client that was fenced ends itself
             since = {p: [s for s in spans if s[0] > self._changed_ms] for p, spans in self.worked().items()}
             return len(since) == PARTITIONS and all(spans and _steady_ms(spans) >= for_ms for spans in since.values())
 
@@ -104,7 +105,7 @@ class Group:
 
 
 def _steady_ms(spans: list[Span]) -> int:
-    """Return for how long a partition was worked on at last."""
+    """Return how long a partition has been processed without a pause."""
     since = spans[-1][0]
     for (before, done_ms), (taken_ms, _) in reversed(list(pairwise(spans))):
         if taken_ms - done_ms > 2_500:
@@ -114,9 +115,9 @@ def _steady_ms(spans: list[Span]) -> int:
 
 
 def stood_still_ms(spans: list[Span], from_ms: int, to_ms: int) -> int:
-    """Return the longest time without work in a window: from the last record done before it to the first one taken up after.
+    """Return the longest time without processing in a window, between two records.
 
-    A commit may fall right before or after such a time; it belongs to the window that holds most of it.
+    A commit may fall right before or after such a time; the time belongs to the window that contains most of it.
     """
     first = max(0, bisect_left(spans, (from_ms, 0)) - 1)
     last = min(len(spans), bisect_left(spans, (to_ms, 0)) + 1)
@@ -125,5 +126,5 @@ def stood_still_ms(spans: list[Span], from_ms: int, to_ms: int) -> int:
 
 
 def folder_of(base: Path, kind: Kind) -> Path:
-    """Return where a group's records lie."""
+    """Return the partition of a group's records."""
     return base / f"{kind.name}-{os.getpid()}"

@@ -1,8 +1,8 @@
-"""The bill against the truth: what consumers of a real broker wrote down themselves, record by record.
+"""Compare the bill with the truth: the consumers of a real broker log every record themselves.
 
-Groups of every kind go through restarts, kills, scalings; each consumer keeps when it was done with each record. What Spark
-then measures from `__consumer_offsets` alone must be within one commit interval of the time between the last record before
-and the first one after.
+Groups of every kind go through restarts, kills and scalings; each consumer logs when it finished each record. Spark's
+measurement from `__consumer_offsets` alone must be within one commit interval of the time between the last record
+before and the first record after.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def measured(brokers: Brokers, spark: Any) -> list[Any]:
 
 
 def assert_held_against_the_truth(rows: Sequence[Any], groups: dict[str, Group]) -> None:
-    """At least 95 % within one usual interval, and most of them measured at all."""
+    """At least 95 % are within one usual interval, and most standstills are measured at all."""
     worked = {name: group.worked() for name, group in groups.items()}
     rows = [row for row in rows if row["group_id"] in groups]
     known = [row for row in rows if row["evidence"] in KNOWN]
@@ -116,7 +116,7 @@ def assert_held_against_the_truth(rows: Sequence[Any], groups: dict[str, Group])
 
 @pytest.fixture(scope="module")
 def lived(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Group]:
-    """Groups that have been through a restart and a crash."""
+    """Groups after a restart and a crash."""
     return live(brokers, SHORT, tmp_path_factory.mktemp("groups"), rounds=1, calm_ms=9_000)
 
 
@@ -127,7 +127,7 @@ def test_standstills_are_what_the_consumers_say(brokers: Brokers, lived: dict[st
 def test_the_command_bills_each_group(
     brokers: Brokers, lived: dict[str, Group], spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The restarts of dynamic members are told from those that static membership absorbed."""
+    """The bill distinguishes restarts of dynamic members from absorbed ones."""
     file = tmp_path / "bill.json"
     assert main(["bill", "--bootstrap", brokers.bootstrap, "--json", str(file), "--sample-end-offsets"]) == 0
     bills = {each["group_id"]: each for each in json.loads(file.read_text())["groups"]}
@@ -136,7 +136,7 @@ def test_the_command_bills_each_group(
     for name in ("eager", "consumer"):
         log, since_ms = brokers.group_log, bills[name]["covered_from_ms"]
         counted = log.count_rebalances if name == "eager" else log.count_epoch_bumps
-        # The first one in the covered time may have been prepared before it.
+        # The first rebalance in the covered time may have begun before it.
         assert 0 <= bills[name]["rebalances"] - counted(name, since_ms=since_ms) <= 1
         assert bills[name]["help"] == Help.STATIC_MEMBERSHIP
         assert bills[name]["restart_rebalances"] >= 2
@@ -151,15 +151,22 @@ def test_the_command_bills_each_group(
 def test_a_run_keeps_the_bill_and_shows_groups_that_nobody_manages(
     brokers: Brokers, lived: dict[str, Group], spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A log that cannot be read is left out, and a journal of long ago is named; the second run reads on."""
+    """An unreadable log is left out, and an old journal gets a warning; the second run reads on."""
     write_files(tmp_path / "journal", FleetSettings(seed=5, groups=2, days=1, k8s_clusters=1), Progress())
-    logs = [{"name": "here", "bootstrap_servers": brokers.bootstrap}, {"name": "hidden", "bootstrap_servers": brokers.bootstrap, "topic": "nowhere"}]
+    logs = [
+        {"name": "here", "bootstrap_servers": brokers.bootstrap},
+        {"name": "hidden", "bootstrap_servers": brokers.bootstrap, "topic": "nowhere"},
+    ]
     file = tmp_path / "fleet.yaml"
-    file.write_text(json.dumps({"root": str(tmp_path), "journal_files": str(tmp_path / "journal"), "offsets_logs": logs}))
+    file.write_text(
+        json.dumps({"root": str(tmp_path), "journal_files": str(tmp_path / "journal"), "offsets_logs": logs})
+    )
     for _ in range(2):
         assert main(["run", "--config", str(file)]) == EXIT_LEFT_OUT
         said = capsys.readouterr().out
-        assert said.count("left out, and read again from where it was: offsets of hidden") == 1, "once, although later stages have a say too"
+        assert said.count("left out, and read again from where it was: offsets of hidden") == 1, (
+            "once, although later stages report, too"
+        )
         assert "before the window, which begins on" in said
         rows = json.loads((tmp_path / "output" / "report" / "report.json").read_text())["bill"]
         billed = {row["key"]["group_id"]: row for row in rows}

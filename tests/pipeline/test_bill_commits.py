@@ -1,4 +1,4 @@
-"""Offset commits decoded by Spark's columns against the plain decoder, and both against Kafka's own message classes."""
+"""Compare the column decoder of offset commits with the plain one, and both with Kafka's message classes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def commits(draw: st.DrawFn) -> Pair:
 
 @st.composite
 def broken(draw: st.DrawFn) -> Pair:
-    """A commit that was cut, lengthened, or has another byte somewhere in front."""
+    """A commit that was cut, lengthened, or has a changed byte."""
     key, value = draw(commits())
     content = key if value is None or draw(st.booleans()) else value
     how = draw(st.sampled_from(["cut", "more", "byte"]))
@@ -61,7 +61,7 @@ def broken(draw: st.DrawFn) -> Pair:
 
 
 def records(spark: Any, pairs: Sequence[Pair]) -> Any:
-    """Make the frame that a Kafka source gives."""
+    """Return a frame like a Kafka source's."""
     rows = [
         (bytearray(k), None if v is None else bytearray(v), "__consumer_offsets", 3, n, None, 0)
         for n, (k, v) in enumerate(pairs)
@@ -70,8 +70,8 @@ def records(spark: Any, pairs: Sequence[Pair]) -> Any:
 
 
 def plain(pair: Pair) -> OffsetCommit | str | None:
-    """What the plain decoder says; None of another record."""
-    if pair[0][:2] not in (b"\0\0", b"\0\1", b"\0", b"\1"):  # half a key type is a broken one
+    """Return the plain decoder's result; None for other records."""
+    if pair[0][:2] not in (b"\0\0", b"\0\1", b"\0", b"\1"):  # half a key type is broken
         return None
     try:
         return decode_commit(*pair)
@@ -80,7 +80,7 @@ def plain(pair: Pair) -> OffsetCommit | str | None:
 
 
 def has_tags_of_a_newer_broker(value: bytes | None, commit: OffsetCommit | str | None) -> bool:
-    """Only the plain decoder looks into them, so only it sees when they are broken."""
+    """Only the plain decoder reads them, so only it notices broken ones."""
     if value is None or value[:2] != b"\0\4":
         return False
     return not (isinstance(commit, OffsetCommit) and value == _again(commit))
@@ -118,17 +118,17 @@ def test_the_plain_decoder_reads_what_kafka_writes(name: str) -> None:
 def test_spark_reads_the_same_as_the_plain_decoder(spark: Any, pairs: list[Pair]) -> None:
     pairs = [*VECTORS.values(), *pairs]
     rows = {row["log_offset"]: row for row in offset_commits(records(spark, pairs)).collect()}
-    expected = {number: told for number, pair in enumerate(pairs) if (told := plain(pair)) is not None}
+    expected = {number: parsed for number, pair in enumerate(pairs) if (parsed := plain(pair)) is not None}
     assert rows.keys() == expected.keys()
-    for number, told in expected.items():
+    for number, parsed in expected.items():
         row, value = rows[number], pairs[number][1]
-        if has_tags_of_a_newer_broker(value, told):
+        if has_tags_of_a_newer_broker(value, parsed):
             continue
-        if isinstance(told, str):
+        if isinstance(parsed, str):
             assert row["kind"] == BAD, pairs[number]
             assert all(row[field] is None for field in FIELDS)
             continue
-        unknown = told.value_version is not None and not 0 <= told.value_version <= 4
+        unknown = parsed.value_version is not None and not 0 <= parsed.value_version <= 4
         assert row["kind"] == (UNKNOWN if unknown else COMMIT), pairs[number]
         assert row["tombstone"] == (value is None)
-        assert {f: row[f] for f in FIELDS} == {f: getattr(told, f) for f in FIELDS}, pairs[number]
+        assert {f: row[f] for f in FIELDS} == {f: getattr(parsed, f) for f in FIELDS}, pairs[number]

@@ -1,4 +1,4 @@
-"""The bill from day to day: many runs come to what one comes to, and a log that goes wrong costs itself only."""
+"""The bill from day to day: many runs yield the same as one, and a broken log affects only itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVERY_MS = 60_000
 
 @dataclass
 class Log:
-    """A log of one partition that a test fills; what was compacted away is no longer read."""
+    """A log of one partition that a test fills; compacted records are no longer read."""
 
     records_: list[tuple[int, int, bytes, bytes | None]] = field(default_factory=list)
     kafka_cluster_id: str = "kafka-1"
@@ -60,32 +60,43 @@ class Log:
 
     def records(self, spark: Any, start: Mapping[int, int], end: Mapping[int, int]) -> Any:
         rows = [
-            (bytearray(k), None if v is None else bytearray(v), self.topic, 0, n, datetime.fromtimestamp(t / 1000, UTC), 0)
+            (
+                bytearray(k),
+                None if v is None else bytearray(v),
+                self.topic,
+                0,
+                n,
+                datetime.fromtimestamp(t / 1000, UTC),
+                0,
+            )
             for n, t, k, v in self.records_
             if start[0] <= n < end[0]
         ]
         return spark.createDataFrame(rows, schemas.KAFKA.spark_nullable)
 
     def compact(self, before_ms: int) -> None:
-        """Leave of what is older only the last record of each key, as Kafka's cleaner does."""
+        """Keep only the last older record of each key, like Kafka's cleaner."""
         last = {key: n for n, _, key, _ in self.records_}
         self.records_ = [each for each in self.records_ if each[1] >= before_ms or last[each[2]] == each[0]]
 
 
 def generation(group: str, epoch: int, *members: str) -> tuple[bytes, bytes | None]:
     record = GroupRecord(
-        kind=RecordKind.GROUP_METADATA, key_type=2, group_id=group, group_type=GroupType.CLASSIC, value_version=3, epoch=epoch,
+        kind=RecordKind.GROUP_METADATA, key_type=2, group_id=group, group_type=GroupType.CLASSIC, value_version=3,
+        epoch=epoch,
         protocol_type="consumer", protocol_name="range", leader_id=members[0],
-        members=tuple(Member(member_id=m, client_id="c", client_host="/10.0.0.1", session_timeout_ms=45_000, assignment=(f"orders-{n}",))
+        members=tuple(Member(member_id=m, client_id="c", client_host="/10.0.0.1", session_timeout_ms=45_000,
+                             assignment=(f"orders-{n}",))
                       for n, m in enumerate(members)),
     )  # fmt: skip
     return key_of(record), value_of(record, {})
 
 
 def lived() -> Log:
-    """Groups that commit every minute: `busy` rebalances every six hours and then stands still, `calm` never, both for three days.
+    """Groups that commit every minute: `busy` rebalances every six hours and then stands still, `calm` never, both for
+    three days.
 
-    `gone` has no members, as those that assign partitions by hand, commits for half a day, and is deleted on the next one.
+    `gone` has no members, like consumers with manual assignment, commits for half a day, and is deleted on the next.
     """
     entries: list[tuple[int, bytes, bytes | None]] = []
     entries += [(T0_MS, *generation("busy", 1, "a", "b")), (T0_MS, *generation("calm", 1, "a", "b"))]
@@ -123,7 +134,7 @@ def rows(into: Lake, table: schemas.Table) -> list[tuple[Any, ...]]:
 
 
 class Killed(BaseException):
-    """What ends a process between two tables."""
+    """Stands for a kill between two tables."""
 
 
 def killed_after(table: schemas.Table) -> Callable[[str], None]:
@@ -136,7 +147,7 @@ def killed_after(table: schemas.Table) -> Callable[[str], None]:
 
 @dataclass
 class Kept:
-    """A log that is read from day to day, and what is known of it."""
+    """A log that is read from day to day, and its lake."""
 
     journal: Lake
     lake: Lake
@@ -144,7 +155,7 @@ class Kept:
 
 
 in_spark = pytest.mark.long
-"""Days of a bill in Spark; `make test` holds standstills against a plain loop."""
+"""Days of a bill in Spark; `make test` compares standstills with a plain loop."""
 
 
 @pytest.fixture(scope="module")
@@ -173,13 +184,13 @@ def test_every_standstill_is_known(kept: Kept) -> None:
 def test_slices_add_up(kept: Kept) -> None:
     bills = summed(kept.lake)
     assert bills["busy"]["rebalances"] == REBALANCES
-    assert bills["calm"]["members"] == 2  # nothing happened for days: it is what its last record says
+    assert bills["calm"]["members"] == 2  # nothing happened for days: its last record describes it
     assert bills["calm"]["covered_ms"] > (DAYS - 0.1) * DAY_MS
 
 
 @pytest.mark.long
 def test_days_come_to_what_all_at_once_comes_to(spark: Any, tmp_path: Path) -> None:
-    """Compacted after each day, the second day's run killed after each table."""
+    """The log is compacted after each day, and the second day's run is killed after each table."""
     once, by_day, log = lake(spark, tmp_path / "once"), lake(spark, tmp_path / "days"), lived()
     run(once, lived(), END_MS)
     run(by_day, log, T0_MS + DAY_MS + 7 * MINUTE_MS)
@@ -189,7 +200,7 @@ def test_days_come_to_what_all_at_once_comes_to(spark: Any, tmp_path: Path) -> N
     for table in daily.TABLES:
         with pytest.raises(Killed):
             run(by_day, log, T0_MS + 2 * DAY_MS - 1, on_step=killed_after(table))
-    assert run(by_day, log, END_MS).number == 1  # goes on with its own plan, though the log has grown
+    assert run(by_day, log, END_MS).number == 1  # continues its own plan, although the log has grown
     log.compact(T0_MS + DAY_MS)
     assert run(by_day, log, END_MS).number == 2
     assert rows(by_day, STANDSTILLS) == rows(once, STANDSTILLS)
@@ -207,14 +218,14 @@ def test_a_price_is_measured_once_ten_rebalances_were(kept: Kept) -> None:
 
 @in_spark
 def test_what_lies_behind_the_end_of_a_window_is_not_known_yet(kept: Kept) -> None:
-    """An end in the past asks what was known then."""
+    """A run with an end in the past sees only what was known then."""
     end_ms = T0_MS + DAY_MS
     assert window.prices(kept.journal, ["kafka-1"], since_ms=T0_MS, until_ms=end_ms) == {}
     made = window.bill(kept.journal, ["kafka-1"], since_ms=T0_MS - DAY_MS, until_ms=end_ms)
     assert made is not None
-    told = {row["group_id"]: row for row in made.collect()}
-    assert told["busy"]["rebalances"] == 3
-    assert told["busy"]["covered_to_ms"] <= end_ms
+    by_group = {row["group_id"]: row for row in made.collect()}
+    assert by_group["busy"]["rebalances"] == 3
+    assert by_group["busy"]["covered_to_ms"] <= end_ms
 
 
 @in_spark
@@ -250,9 +261,9 @@ def test_an_erased_group_is_gone_from_the_bill_and_the_others_stay(kept: Kept) -
 @pytest.mark.parametrize("silent_days", [0, 2, 60])
 @pytest.mark.parametrize("since_days", [-3, -2, -1, 0, 1])
 def test_slices_of_any_later_run_begin_where_slices_of_the_one_before_did(since_days: int, silent_days: int) -> None:
-    """A silence that stays open for days moves where the next run begins: no two slices may tell of one moment.
+    """A silence that stays open for days moves the start of the next run: no two slices may overlap.
 
-    The next run begins by the newest record, up to three days before it, and finds what earlier ones drew up where they began it.
+    The next run begins at most three days before the newest record, and finds the slices of earlier runs unchanged.
     """
     heard_ms = T0_MS + 5 * DAY_MS + 3 * MINUTE_MS
     since_ms = T0_MS + (5 + since_days) * DAY_MS
@@ -268,9 +279,11 @@ def test_slices_of_any_later_run_begin_where_slices_of_the_one_before_did(since_
 
 
 def committed(log_of: list[tuple[int, bytes, bytes | None]], group: str, partition: int, times: Iterable[int]) -> None:
-    """Let a group commit one partition at these times."""
+    """Commit one partition of a group at these times."""
     for at_ms in times:
-        log_of.append((at_ms, commit_key(1, group, "orders", partition), commit_value(3, (at_ms - T0_MS) // 100 + 10, at_ms)))
+        log_of.append(
+            (at_ms, commit_key(1, group, "orders", partition), commit_value(3, (at_ms - T0_MS) // 100 + 10, at_ms))
+        )
 
 
 def log_of(entries: list[tuple[int, bytes, bytes | None]]) -> Log:
@@ -282,10 +295,14 @@ def log_of(entries: list[tuple[int, bytes, bytes | None]]) -> Log:
 
 @pytest.mark.long  # what `bounds` cuts is pinned above; this is the same in Spark
 def test_a_night_that_was_missed_bills_no_day_twice(spark: Any, tmp_path: Path) -> None:
-    """A partition that stays idle keeps its silence open, so the later run begins where the first one did, with other slices."""
+    """An idle partition keeps its silence open, so the later run begins like the first, with other slices."""
     hour_ms = 60 * MINUTE_MS
     first_ms, stop_ms = T0_MS + 12 * hour_ms, T0_MS + DAY_MS + 12 * hour_ms + 5_000
-    entries = [(T0_MS, *generation("g", 1, "a", "b")), (first_ms, *generation("g", 2, "a", "c")), (stop_ms, *generation("g", 3, "a", "d"))]
+    entries = [
+        (T0_MS, *generation("g", 1, "a", "b")),
+        (first_ms, *generation("g", 2, "a", "c")),
+        (stop_ms, *generation("g", 3, "a", "d")),
+    ]
     every = range(T0_MS + 1_000, T0_MS + 5 * DAY_MS, 5 * MINUTE_MS)
     committed(entries, "g", 0, [at_ms for at_ms in every if not 0 < at_ms - stop_ms + 5_000 <= STOOD_MS])
     committed(entries, "g", 1, range(T0_MS + 1_001, first_ms, 5 * MINUTE_MS))
@@ -299,7 +316,7 @@ def test_a_night_that_was_missed_bills_no_day_twice(spark: Any, tmp_path: Path) 
 
 @pytest.mark.long
 def test_the_first_rebalance_after_a_quiet_time_longer_than_the_window_is_counted(spark: Any, tmp_path: Path) -> None:
-    """What a record changed is known by the one before it, however old that is."""
+    """The previous record, however old, shows what a record changed."""
     stop_ms = T0_MS + 2 * DAY_MS + 12 * 60 * MINUTE_MS
     entries = [(T0_MS + 500, *generation("calm", 1, "a", "b")), (stop_ms, *generation("calm", 2, "a", "c"))]
     every = range(T0_MS + 1_000, T0_MS + 3 * DAY_MS, 5 * MINUTE_MS)
@@ -310,26 +327,29 @@ def test_the_first_rebalance_after_a_quiet_time_longer_than_the_window_is_counte
 
 
 def test_a_plan_that_goes_on_speaks_of_the_log_that_it_was_made_for() -> None:
-    """The brokers behind a name may be others when a run that was killed goes on."""
+    """A name may lead to other brokers when a killed run continues."""
     log = Log()
     log.add(T0_MS, b"k", b"v")
-    plan = Plan(number=1, as_of_ms=T0_MS, sources={"log": {"start": {}, "end": {"0": 1}}}, settings={"kafka_cluster_id": "kafka-1"})  # fmt: skip
+    plan = Plan(number=1, as_of_ms=T0_MS, sources={"log": {"start": {}, "end": {"0": 1}}},
+                settings={"kafka_cluster_id": "kafka-1"})  # fmt: skip
     daily._assert_same_log(plan, log)  # type: ignore[arg-type]
     longer = replace(plan, sources={"log": {"start": {}, "end": {"0": 2}}})
     with pytest.raises(SourceError, match="made again"):
         daily._assert_same_log(longer, log)  # type: ignore[arg-type]
+    other = replace(plan, sources={"log": {"start": {}, "end": {"0": 1, "1": 4}}})
     with pytest.raises(SourceError, match="another number of partitions"):
-        daily._assert_same_log(replace(plan, sources={"log": {"start": {}, "end": {"0": 1, "1": 4}}}), log)  # type: ignore[arg-type]
+        daily._assert_same_log(other, log)  # type: ignore[arg-type]
     log.kafka_cluster_id = "kafka-2"
     with pytest.raises(SourceError, match="was of kafka-1"):
         daily._assert_same_log(plan, log)  # type: ignore[arg-type]
 
 
 def test_a_topic_that_was_made_again_is_another_log_however_long_it_is() -> None:
-    """Runs of earlier versions noted no id; brokers that tell none for once change nothing."""
+    """Runs of earlier versions noted no id; brokers that report none once change nothing."""
     log = Log(topic_id="first")
     log.add(T0_MS, b"k", b"v")
-    earlier = Plan(number=0, as_of_ms=T0_MS, sources={"log": {"start": {}, "end": {"0": 1}}}, settings={"kafka_cluster_id": "kafka-1"})  # fmt: skip
+    earlier = Plan(number=0, as_of_ms=T0_MS, sources={"log": {"start": {}, "end": {"0": 1}}},
+                   settings={"kafka_cluster_id": "kafka-1"})  # fmt: skip
     before = Published(plan=earlier, tables={}, counts={"next_from_ms": T0_MS})
     plan = daily._new_plan(before, log, T0_MS)  # type: ignore[arg-type]
     assert plan.settings["topic_id"] == "first"
@@ -338,7 +358,9 @@ def test_a_topic_that_was_made_again_is_another_log_however_long_it_is() -> None
     assert plan.settings["topic_id"] == "first"
     before, log.topic_id = replace(before, plan=plan), "second"
     log.add(T0_MS + 1, b"k", b"v")
-    with pytest.raises(SourceError, match="__consumer_offsets was made again since it was read: give its entry below offsets_logs"):
+    with pytest.raises(
+        SourceError, match="__consumer_offsets was made again since it was read: give its entry below offsets_logs"
+    ):
         daily._new_plan(before, log, T0_MS)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""What brokers tell of a log: one right is enough to read it, without it somebody says which. A real broker that denies by default."""
+"""Rights on a log, with a real broker that denies by default: one right suffices, and errors name it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arithmetic of standstills: Spark's columns against a plain loop, on any timelines, and what must not change it."""
+"""The arithmetic of standstills: Spark's columns against a plain loop on random timelines, and invariances."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Found:
-    """What counts of a row."""
+    """The compared fields of a row."""
 
     group: str
     partition: int
@@ -45,7 +45,8 @@ Log = list[Entry]
 
 
 def weighted(gaps: Sequence[int]) -> tuple[int, int, int] | None:
-    """The median, the 95 % quantile and the maximum of gaps by their time, as `percentile` interpolates them; None of fewer than 8."""
+    """The median, the 95 % quantile and the maximum of gaps by their time, as `percentile` interpolates them; None of
+    fewer than 8."""
     if len(gaps) < 8:
         return None
     spread = [gap for gap in sorted(gaps) for _ in range(max(gap, 1))]
@@ -59,7 +60,7 @@ def weighted(gaps: Sequence[int]) -> tuple[int, int, int] | None:
 
 
 def plain(log: Log) -> set[Found]:
-    """Measure one partition after the other by a loop; all within one hour, so that all of it is near."""
+    """Measure one partition after the other by a loop; all within one hour, so that all gaps are nearby."""
     found: set[Found] = set()
     for group, partition in {(e.group, e.partition) for e in log if e.kind is None}:
         mine = [
@@ -70,7 +71,7 @@ def plain(log: Log) -> set[Found]:
 
 
 def _partition(entries: list[tuple[int, Entry]], group: str, partition: int) -> Iterator[Found]:
-    """Yield what there is to say of one partition; `entries` are its commits and its group's causes by place."""
+    """Yield the standstills of one partition; `entries` are its commits and its group's causes by position."""
     runs: list[list[tuple[tuple[int, Entry], tuple[int, Entry] | None, int, int]]] = [[]]
     last: tuple[int, Entry] | None = None
     before_last: int | None = None
@@ -163,10 +164,12 @@ def measured(spark: Any, log: Log) -> set[Found]:
     for n, e in enumerate(log):
         if e.kind is None:
             value = (None, None, None) if e.offset is None else (4, e.offset, -1)
-            commits.append((7, n, e.at_ms, "OFFSET_COMMIT", e.offset is None, e.group, "t", e.partition, *value, "", e.at_ms,
+            commits.append((7, n, e.at_ms, "OFFSET_COMMIT", e.offset is None, e.group, "t", e.partition, *value, "",
+                            e.at_ms,
                             None, None))  # fmt: skip
         else:
-            causes.append((7, n, 0, e.at_ms, e.kind.value, e.group, "Classic", 1, n, "consumer", "range", 2, 0, 0, 0, 0, 0,
+            causes.append((7, n, 0, e.at_ms, e.kind.value, e.group, "Classic", 1, n, "consumer", "range", 2, 0, 0, 0, 0,
+                           0,
                            1, [], [], [], [], False))  # fmt: skip
     frames = [
         spark.createDataFrame(rows, table.spark_nullable)
@@ -193,7 +196,8 @@ SELDOM = ("same", "same", "zombie", "reset", "deleted", "cause", "cause", "stop"
 
 
 def life(random: Random, group: str) -> Log:
-    """A group's life within one hour: commits with and without progress, resets, zombies, deletions, causes; any clocks."""
+    """A group's life within one hour: commits with and without progress, resets, zombies, deletions, causes; any
+    clocks."""
     entries: Log = []
     at_ms = T0
     offsets = [100, 100]
@@ -219,7 +223,7 @@ def life(random: Random, group: str) -> Log:
 
 
 def interleaved(logs: Sequence[Log]) -> Log:
-    """Put the logs of groups into one, each in its order, by time."""
+    """Merge the logs of groups by time, each in its order."""
     places = [
         (max(e.at_ms for e in log[: n + 1]), index, n, e) for index, log in enumerate(logs) for n, e in enumerate(log)
     ]
@@ -237,7 +241,7 @@ quick = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=
 
 
 EVERYTHING = 3
-"""A seed whose lives have all there is, an offset that is deleted twice with a cause between among them."""
+"""A seed whose lives contain all cases, even an offset that is deleted twice with a cause in between."""
 
 
 def test_one_life_in_forty_has_everything() -> None:
@@ -257,7 +261,7 @@ def _is_deleted_twice(log: Log, group: str, partition: int) -> bool:
 @example(EVERYTHING, 50_000)
 @given(seeds, st.integers(-2_000, 2_000))
 def test_spark_measures_what_a_plain_loop_measures(spark: Any, seed: int, hours: int) -> None:
-    """And the same of a group whose clocks are off by hours, in between the others."""
+    """The same holds for a group whose clocks are off by hours, in between the others."""
     log = lives(seed)
     shifted = [replace(e, group="shifted", at_ms=e.at_ms + hours * 3_600_000) for e in log if e.group == "g0"]
     both = interleaved([log, shifted])

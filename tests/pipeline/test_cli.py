@@ -1,4 +1,4 @@
-"""Everything at once on a small simulated fleet: journal → tables → facts → recommendations → report, through the jobs."""
+"""All jobs on a small simulated fleet: journal → tables → facts → recommendations → report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ START_MS = SETTINGS.start_ms
 
 @pytest.fixture(scope="module")
 def root(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a fleet on which everything ran once."""
+    """Return the folder of a fleet after one run."""
     folder = tmp_path_factory.mktemp("fleet")
     demo = ["demo", "--root", str(folder), "--groups", str(GROUPS), "--days", str(DAYS), "--seed", str(SEED)]
     assert cli.main([*demo, "--window-days", str(DAYS)]) == 0
@@ -44,7 +44,7 @@ def root(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows(root: Path, table: schemas.Table) -> list[dict[str, Any]]:
-    """Return the rows of a table of the facts as they were published last, read by another implementation of Delta's protocol."""
+    """Return the published rows of a table of facts, read by another implementation of Delta's protocol."""
     state = RunLog(LocalObjects(root / "learned" / FOLDER)).latest()
     assert state is not None
     found = DeltaTable(root / "learned" / table.name, version=state.version(table.name)).to_pyarrow_table()
@@ -52,7 +52,7 @@ def rows(root: Path, table: schemas.Table) -> list[dict[str, Any]]:
 
 
 def content(root: Path) -> dict[str, Any]:
-    """Return what is published and all rows of the facts, and the bytes of what is given to others."""
+    """Return the published states, all rows of the facts, and the bytes of the published files."""
     outputs = {str(p.relative_to(root)): p.read_bytes() for p in sorted((root / "output").rglob("*")) if p.is_file()}
     logs = {str(p.relative_to(root)): p.read_text() for p in root.rglob(f"{FOLDER}/*")}
     facts = {table.name: sorted(str(row) for row in rows(root, table)) for table in gold.TABLES}
@@ -60,7 +60,7 @@ def content(root: Path) -> dict[str, Any]:
 
 
 def test_every_stop_of_the_simulated_fleet_that_somebody_saw_is_counted(root: Path) -> None:
-    """The journal tells no more stops than there were, and misses only those in times without an operator."""
+    """The journal has no invented stops, and misses only those in unwatched times."""
     true = {g.group_id: draw_stops(SETTINGS, g)[0].down_ms.size for g in draw_groups(SETTINGS)}
     seen: dict[str, int] = {}
     for day in rows(root, schemas.GROUP_DAY):
@@ -127,20 +127,20 @@ def test_what_if_prints_a_line_per_timeout_and_dynamic_members(
     dearer = tmp_path / "fleet.yaml"
     dearer.write_text("stops: {eager_ms: 60000, cooperative_ms: 60000}\n")
     assert cli.main(["what-if", "--root", str(root), "--group", name, "--config", str(dearer)]) == 0
-    assert capsys.readouterr().out == text, "it goes by the prices that were published, not by those of another run"
+    assert capsys.readouterr().out == text, "it uses the published prices, not those of another run"
     assert "dynamic members that leave when they stop" in text
     assert re.search(r", now .* \d+ to \d+ ", text), "how many evictions nine weeks of ten have"
 
 
-def log_of(group_id: str, told: Sequence[dict[str, Any]]) -> list[tuple[int, GroupRecord]]:
-    """Write the log of a group as its coordinator would have, from what the journal says of it.
+def log_of(group_id: str, facts: Sequence[dict[str, Any]]) -> list[tuple[int, GroupRecord]]:
+    """Write the log of a group like its coordinator, from the journal's facts.
 
-    Each member that is told of is made known by a record just before it is replaced or gone.
+    Each member of a fact gets a record just before it is replaced or gone.
     """
-    numbers = [row["group_epoch"] for row in told if row.get("group_epoch") is not None]
+    numbers = [row["group_epoch"] for row in facts if row.get("group_epoch") is not None]
     coordinator = Kip848Coordinator(group_id, min(numbers) - 1) if numbers else ClassicCoordinator(group_id)
     made = [(START_MS - 1, record) for record in coordinator.epoch()]
-    for row in sorted(told, key=lambda row: row["event_ms"]):
+    for row in sorted(facts, key=lambda row: row["event_ms"]):
         if row["kind"] == "group.rebalanced":
             made += [(row["event_ms"], record) for record in coordinator.rebalance(row["group_epoch"])]
         elif row["kind"] == "member.removed":
@@ -186,7 +186,7 @@ class ClassicCoordinator:
 
 
 class Kip848Coordinator:
-    """Writes a record for each thing."""
+    """Writes a record for each change."""
 
     def __init__(self, group_id: str, number: int) -> None:
         self.group_id, self.number = group_id, number
@@ -216,20 +216,20 @@ class Kip848Coordinator:
 
 @pytest.fixture(scope="module")
 def audited(root: Path) -> tuple[str, str, list[dict[str, Any]]]:
-    """Return the Kafka cluster and the group of which most absorbed restarts are told, and what can be audited of it."""
-    told: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    """Return the Kafka cluster and the group with the most absorbed restarts, and its auditable facts."""
+    facts: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for table in (schemas.GROUP_EVENTS, schemas.MEMBER_EVENTS):
         for row in DeltaTable(root / table.name).to_pyarrow_table().to_pylist():
             if row["kind"] in {"group.rebalanced", "member.removed"} or row.get("absorbed"):
-                told.setdefault((row["kafka_cluster_id"], row["group_id"]), []).append(row)
-    (cluster, group), found = max(told.items(), key=lambda item: sum(bool(row.get("absorbed")) for row in item[1]))
+                facts.setdefault((row["kafka_cluster_id"], row["group_id"]), []).append(row)
+    (cluster, group), found = max(facts.items(), key=lambda item: sum(bool(row.get("absorbed")) for row in item[1]))
     return cluster, group, found
 
 
 def audit(
     root: Path, topics: Any, cluster: str, group: str, log: list[tuple[int, GroupRecord]], *more: str
 ) -> tuple[int, dict[str, Any]]:
-    """Produce a log and hold the journal of one group against it; returns the status and what is said of it."""
+    """Produce a log and audit one group's journal with it; returns the status and the group's finding."""
     from confluent_kafka import Producer
 
     topic, file = f"log-{secrets.token_hex(4)}", root.parent / f"{root.name}-audit.json"
@@ -248,10 +248,10 @@ def test_an_audit_agrees_with_a_log_that_says_the_same(
     root: Path, spark: Any, topics: Any, audited: tuple[str, str, list[dict[str, Any]]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    cluster, group, told = audited
-    kinds = Counter(row["kind"] for row in told)
+    cluster, group, facts = audited
+    kinds = Counter(row["kind"] for row in facts)
     assert min(kinds["group.rebalanced"], kinds["member.rejoined"]) >= 2
-    status, found = audit(root, topics, cluster, group, log_of(group, told))
+    status, found = audit(root, topics, cluster, group, log_of(group, facts))
     text = capsys.readouterr().out
     assert status == 0, text
     assert "1 group of the journal, 0 differ" in text
@@ -265,12 +265,12 @@ def test_an_audit_names_what_one_account_lacks(
     root: Path, spark: Any, topics: Any, audited: tuple[str, str, list[dict[str, Any]]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    """One rebalance that only the log has, and one and an absorbed restart that only the journal has."""
-    cluster, group, told = audited
+    """One rebalance is only in the log; another one and an absorbed restart are only in the journal."""
+    cluster, group, facts = audited
     quiet_ms = SETTINGS.end_ms - 600_000
-    assert all(abs(row["event_ms"] - quiet_ms) > 120_000 for row in told)
-    lost = [[row for row in told if row["kind"] == kind][-1] for kind in ("group.rebalanced", "member.rejoined")]
-    log = log_of(group, [row for row in told if row not in lost])
+    assert all(abs(row["event_ms"] - quiet_ms) > 120_000 for row in facts)
+    lost = [[row for row in facts if row["kind"] == kind][-1] for kind in ("group.rebalanced", "member.rejoined")]
+    log = log_of(group, [row for row in facts if row not in lost])
     number = max((record.epoch or 0) for _, record in log)
     epoch = next(record for _, record in reversed(log) if record.epoch is not None)
     log.append((quiet_ms, replace(epoch, epoch=number + 1)))

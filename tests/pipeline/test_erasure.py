@@ -1,4 +1,4 @@
-"""What is erased is gone to the last byte, stays gone, and takes nobody else's facts with it."""
+"""An erased subject is gone to the last byte, stays gone, and other subjects keep their facts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AS_OF: Final = "2023-11-20"
 
 
 def journal(group_id: str, namespace: str = "shop") -> list[str]:
-    """Return the journal of a group for a day: stops, rebalances, a record that nobody can read."""
+    """Return the journal of a group for a day: stops, rebalances, an unreadable record."""
     lines = []
     for stop in range(6):
         at = T0_MS + stop * 3_600_000
@@ -46,7 +46,7 @@ def beats(unreachable: list[str]) -> list[str]:
 
 
 def holders(root: Path, text: str) -> list[str]:
-    """Return the files that hold a text anywhere; Parquet files also in what their pages hold, uncompressed."""
+    """Return the files that contain a text; Parquet files also in their decompressed pages."""
     import pyarrow.parquet as pq
 
     found = []
@@ -64,7 +64,7 @@ def run(root: Path, folder: Path, *more: str) -> int:
 
 
 def kept(lake: Lake) -> dict[str, list[tuple[str, ...]]]:
-    """Return the rows of all tables of the journal that speak of the other group."""
+    """Return the other group's rows in all tables of the journal."""
     state = lake.runs.latest()
     assert state is not None
     rows = {table.name: content(lake, state, table) for table in TABLES}
@@ -77,7 +77,7 @@ def test_a_digest_stands_for_one_subject() -> None:
 
 
 def damaged(group_id: str, *, ensure_ascii: bool = True) -> list[str]:
-    """Return records of a group that are no records of the journal: of a later form, and torn wherever the name has been written."""
+    """Return invalid records of a group: of a later version, and cut at every place after its name."""
     key = f"kafka-1/{group_id}"
     data = {"kafka_cluster_id": "kafka-1", "group_id": group_id}
 
@@ -85,7 +85,10 @@ def damaged(group_id: str, *, ensure_ascii: bool = True) -> list[str]:
         envelope = {"type": "x.v2", "subject": subject, "partitionkey": key, "data": data}
         return json.dumps(envelope, separators=(",", ":"), ensure_ascii=ensure_ascii)
 
-    whole, other = text(f"{key}/web-0"), json.dumps({"subject": key, "data": {"group": [group_id]}}, ensure_ascii=ensure_ascii)
+    whole, other = (
+        text(f"{key}/web-0"),
+        json.dumps({"subject": key, "data": {"group": [group_id]}}, ensure_ascii=ensure_ascii),
+    )
     name = json.dumps(key, ensure_ascii=ensure_ascii)[1:-1]
     first = whole.index(name) + len(name)
     return [other, *(whole[:end] for end in range(first, len(whole) + 1))]
@@ -96,14 +99,25 @@ def test_a_damaged_record_speaks_of_the_group_that_any_part_of_it_names(spark: A
     """A torn line has its subject and no data; an id with a quote or an umlaut is written with escapes."""
     for group_id in ("orders", 'a"b', "größe", "a\\b", "team/orders"):
         mine = damaged(group_id, ensure_ascii=ensure_ascii)
-        others = [*damaged("x-orders", ensure_ascii=ensure_ascii)[:1], *damaged("ordersx", ensure_ascii=ensure_ascii)[:1], "{}", ""]
+        others = [
+            *damaged("x-orders", ensure_ascii=ensure_ascii)[:1],
+            *damaged("ordersx", ensure_ascii=ensure_ascii)[:1],
+            "{}",
+            "",
+        ]
         rows = spark.createDataFrame([(each,) for each in [*mine, *others]], "raw string")
         found = rows.where(Subject(group=("kafka-1", group_id)).is_written_in(rows["raw"])).collect()
         assert [row["raw"] for row in found] == mine
 
 
 def test_a_torn_record_speaks_of_the_namespace_that_it_ends_with(spark: Any) -> None:
-    mine = ['{"source":"/ns/shop', '{"source":"/ns/shop/po', '{"data":{"namespace":"shop', '{"static_group":"shop/ord', '{"namespace":"shop"}']
+    mine = [
+        '{"source":"/ns/shop',
+        '{"source":"/ns/shop/po',
+        '{"data":{"namespace":"shop',
+        '{"static_group":"shop/ord',
+        '{"namespace":"shop"}',
+    ]
     others = ['{"source":"/ns/shopping/', '{"namespace":"workshop', '{"source":"/ns/wor']
     rows = spark.createDataFrame([(each,) for each in [*mine, *others]], "raw string")
     found = rows.where(Subject(namespace="shop").is_written_in(rows["raw"])).collect()
@@ -112,7 +126,7 @@ def test_a_torn_record_speaks_of_the_namespace_that_it_ends_with(spark: Any) -> 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("told", "subject", "secret", "namespace"),
+    ("arguments", "subject", "secret", "namespace"),
     [
         (["--group", f"kafka-1/{SECRET}"], Subject(group=("kafka-1", SECRET)), SECRET, "shop"),
         (["--namespace", SHOP], Subject(namespace=SHOP), SHOP, SHOP),
@@ -120,7 +134,7 @@ def test_a_torn_record_speaks_of_the_namespace_that_it_ends_with(spark: Any) -> 
     ids=["group", "namespace"],
 )
 def test_nothing_is_left_of_what_is_erased(
-    spark: Any, tmp_path: Path, capsys: Any, told: list[str], subject: Subject, secret: str, namespace: str
+    spark: Any, tmp_path: Path, capsys: Any, arguments: list[str], subject: Subject, secret: str, namespace: str
 ) -> None:
     root, folder = tmp_path / "lake", tmp_path / "journal"
     names = [f"{namespace}/{SECRET}"]
@@ -130,7 +144,7 @@ def test_nothing_is_left_of_what_is_erased(
     lake = Lake(spark, root)
     before, learned = kept(lake), gold.learned_lake(lake)
     assert len(holders(root, secret)) > 5
-    assert cli.main(["erase", "--root", str(root), *told]) == 0
+    assert cli.main(["erase", "--root", str(root), *arguments]) == 0
     said = capsys.readouterr().out
     assert "erased: " in said
     assert holders(root, secret) == []
@@ -145,9 +159,9 @@ def test_nothing_is_left_of_what_is_erased(
     groups = {row["group_id"] for row in gold.read_learned(learned, facts, schemas.GROUP_DAY).collect()}
     assert groups == {OTHER}
     if subject.namespace is not None:
-        return  # the rest is the same for both, and dear
+        return  # the remaining steps are the same for both, and expensive
 
-    assert cli.main(["erase", "--root", str(root), *told]) == 0, "told again"
+    assert cli.main(["erase", "--root", str(root), *arguments]) == 0, "a second erasure finds nothing and succeeds"
     assert "nothing was there" in capsys.readouterr().out
     timelines.write_file(folder / "journal-a-00000001.jsonl", journal("grp-new"))
     assert run(root, folder) == 0, "a run reads on from where it was"
@@ -163,6 +177,6 @@ def test_an_unfinished_run_comes_first(spark: Any, tmp_path: Path, capsys: Any) 
 
     with pytest.raises(KeyboardInterrupt):
         ingest(lake, [JournalFiles(tmp_path / "journal")], as_of_ms=T0_MS + DAY_MS, on_step=die)
-    told = ["erase", "--root", str(local_path(lake.root)), "--namespace", "shop"]
-    assert cli.main(told) == cli.EXIT_FINDING
+    arguments = ["erase", "--root", str(local_path(lake.root)), "--namespace", "shop"]
+    assert cli.main(arguments) == cli.EXIT_FINDING
     assert "a run is unfinished" in capsys.readouterr().err

@@ -1,7 +1,7 @@
-"""Ingest that is killed at any moment and done again comes to the same rows as one that was not.
+"""A run of ingest that is killed at any moment and repeated yields the rows of an uninterrupted one.
 
-In process: an error after every single step. From outside: SIGKILL of the whole process group, driver, JVM and workers,
-at moments drawn at random, while the journal grows between the runs.
+In process, an error follows every single step. From outside, SIGKILL ends the whole process group, driver, JVM and
+workers, at random moments, while the journal grows between the runs.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ SEED = 20_261_121
 
 
 class Killed(Exception):
-    """Stands for the end of the process."""
+    """Stands for a kill of the process."""
 
 
 def left(lake: Lake) -> list[tuple[Any, ...]]:
-    """Return what every published run says of itself, and all rows of all tables as it left them."""
+    """Return every published run, with all rows of its tables."""
     states = [lake.runs.read(number) for number in lake.runs.numbers()]
     return [
         (
@@ -55,10 +55,10 @@ def left(lake: Lake) -> list[tuple[Any, ...]]:
 
 
 def test_an_error_after_every_step_and_another_run_come_to_the_same_rows(spark: Any, tmp_path: Path) -> None:
-    """One lake whose runs die after their first step, their second, and so on, until one is left alone.
+    """One lake whose runs die after their first step, their second, and so on, until one completes.
 
-    The journal grows after the first crash and the next runs are told a later time: they keep to the plan, but for a source that
-    is lost before its records are written.
+    The journal grows after the first crash and the next runs get a later time: they keep the plan, except for a source
+    that is lost before its records are written.
     """
     lines = history(groups=1, stops=2)
     path = tmp_path / "journal" / "journal-a-00000000.jsonl"
@@ -83,7 +83,7 @@ def test_an_error_after_every_step_and_another_run_come_to_the_same_rows(spark: 
             if not step.startswith(LEFT_OUT) and next(remaining, None) is None:
                 raise Killed(step)
 
-        # Once raw records are written, nobody asks for their source.
+        # Once raw records are written, their source is not needed.
         named = sources if survived == 1 else []
         with pytest.raises(Killed, match=re.escape(steps[survived])):
             ingest(lake, named, as_of_ms=AS_OF_MS + survived - 1, on_step=die)
@@ -115,7 +115,7 @@ def test_a_second_writer_fails_and_harms_nothing(spark: Any, tmp_path: Path) -> 
 
 @pytest.mark.long  # test_lake lets two write at the same moment
 def test_two_writers_at_the_same_moment_come_to_one_run(spark: Any, tmp_path: Path) -> None:
-    """Two threads with everything in common but their plans' names; whoever is late says so, or finds what is there."""
+    """Two threads share everything but their plans' names; the later one raises, or finds the result."""
     timelines.write_file(tmp_path / "journal" / "journal-a-00000000.jsonl", history(groups=1, stops=1))
     sources = [JournalFiles(tmp_path / "journal")]
     whole = Lake(spark, tmp_path / "whole")
@@ -158,9 +158,9 @@ def run_and_kill(journal: Path, lake: Path, after_steps: int, delay_s: float) ->
 
 @pytest.mark.long  # an error after every step, in process, says it more often
 def test_killed_at_random_moments(spark: Any, tmp_path: Path) -> None:
-    """SIGKILL leaves no time to clean up; what was half written is in no version, and what is done again is equal.
+    """SIGKILL leaves no time to clean up; half-written files are in no version, and a repeated run is equal.
 
-    The runs that are killed are small and have a core; the one that was left alone has other settings altogether.
+    The killed runs are small and have one core; the uninterrupted one has different settings.
     """
     rng = random.Random(SEED)
     lines = history(groups=2, stops=4)

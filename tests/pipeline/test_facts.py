@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 def frame(spark: Any, table: schemas.Table, rows: list[Row]) -> Any:
-    """Make a table of rows that name only what matters to them."""
+    """Make a table of rows that set only relevant columns."""
     usual: Row = {
         "kafka_cluster_id": "kafka", "group_id": "group", "group_key": 1, "namespace": "ns", "static_group": "sg",
         "workload": "web", "protocol": "Classic", "k8s_cluster_uid": "k8s", "instance_id": "i-0", "member_key": 1,
@@ -41,7 +41,8 @@ def outage(down_ms: int, gap_ms: int, end_kind: str = "returned", **more: Any) -
     back_ms = down_ms + gap_ms if end_kind == "returned" else None
     return {
         "event_id": f"down-{more.get('member_key', 1)}-{down_ms}", "down_ms": down_ms, "gap_ms": gap_ms,
-        "back_ms": back_ms, "back_lo_ms": back_ms, "absorbed": None if back_ms is None else gap_ms <= 45_000, "starts": 1,
+        "back_ms": back_ms, "back_lo_ms": back_ms, "absorbed": None if back_ms is None else gap_ms <= 45_000,
+        "starts": 1,
         "end_kind": end_kind, "session_timeout_ms": 45_000,
     } | more  # fmt: skip
 
@@ -80,8 +81,10 @@ def test_a_blind_outage_has_no_ghost_time_and_an_unknown_timeout_does_not_bound_
     ("row", "durations", "expected"),
     [
         ({"protocol": "Classic", "partitions_total": 48, "partitions_moved": 4}, StopDurations(), 48 * 3_000),
-        ({"protocol": "Classic", "partitions_total": 48, "partitions_moved": 4}, StopDurations(classic_is_cooperative=True), 1_200),
-        ({"protocol": "Consumer", "partitions_total": 48, "partitions_moved": 4}, StopDurations(cooperative_ms=500), 2_000),
+        ({"protocol": "Classic", "partitions_total": 48, "partitions_moved": 4},
+         StopDurations(classic_is_cooperative=True), 1_200),
+        ({"protocol": "Consumer", "partitions_total": 48, "partitions_moved": 4},
+         StopDurations(cooperative_ms=500), 2_000),
         ({"protocol": "Consumer", "partitions_total": 48}, StopDurations(), 48 * 300),
         ({"protocol": "Classic"}, StopDurations(), None),
     ],
@@ -89,7 +92,7 @@ def test_a_blind_outage_has_no_ghost_time_and_an_unknown_timeout_does_not_bound_
 def test_eager_groups_lose_all_partitions_and_the_others_the_moved_ones(
     spark: Any, row: Row, durations: StopDurations, expected: int | None
 ) -> None:
-    """KIP-429 and KIP-848: partitions that do not move are consumed on."""
+    """KIP-429 and KIP-848: consumption of partitions that do not move continues."""
     seen = frame(
         spark, schemas.REBALANCES, [{"event_id": "r", "start_lo_ms": 0, "start_hi_ms": 0, "trigger": "x"} | row]
     )
@@ -155,26 +158,22 @@ def test_a_rebalance_without_bounds_began_when_it_was_seen_and_two_groups_do_not
 
 
 def test_a_group_seen_from_two_kubernetes_clusters_rebalances_once(spark: Any) -> None:
-    """Epochs by their number, whoever is late; classic ones where the bounds of two tellers meet, and only then.
+    """Copies have the same epoch, or, in classic groups, overlapping bounds from two operators.
 
-    A group that was deleted and made again begins again with its epochs, and its own teller tells of them once more.
+    The epochs of a recreated group begin again, and its own operator records them once more.
     """
 
-    def told(uid: str, lo: int, hi: int, epoch: int | None = None, key: int = 1) -> Row:
+    def rebalanced(uid: str, lo: int, hi: int, epoch: int | None = None, key: int = 1) -> Row:
         more: Row = {"time_lo_ms": lo, "time_hi_ms": hi, "group_epoch": epoch, "group_key": key, "k8s_cluster_uid": uid}
         return event("group.rebalanced", hi, **more) | {"event_id": f"{uid}/{hi}/{epoch}"}
 
-    epochs = [
-        told("a", 0, 10, 5),
-        told("a", 10, 20, 6),
-        told("b", 0, 25, 5),
-        told("b", 25, 31, 6),
-        told("a", 30, 40, 7),
-        told("a", 500, 510, 5),
-        told("a", 505, 515, 5),
-    ]
-    classic = [told("a", 50, 100, key=2), told("b", 60, 110, key=2), told("b", 111, 120, key=2), told("b", 119, 130, key=2),
-               told("a", 131, 140, key=2)]  # fmt: skip
+    of_epochs = (
+        ("a", 0, 10, 5), ("a", 10, 20, 6), ("b", 0, 25, 5), ("b", 25, 31, 6), ("a", 30, 40, 7), ("a", 500, 510, 5),
+        ("a", 505, 515, 5),
+    )  # fmt: skip
+    of_classic = (("a", 50, 100), ("b", 60, 110), ("b", 111, 120), ("b", 119, 130), ("a", 131, 140))
+    epochs = [rebalanced(*each) for each in of_epochs]
+    classic = [rebalanced(*each, key=2) for each in of_classic]
     made = rebalances(
         frame(spark, schemas.GROUP_EVENTS, [*epochs, *classic]),
         frame(spark, schemas.MEMBER_EVENTS, []),
@@ -205,7 +204,11 @@ def generated(seed: int, groups: int) -> dict[str, list[Row]]:
                     "member.rejoined",
                     at + 300_000,
                     absorbed=rng.random() < 0.5,
-                    **({"members": rng.randrange(1, 9), "partitions_total": 12} if rng.random() < 0.5 and key % 3 else {}),
+                    **(
+                        {"members": rng.randrange(1, 9), "partitions_total": 12}
+                        if rng.random() < 0.5 and key % 3
+                        else {}
+                    ),
                     event_id=f"m-{key}-{number}",
                     **own,
                     **member,
@@ -213,7 +216,7 @@ def generated(seed: int, groups: int) -> dict[str, list[Row]]:
             )
         for number in range(rng.randrange(8)):
             what = rng.choice(("group.rebalanced", "rollout.started", "removal.held", "workload.scaled"))
-            size = rng.randrange(9) if key % 3 else None  # of some groups nobody tells the members
+            size = rng.randrange(9) if key % 3 else None  # some groups have no known members
             more: Row = {}
             if what == "group.rebalanced":
                 more = {"members": size, "partitions_total": 12 if size else size}
@@ -238,12 +241,11 @@ def generated(seed: int, groups: int) -> dict[str, list[Row]]:
 
 
 def watched_ms(made: dict[str, list[Row]], uid: str, begin: int, end: int) -> int:
-    """Count how long an operator of one Kubernetes cluster looked within a time."""
+    """Return how long an operator of one Kubernetes cluster was watching within a time."""
     first = min(b["observed_at_ms"] for b in made["beats"] if b["k8s_cluster_uid"] == uid)
     watched_from = min(max(begin, first), end)
-    return end - watched_from - sum(
-        max(0, min(b["end_ms"], end) - max(b["start_ms"], watched_from)) for b in made["blind"] if b["k8s_cluster_uid"] == uid
-    )  # fmt: skip
+    blind = [b for b in made["blind"] if b["k8s_cluster_uid"] == uid]
+    return end - watched_from - sum(max(0, min(b["end_ms"], end) - max(b["start_ms"], watched_from)) for b in blind)
 
 
 def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int], Row]:
@@ -268,7 +270,7 @@ def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int]
             counted["open"] += sum(s["end_kind"] == "departed" for s in stops)
             counted |= {
                 "downs": len(stops),
-                "absorbed": sum(bool(s["absorbed"]) for s in stops),  # who joins anew without a stop was not away
+                "absorbed": sum(bool(s["absorbed"]) for s in stops),  # a rejoin without a stop is no absence
                 "held": kinds.count("removal.held"),
                 "rollouts": kinds.count("rollout.started"),
                 "rebalances": kinds.count("group.rebalanced"),
@@ -282,10 +284,13 @@ def reference(made: dict[str, list[Row]], as_of_ms: int) -> dict[tuple[int, int]
             }
             known = [(at, row["members"]) for at, row in own if row.get("members")]
             pods = [(at, row.get("replicas") or row.get("replicas_after")) for at, row in own]
-            # Pods are no members: they are asked only where nobody ever told of members.
+            # Pods are no members: their number counts only if members were never reported.
             known = known or [(at, number) for at, number in pods if number]
-            assert counted.setdefault("partitions", 12 if any(row.get("partitions_total") for _, row in own) else None) != 0
-            # Before the first one is known, the last one of the first day on which one is.
+            assert (
+                counted.setdefault("partitions", 12 if any(row.get("partitions_total") for _, row in own) else None)
+                != 0
+            )
+            # Before the first known size, take the last size of the first day with one.
             first_day = [m for at, m in known if at // DAY_MS == known[0][0] // DAY_MS]
             until = [m for at, m in known if at < end]
             seen = {row["instance_id"] for _, row in own if "instance_id" in row and "kind" in row}
@@ -323,7 +328,7 @@ def test_days_agree_with_the_reference_and_do_not_depend_on_order_or_partitions(
 
 
 def test_pods_are_not_taken_for_members_and_an_empty_night_is_no_size(spark: Any) -> None:
-    """Nine threads in three pods that are scaled to nothing at night; and a group whose members nobody ever told."""
+    """Nine threads in three pods that are scaled to zero at night; and a group without reported members."""
     at, night = START_MS + 3_600_000, START_MS + 20 * 3_600_000
     groups = [
         *(event("rollout.finished", at + 9, rollout_id="r", replicas=3, group_key=key) for key in (1, 2)),
@@ -339,21 +344,27 @@ def test_pods_are_not_taken_for_members_and_an_empty_night_is_no_size(spark: Any
 
 
 def test_time_in_which_a_group_could_not_be_read_is_not_watched(spark: Any) -> None:
-    """As the audit has it: between two beats of which one names it, or leaves names out. Others of its cluster were watched."""
+    """As in the audit: between two beats of which one lists it, or has an incomplete list."""
     rng, hour_ms = random.Random(5), 3_600_000
     beats: list[Row] = [
-        {"event_id": str(n), "observed_at_ms": START_MS - hour_ms + n * hour_ms, "interval_ms": hour_ms, "operator_id": "op",
-         "unreachable_groups": ["ns/mute"] if rng.random() < 0.3 else [], "unreachable_total": 3 if n in {20, 21} else 0}
+        {"event_id": str(n), "observed_at_ms": START_MS - hour_ms + n * hour_ms, "interval_ms": hour_ms,
+         "operator_id": "op", "unreachable_groups": ["ns/mute"] if rng.random() < 0.3 else [],
+         "unreachable_total": 3 if n in {20, 21} else 0}
         for n in range(64) if n not in {9, 10, 11}
     ]  # fmt: skip
     as_of_ms = START_MS + 2 * DAY_MS + 14 * hour_ms
-    told = [event("rollout.started", START_MS + 9, group_key=k, static_group=name) for k, name in ((1, "mute"), (2, "well"))]
-    blind = [(r.start_ms, r.end_ms) for r in sessions.blind_windows(frame(spark, schemas.BEATS, beats), as_of_ms).collect()]
+    rollouts = [
+        event("rollout.started", START_MS + 9, group_key=k, static_group=name) for k, name in ((1, "mute"), (2, "well"))
+    ]
+    blind = [
+        (r.start_ms, r.end_ms) for r in sessions.blind_windows(frame(spark, schemas.BEATS, beats), as_of_ms).collect()
+    ]
     windows = [{"k8s_cluster_uid": "k8s", "start_ms": begin, "end_ms": end} for begin, end in blind]
-    made = {"outages": [], "members": [], "groups": told, "blind": windows, "beats": beats}
+    made = {"outages": [], "members": [], "groups": rollouts, "blind": windows, "beats": beats}
     spans = seen_spans(
         Beat(k8s_cluster_uid="k8s", operator=("op", ""), at_ms=b["observed_at_ms"], interval_ms=hour_ms,
-             unreachable=frozenset(b["unreachable_groups"]), is_whole=b["unreachable_total"] <= len(b["unreachable_groups"]))
+             unreachable=frozenset(b["unreachable_groups"]),
+             is_whole=b["unreachable_total"] <= len(b["unreachable_groups"]))
         for b in beats
     )["k8s"]  # fmt: skip
     seen = {key: seen_by(spans, f"ns/{name}") for key, name in ((1, "mute"), (2, "well"))}
@@ -365,10 +376,8 @@ def test_time_in_which_a_group_could_not_be_read_is_not_watched(spark: Any) -> N
 
 
 def test_the_columns_are_those_of_the_tables(spark: Any) -> None:
-    made = generated(3, 3)
-    assert tuple(day_table(spark, made, START_MS + DAY_MS).columns) == schemas.GROUP_DAY.names
-    types = {f.name: f.dataType for f in day_table(spark, made, START_MS + DAY_MS).schema}
-    assert types == {f.name: f.dataType for f in schemas.GROUP_DAY.spark}
+    rows = day_table(spark, generated(3, 3), START_MS + DAY_MS)
+    assert [(f.name, f.dataType) for f in rows.schema] == [(f.name, f.dataType) for f in schemas.GROUP_DAY.spark]
 
 
 def test_the_replayed_rebalances_join_in_and_are_unknown_without_a_replay(spark: Any) -> None:

@@ -1,7 +1,7 @@
-"""What a fleet's journals may do to a run: each fault befalls its own groups, is named, and leaves all others as they were.
+"""Faults of a fleet's journals: each affects only its own groups, is reported, and leaves all others unchanged.
 
-One fleet is learned from without any fault and with all of them at once; then what makes no sense to go on with is an error
-that names the path. kill -9 and two writers: test_exactly_once.py.
+The learner runs on one fleet without faults and with all of them at once; a fatal fault is an error that names the
+path. kill -9 and two writers: test_exactly_once.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ YEAR_2099_MS: Final = 4_070_908_800_000
 
 
 def living(name: str, days: range, **more: Any) -> list[str]:
-    """Return the journal of a group of two that is deployed twice a day: back after 20 to 40 s, one restart in four rebalances."""
+    """Return the journal of a group of two that is deployed twice a day: back after 20 to 40 s, one restart in four
+    rebalances."""
     lines = []
     for number, at in enumerate(BEGIN_MS + day * DAY_MS + 3_600_000 * hour for day in days for hour in (3, 15)):
         for ordinal in range(2):
@@ -56,7 +57,7 @@ def watched(days: range, interval_ms: int = 600_000) -> list[str]:
 
 
 def of_cluster(uid: str, lines: list[str]) -> list[str]:
-    """Return the same lines as another Kubernetes cluster's operator tells them."""
+    """Return the same lines as if from another Kubernetes cluster's operator."""
     return [
         line.replace(f"/k8s/{timelines.CLUSTER}/", f"/k8s/{uid}/").replace('"op-1"', f'"op-{uid}"') for line in lines
     ]
@@ -67,17 +68,22 @@ OTHERS: Final = tuple(f"service-{number}" for number in range(8))
 HEALTHY: Final = [
     line for name in ("orders", "billing", *OTHERS) for line in living(name, range(DAYS))
 ] + watched(range(DAYS))  # fmt: skip
+
+
 def of_scope(scope: str, lines: list[str], *, since_ms: int = 0) -> list[str]:
-    """Return the same lines as an operator of some namespaces tells them from a time on."""
+    """Return the same lines as if, from a time on, from an operator of some namespaces."""
     own = f'"watch_scope":"{scope}"'
-    return [line.replace('"watch_scope":""', own) if json.loads(line)["data"]["observed_at_ms"] >= since_ms else line for line in lines]
+    return [
+        line.replace('"watch_scope":""', own) if json.loads(line)["data"]["observed_at_ms"] >= since_ms else line
+        for line in lines
+    ]
 
 
 ELSEWHERE: Final = of_cluster("k8s-3", of_scope("pay", [line.replace("op-1", "op-2") for line in watched(range(DAYS))]))
-"""Another operator of the cluster whose journal ends, which serves another namespace and is well."""
+"""A healthy operator of another namespace in the cluster whose journal ends."""
 EARLY: Final = [
     *HEALTHY,
-    # One clock of another century, the node's and the operator's own.
+    # Clocks of another century: a node's and an operator's.
     timelines.change("down", "skewed", 0, 0, BEGIN_MS + DAY_MS, pod="x").replace(
         f'"source_time_ms":{BEGIN_MS + DAY_MS}', f'"source_time_ms":{YEAR_2099_MS}'
     ),
@@ -89,20 +95,22 @@ EARLY: Final = [
     # Two operators that never reached their brokers, each with a group of the same name as a healthy one.
     *of_cluster("k8s-7", living("orders", range(2), kafka_cluster_id="")),
     *of_cluster("k8s-8", living("orders", range(2), kafka_cluster_id="")),
-    # A second cluster that tells the rebalances of a group, too.
-    *of_cluster("k8s-2", [line for line in living("orders", range(DAYS)) if '"io.staticgroup.group.rebalanced.v1"' in line]),
+    # A second cluster that records the rebalances of a group, too.
+    *of_cluster("k8s-2", [line for line in living("orders",
+                                                  range(DAYS)) if '"io.staticgroup.group.rebalanced.v1"' in line]),
     *of_cluster("k8s-2", watched(range(DAYS))),
     # A journal that ends: its operator is dead, its member away.
     *of_cluster("k8s-3", [*living("silent", range(2)), *watched(range(3))]),
     *of_cluster("k8s-3", [timelines.change("down", "silent", 1, 0, BEGIN_MS + 3 * DAY_MS - 500_000, pod="last")]),
     *ELSEWHERE,
-    # An operator that is told to serve some namespaces only, from the fourth day on.
-    *of_cluster("k8s-5", of_scope("shop", [*living("narrowed", range(8)), *watched(range(8))], since_ms=BEGIN_MS + 4 * DAY_MS)),
-    # A group that nobody's beats cover.
+    # An operator that serves only some namespaces from the fourth day on.
+    *of_cluster("k8s-5", of_scope("shop", [*living("narrowed", range(8)), *watched(range(8))],
+                                  since_ms=BEGIN_MS + 4 * DAY_MS)),
+    # A group that no beats cover.
     *of_cluster("k8s-9", living("unwatched", range(2))),
 ]  # fmt: skip
 LATE: Final = of_cluster("k8s-4", [*living("newcomer", range(10)), *watched(range(10))])
-"""A cluster that is heard of for the first time, with a history from long before what the last run made again."""
+"""A new cluster, with a history from long before the range that the last run recomputed."""
 
 
 class World:
@@ -135,7 +143,7 @@ class World:
 
 
 in_worlds = pytest.mark.long
-"""A world is several runs; `make test` asks for facts one by one."""
+"""A world is several runs; `make test` checks facts one by one."""
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +200,7 @@ def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -
     days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
     assert set_aside(days) == [("kafka-1", "shares", "Share")]
     assert not named(faulty, schemas.RECOMMENDATION, "shares")
-    assert len(named(faulty, schemas.GROUP_DAY, "shares")) == DAYS, "counted all the same"
+    assert len(named(faulty, schemas.GROUP_DAY, "shares")) == DAYS, "they are counted nevertheless"
 
 
 @in_worlds
@@ -202,7 +210,7 @@ def test_groups_of_brokers_that_were_never_reached_are_nobody_elses(faulty: Worl
 
 
 @in_worlds
-def test_a_rebalance_that_two_clusters_told_counts_once(healthy: World, faulty: World) -> None:
+def test_a_rebalance_that_two_clusters_recorded_counts_once(healthy: World, faulty: World) -> None:
     counts = [sum(d["rebalances"] for d in named(world, schemas.GROUP_DAY, "orders")) for world in (healthy, faulty)]
     assert counts[0] == counts[1] > 0
 
@@ -267,8 +275,8 @@ def test_a_cluster_that_does_not_answer_holds_up_no_other(
     timelines.write_file(path, watched(range(1)))
     config = tmp_path / "fleet.toml"
     config.write_text('[[kafka_clusters]]\nname = "far"\nbootstrap_servers = "127.0.0.1:9"\n')
-    told = ["--config", str(config), "--root", str(tmp_path / "lake"), "--journal-files", str(path.parent)]
-    assert cli.main(["run", *told, "--as-of", "2026-01-01"]) == 4
+    arguments = ["--config", str(config), "--root", str(tmp_path / "lake"), "--journal-files", str(path.parent)]
+    assert cli.main(["run", *arguments, "--as-of", "2026-01-01"]) == 4
     said = capsys.readouterr().out
     assert "left out, and read again from where it was: kafka/far:staticgroup-journal: 127.0.0.1:9" in said
     assert "recommended: " in said
@@ -305,7 +313,7 @@ def test_a_run_in_the_log_that_cannot_be_read_is_named(spark: Any, tmp_path: Pat
 
 @pytest.mark.long  # four runs; a run that cannot be read is named in make test
 def test_a_truncated_file_of_a_table_is_named(spark: Any, tmp_path: Path, capsys: Any) -> None:
-    """A data file and a commit that end in their middle, as a full disk leaves them."""
+    """A data file and a commit that were cut off, as by a full disk."""
     journal = tmp_path / "journal"
     timelines.write_file(journal / "journal-a-00000000.jsonl", watched(range(1)))
     for table, pattern in (("silver/beats", "day=*/*.parquet"), ("silver/beats", "_delta_log/*1.json")):
@@ -314,7 +322,7 @@ def test_a_truncated_file_of_a_table_is_named(spark: Any, tmp_path: Path, capsys
         path, *_ = sorted((root / table).glob(pattern))
         path.write_bytes(path.read_bytes()[:100])
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # another process would know nothing of it either
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # like another process, without the cache
         assert run(root, journal) == cli.EXIT_FINDING
         said = capsys.readouterr().err.splitlines()[-1]
         assert said.startswith("fleet-learner: ")

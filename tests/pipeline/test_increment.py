@@ -1,4 +1,4 @@
-"""What many runs come to is what one run comes to: days that are made one after the other, and days that are made at once."""
+"""Many runs yield the same as one run: days that are computed one by one, or at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SETTINGS: Final = {
 }  # fmt: skip
 
 
-def told() -> list[tuple[int, str]]:
+def observed_lines() -> list[tuple[int, str]]:
     """Return (observed_at_ms, line) of the fleet, with a beat every half an hour instead of half a minute."""
     kept = []
     for _, text in journal_lines(FLEET):
@@ -42,7 +42,7 @@ def told() -> list[tuple[int, str]]:
 
 
 class Learner:
-    """One root, what its runs took in, and the days that were made of it."""
+    """One root with its journal and the days of its runs."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class Learner:
         self.learned = gold.learned_lake(self.journal)
 
     def run(self, name: str, lines: list[str], as_of_ms: int, horizon: Horizon | None = None) -> Published:
-        """Take lines in, and make the days again that they say something new of."""
+        """Ingest lines, and recompute the days with news."""
         timelines.write_file(self.folder / "journal" / f"journal-{name}-00000000.jsonl", lines)
         source = ingest(self.journal, [JournalFiles(self.folder / "journal")], as_of_ms=as_of_ms, horizon=horizon)
         before = self.learned.runs.latest()
@@ -68,7 +68,7 @@ class Learner:
         return {name: sorted(tuple(str(value) for value in row) for row in rows) for name, rows in found.items()}
 
     def first_days(self, state: Published, table: schemas.Table) -> dict[int, int]:
-        """Return by run the number of the first day of which it wrote the rows that are there now."""
+        """Return by run the first day whose present rows it wrote."""
         rows = self.learned.published(table, state, with_run=True).groupBy("run").agg({str(table.day_of): "min"})
         return {run: (first_ms - FLEET.start_ms) // DAY_MS for run, first_ms in rows.collect()}
 
@@ -78,12 +78,12 @@ def cut(rng: random.Random, *, forgotten: float = 0.0) -> tuple[list[int], list[
 
     Parameters
     ----------
-    forgotten: share of the first day's that come with the last run.
+    forgotten: share of the first day's records that come with the last run.
     """
     first_ms = FLEET.start_ms + rng.randrange(5 * DAY_MS, 6 * DAY_MS)
     ends = [first_ms, first_ms + rng.randrange(DAY_MS // 2, DAY_MS), FLEET.end_ms]
     parts: list[list[str]] = [[] for _ in ends]
-    for at_ms, line in told():
+    for at_ms, line in observed_lines():
         number = next(index for index, end_ms in enumerate(ends) if at_ms < end_ms)
         is_forgotten = at_ms < FLEET.start_ms + DAY_MS and rng.random() < forgotten
         is_late = at_ms > first_ms - DAY_MS and rng.random() < 0.1
@@ -93,16 +93,16 @@ def cut(rng: random.Random, *, forgotten: float = 0.0) -> tuple[list[int], list[
 
 @pytest.fixture(scope="module")
 def at_once(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, ...]]]:
-    """Return what one run over all days comes to."""
+    """Return the rows of one run over all days."""
     learner = Learner(spark, tmp_path_factory.mktemp("at-once"))
-    return learner.rows(learner.run("all", [line for _, line in told()], FLEET.end_ms))
+    return learner.rows(learner.run("all", [line for _, line in observed_lines()], FLEET.end_ms))
 
 
 @pytest.mark.long
 def test_runs_with_cuts_anywhere_and_late_records_come_to_what_one_run_comes_to(
     spark: Any, tmp_path: Path, at_once: dict[str, list[tuple[str, ...]]]
 ) -> None:
-    """And the first days are still those of the first run: nothing new was said of them."""
+    """The first days are still those of the first run, because they have no news."""
     ends, parts = cut(random.Random(8))
     learner = Learner(spark, tmp_path)
     for number, (end_ms, lines) in enumerate(zip(ends, parts, strict=True)):
@@ -119,7 +119,7 @@ def test_runs_with_cuts_anywhere_and_late_records_come_to_what_one_run_comes_to(
 def test_a_backfill_comes_to_what_one_run_comes_to(
     spark: Any, tmp_path: Path, at_once: dict[str, list[tuple[str, ...]]], seed: int
 ) -> None:
-    """Records of the first day that come when its outages are long made are applied by a backfill."""
+    """A backfill applies records of the first day that come long after its outages were computed."""
     ends, parts = cut(random.Random(seed), forgotten=0.1)
     learner = Learner(spark, tmp_path)
     for number, (end_ms, lines) in enumerate(zip(ends, parts, strict=True)):
@@ -129,7 +129,7 @@ def test_a_backfill_comes_to_what_one_run_comes_to(
 
 
 def test_a_day_is_replayed_again_when_its_facts_changed_and_only_then(spark: Any) -> None:
-    """What was computed of the same facts is believed: here it is marked, and the mark is there afterwards."""
+    """Results for the same facts are reused: a mark in them survives the next run."""
     sizes = spark.createDataFrame([], "group_key bigint, at_ms bigint, members bigint, partitions_total bigint")
     rows = [outage(day * DAY_MS, 20_000, reason="Deleted") for day in (1, 2, 3)]
     first = replayed_days(frame(spark, schemas.OUTAGES, rows), sizes, StopDurations())

@@ -1,4 +1,4 @@
-"""Runs of ingest: nothing lost, nothing twice, late facts and rewritten days, whatever the size of the runs."""
+"""Runs of ingest of any size: nothing is lost or doubled, with late facts and rewritten days."""
 
 from __future__ import annotations
 
@@ -117,15 +117,13 @@ def test_the_size_of_the_runs_does_not_matter(spark: Any, tmp_path: Path) -> Non
 
 @pytest.mark.long  # a run for each of several days
 def test_a_later_run_closes_outages_of_days_that_are_past(spark: Any, tmp_path: Path) -> None:
-    """An outage belongs to the day on which it began; its row is made again for as long as it is open."""
+    """An outage belongs to the day on which it began; its row is recomputed while it is open."""
     journal, lake = tmp_path / "journal", Lake(spark, tmp_path / "lake")
     source, path = JournalFiles(journal), journal / "journal-a-00000000.jsonl"
     days = [T0_MS + n * DAY_MS for n in range(12)]
     timelines.write_file(path, [timelines.change("down", "g", 0, 0, days[0])])
     assert kinds(lake, ingest(lake, [source], as_of_ms=days[0])) == {"open": 1}
-    timelines.write_file(
-        path, [timelines.change("down", "g", 1, 0, days[5]), timelines.back("g", 1, 1, days[5] + 9)]
-    )
+    timelines.write_file(path, [timelines.change("down", "g", 1, 0, days[5]), timelines.back("g", 1, 1, days[5] + 9)])
     second = ingest(lake, [source], as_of_ms=days[5] + 100)
     assert kinds(lake, second) == {"returned": 1, "open": 1, "longer_than_a_day": 1}
     timelines.write_file(path, [timelines.back("g", 0, 1, days[5] + 500)])
@@ -135,7 +133,7 @@ def test_a_later_run_closes_outages_of_days_that_are_past(spark: Any, tmp_path: 
 
 
 def outages_of_runs(spark: Any, folder: Path, runs: Sequence[tuple[int, list[str]]]) -> list[tuple[str, ...]]:
-    """Return silver/outages of runs: of each the end of its window, and its records."""
+    """Return silver/outages after runs, each given by the end of its window and its records."""
     lake, path = Lake(spark, folder / "lake"), folder / "journal" / "journal-a-00000000.jsonl"
     for end_ms, lines in runs:
         timelines.write_file(path, [*lines, timelines.beat(end_ms, interval_ms=MONTH_MS)])
@@ -148,13 +146,15 @@ def at_once(runs: Sequence[tuple[int, list[str]]]) -> list[tuple[int, list[str]]
 
 
 def over_midnight() -> dict[str, tuple[list[str], list[str], int]]:
-    """Return stories of a member: what it told before and after a midnight, and how many outages that is."""
+    """Return stories of a member: its facts before and after a midnight, and the number of outages."""
     before, after = MIDNIGHT_MS - MINUTE_MS, MIDNIGHT_MS + MINUTE_MS
     change, back = timelines.change, timelines.back
     return {
-        "a crash loop": ([change("down", "g", 0, 0, before)], [change("down", "g", 0, 1, after), back("g", 0, 2, after + 9)], 1),
-        "a return": ([change("down", "g", 0, 0, before), back("g", 0, 1, before + 9)], [change("down", "g", 0, 1, after)], 2),
-        "an end that is told late": (
+        "a crash loop": ([change("down", "g", 0, 0, before)],
+                         [change("down", "g", 0, 1, after), back("g", 0, 2, after + 9)], 1),
+        "a return": ([change("down", "g", 0, 0, before), back("g", 0, 1, before + 9)],
+                     [change("down", "g", 0, 1, after)], 2),
+        "an end that is reported late": (
             [
                 change("up", "g", 0, 0, before - MINUTE_MS, pod="old"),
                 change("up", "g", 0, 0, before, pod="new"),
@@ -180,7 +180,7 @@ def test_the_midnight_from_which_days_are_made_again_cuts_no_outage_in_two(
 
 @pytest.mark.long  # the midnight of a return asks the same
 def test_an_outage_that_lasts_too_long_has_the_same_row_in_many_runs_and_in_one(spark: Any, tmp_path: Path) -> None:
-    """Days after its row is made for the last time the member comes back, and another one of its processes ends."""
+    """Days after the last recomputation of its row the member returns, and its next process ends."""
     first = timelines.change("down", "g", 0, 0, MIDNIGHT_MS + MINUTE_MS)
     again = [
         timelines.change("down", "g", 0, 1, MIDNIGHT_MS + 13 * DAY_MS),
@@ -195,7 +195,7 @@ def test_an_outage_that_lasts_too_long_has_the_same_row_in_many_runs_and_in_one(
 
 @pytest.mark.long
 def test_a_window_that_ended_early_leaves_nothing_out_of_the_next_one(spark: Any, tmp_path: Path) -> None:
-    """Records that came before their time are read once, and shown by the window that reaches them; one that goes back shows no more."""
+    """Records of the future are read once, and shown by the window that reaches them; an earlier window hides them."""
     day = [MIDNIGHT_MS + n * DAY_MS for n in range(13)]
     lines = [
         line
@@ -234,7 +234,7 @@ def test_a_fact_that_is_too_late_is_counted_and_a_backfill_applies_it(spark: Any
 
 @pytest.mark.long  # test_cli reads files, and test_kafka_source a topic
 def test_a_topic_and_files_are_one_journal(spark: Any, topics: Topics, tmp_path: Path) -> None:
-    """A record that came by both ways counts once; a record without a value has a fate, too."""
+    """A record from both sources counts once; a record without a value has a fate, too."""
     lines = history(groups=2)
     topics.produce("journal", [(n % 4, None, line.encode()) for n, line in enumerate(lines[:60])])
     topics.produce("journal", [(0, b"key", None)])
@@ -275,23 +275,23 @@ def test_the_rows_depend_on_the_records_alone(spark: Any, tmp_path: Path) -> Non
 SETTINGS = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
 
 
-@pytest.mark.long  # the tests of silver tell copies apart
+@pytest.mark.long  # the tests of silver cover copies
 def test_a_copy_is_known_by_its_id_within_the_days_that_are_made_again(spark: Any, tmp_path: Path) -> None:
     """The same id with another time: a copy while it is near, a fact of its own further off."""
     lake, path = Lake(spark, tmp_path / "lake"), tmp_path / "journal" / "journal-a-00000000.jsonl"
     source = JournalFiles(path.parent)
 
-    def told(days: int) -> str:
+    def ended(days: int) -> str:
         return timelines.change("down", "g", 0, 0, T0_MS + days * DAY_MS)
 
-    timelines.write_file(path, [told(0)])
+    timelines.write_file(path, [ended(0)])
     ingest(lake, [source], as_of_ms=T0_MS + 9 * DAY_MS)
-    timelines.write_file(path, [told(3)])
+    timelines.write_file(path, [ended(3)])
     near = ingest(lake, [source], as_of_ms=T0_MS + 9 * DAY_MS)
     assert (near.counts["duplicates"], rows(near, schemas.MEMBER_EVENTS)) == (1, 1)
-    timelines.write_file(path, [told(4)])
+    timelines.write_file(path, [ended(4)])
     between = ingest(lake, [source], as_of_ms=T0_MS + 9 * DAY_MS)
     assert (between.counts["duplicates"], rows(between, schemas.MEMBER_EVENTS)) == (0, 2)
-    timelines.write_file(path, [told(0)])
+    timelines.write_file(path, [ended(0)])
     far = ingest(lake, [source], as_of_ms=T0_MS + 9 * DAY_MS)
-    assert (far.counts["duplicates"], rows(far, schemas.MEMBER_EVENTS)) == (1, 2), "of two it is one, too"
+    assert (far.counts["duplicates"], rows(far, schemas.MEMBER_EVENTS)) == (1, 2), "it is a copy of one of the two"

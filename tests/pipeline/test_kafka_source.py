@@ -69,7 +69,7 @@ def test_only_the_named_offsets_are_read(spark: Any, topics: Topics) -> None:
 
 
 def test_a_range_without_offsets_has_no_records(spark: Any, topics: Topics) -> None:
-    """Spark makes up a partition for a source that has none; it must not be read."""
+    """Spark invents a partition for a source without any; it must not be read."""
     fill(topics, "idle", 4)
     kafka.register(spark)
     ends = json.dumps({"idle": {"0": 1, "1": 1, "2": 1, "3": 1}})
@@ -84,9 +84,9 @@ def test_a_topic_that_does_not_exist_yet_is_empty(topics: Topics) -> None:
 
 
 def test_nothing_that_looks_for_a_topic_makes_it(topics: Topics) -> None:
-    """Brokers make a topic that a producer's handle, as an admin client's is, asks for by its name; whatever the configuration says."""
-    told = options(topics, "mistyped", **{"kafka.allow.auto.create.topics": "true"})
-    for look in (lambda: OffsetsLog(told, "mistyped"), lambda: JournalTopic(told).plan({})):
+    """Brokers create a topic that a producer's or an admin client's handle requests, whatever the configuration."""
+    settings = options(topics, "mistyped", **{"kafka.allow.auto.create.topics": "true"})
+    for look in (lambda: OffsetsLog(settings, "mistyped"), lambda: JournalTopic(settings).plan({})):
         with pytest.raises(JobError, match="shows no topic mistyped"):
             look()
     reader = TopicReader({"bootstrap.servers": topics.bootstrap})
@@ -96,10 +96,16 @@ def test_nothing_that_looks_for_a_topic_makes_it(topics: Topics) -> None:
 
 def test_an_audit_of_a_log_that_is_not_there_says_so_before_it_begins(topics: Topics, tmp_path: Path) -> None:
     """Without its records every group of the journal would seem to differ."""
-    told = Configuration(root=str(tmp_path), kafka=KafkaJournal(bootstrap_servers=topics.bootstrap))
+    configuration = Configuration(root=str(tmp_path), kafka=KafkaJournal(bootstrap_servers=topics.bootstrap))
     with pytest.raises(JobError, match="shows no topic mistyped"):
         jobs.audit(
-            told, kafka_cluster_id="k", offsets_topic="mistyped", groups=[], from_ms=0, tolerance_ms=0, json_file=None
+            configuration,
+            kafka_cluster_id="k",
+            offsets_topic="mistyped",
+            groups=[],
+            from_ms=0,
+            tolerance_ms=0,
+            json_file=None,
         )
 
 
@@ -136,14 +142,14 @@ class Session:
     """A session that notes the options of what is read, and reads nothing."""
 
     def __init__(self) -> None:
-        self.told: dict[str, str] = {}
+        self.read_options: dict[str, str] = {}
         self.read, self.dataSource = self, SimpleNamespace(register=lambda _: None)
 
     def format(self, _: str) -> Session:
         return self
 
-    def options(self, **told: str) -> Session:
-        self.told = told
+    def options(self, **read_options: str) -> Session:
+        self.read_options = read_options
         return self
 
     def load(self) -> None:
@@ -151,16 +157,16 @@ class Session:
 
 
 def test_an_option_that_a_command_sets_itself_may_stand_in_the_configuration_in_any_case(topics: Topics) -> None:
-    """Names of Spark's options have no case: of two the one of the command holds."""
+    """Names of Spark's options are case-insensitive, and the command's option wins."""
     fill(topics, "log", 4)
     session = Session()
     kafka.load(cast("Any", session), options(topics, "log", STARTINGOFFSETS="latest"), {"startingOffsets": "earliest"})
-    assert session.told == {**options(topics, "log"), "startingoffsets": "earliest"}
+    assert session.read_options == {**options(topics, "log"), "startingoffsets": "earliest"}
     for name in ("failOnDataLoss", "FAILONDATALOSS", "Subscribe", "endingOffsets", "Kafka.Bootstrap.Servers"):
         log = OffsetsLog({name: "true", **options(topics, "other")}, "log")
         log.records(cast("Any", session))
-        assert (session.told["failondataloss"], session.told["subscribe"]) == ("false", "log")
-        assert json.loads(session.told["endingoffsets"]) == {"log": {"0": 1, "1": 1, "2": 1, "3": 1}}
+        assert (session.read_options["failondataloss"], session.read_options["subscribe"]) == ("false", "log")
+        assert json.loads(session.read_options["endingoffsets"]) == {"log": {"0": 1, "1": 1, "2": 1, "3": 1}}
 
 
 def test_options_are_checked_before_anything_starts() -> None:

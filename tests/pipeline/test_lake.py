@@ -1,4 +1,4 @@
-"""Tables as others see them: read by another implementation of Delta's protocol, compacted, and rid of old files."""
+"""Tables for other readers: read by another implementation of Delta's protocol, compacted and vacuumed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ of_many_runs = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def grown(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, list[Published]]:
-    """Return a lake after three runs, and what each published."""
+    """Return a lake after three runs, with their published states."""
     folder = tmp_path_factory.mktemp("grown")
     lake, lines = Lake(spark, folder / "lake"), history(groups=2)
     states = []
@@ -55,7 +55,7 @@ def parquet_files(lake: Lake, table: schemas.Table) -> set[str]:
 
 @of_many_runs
 def test_another_engine_reads_the_same_rows(grown: tuple[Lake, list[Published]]) -> None:
-    """delta-rs and polars: neither is Spark's, and neither knows of us."""
+    """Read the tables with delta-rs and polars, which are independent of Spark."""
     lake, states = grown
     for state in (states[0], states[-1]):
         for name, kept in state.tables.items():
@@ -71,7 +71,7 @@ def test_another_engine_reads_the_same_rows(grown: tuple[Lake, list[Published]])
 
 @of_many_runs
 def test_the_protocol_is_the_first_one(grown: tuple[Lake, list[Published]]) -> None:
-    """No feature that a reader must know: deletion vectors, column mapping and the like."""
+    """The tables use no reader feature, such as deletion vectors or column mapping."""
     lake, states = grown
     for table in TABLES:
         if table.name in states[-1].tables:
@@ -80,7 +80,7 @@ def test_the_protocol_is_the_first_one(grown: tuple[Lake, list[Published]]) -> N
 
 @of_many_runs
 def test_a_log_names_no_group(grown: tuple[Lake, list[Published]]) -> None:
-    """Statistics of names would outlast the rows: the log is kept for longer than they may be."""
+    """Statistics of names would outlive the rows, because the log is kept longer."""
     lake, _ = grown
     for path in Path(str(local_path(lake.root))).rglob("_delta_log/*"):
         if path.is_file():
@@ -88,7 +88,7 @@ def test_a_log_names_no_group(grown: tuple[Lake, list[Published]]) -> None:
 
 
 @of_many_runs
-def test_a_run_and_its_days_can_be_told_apart(grown: tuple[Lake, list[Published]]) -> None:
+def test_a_run_and_its_days_can_be_distinguished(grown: tuple[Lake, list[Published]]) -> None:
     lake, states = grown
     events = schemas.MEMBER_EVENTS
     per_run = [lake.published(events, states[-1], run=n).count() for n in range(3)]
@@ -134,7 +134,7 @@ def wait_for(path: Path, deadline_s: float = 120) -> None:
 
 
 def test_a_write_at_the_same_moment_is_a_conflict(spark: Any, tmp_path: Path) -> None:
-    """Another run replaces the days while this one reads what it will put there."""
+    """Another run replaces the days while this one reads its rows."""
     lake, table = Lake(spark, tmp_path), schemas.BLIND_WINDOWS
     lake.overwrite(table, spark.createDataFrame([("c", 1, 2)], table.spark_nullable), run=0)
 

@@ -1,4 +1,4 @@
-"""Tables on a real S3 server: what Delta and Hadoop do there, held against another client, the files and the server's own log."""
+"""Tables on a real S3 server, compared with another client, the files and the server's own log."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def started(scene: str, root: str, endpoint: str, credentials: Path | None, *mor
 
 
 def heard(process: subprocess.Popen[str], secrets: tuple[str, ...]) -> dict[str, Any]:
-    """Return what a scene told; no secret may be in what it or Spark said."""
+    """Return the result of a scene; no secret may be in its output or Spark's."""
     out, err = process.communicate(timeout=DEADLINE_S)
     assert out, err[-3000:]
     for secret in secrets:
@@ -64,14 +64,14 @@ def heard(process: subprocess.Popen[str], secrets: tuple[str, ...]) -> dict[str,
 
 
 def played(store: ObjectStore, credentials: Path, scene: str, root: str, *more: str) -> dict[str, Any]:
-    """Play a scene that must go well."""
+    """Run a scene that must succeed."""
     answer = heard(started(scene, root, store.endpoint, credentials, *more), (store.secret_key,))
     assert "error" not in answer, answer["text"]
     return answer
 
 
 def active_rows(store: ObjectStore, table: str) -> list[list[Any]]:
-    """Return a table's rows by Delta's protocol and Arrow's own client of S3: the files that its commits added and did not remove."""
+    """Return a table's rows by Delta's protocol with Arrow's S3 client: the files that commits added and kept."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow import fs
@@ -89,7 +89,7 @@ def active_rows(store: ObjectStore, table: str) -> list[list[Any]]:
 
 
 def test_a_table_lives_in_s3_as_on_a_disk(store: ObjectStore, credentials: Path) -> None:
-    """Written, merged, replaced, optimized, vacuumed and read as it was; another client and another reader see the same rows."""
+    """A table is written, merged, replaced, optimized and vacuumed; another client and reader see the same rows."""
     seen = played(store, credentials, "life", f"{ROOT}/life")
 
     def row(each: int, said: str) -> list[Any]:
@@ -107,7 +107,7 @@ def test_a_table_lives_in_s3_as_on_a_disk(store: ObjectStore, credentials: Path)
 
 
 def test_of_writers_at_one_version_exactly_one_commits(store: ObjectStore, credentials: Path) -> None:
-    """The log store tells all others that the file is there, takes its own file for its own, and Hadoop alone would overwrite."""
+    """The log store refuses all other writers, recognises its own file, and Hadoop alone would overwrite."""
     seen = played(store, credentials, "commits", f"{ROOT}/commits")
     lost = "java.nio.file.FileAlreadyExistsException"
     assert [sorted(each) for each in seen["outcomes"]] == [[lost] * (WRITERS - 1) + ["written"]] * VERSIONS
@@ -116,14 +116,15 @@ def test_of_writers_at_one_version_exactly_one_commits(store: ObjectStore, crede
     assert said == [f"writer {each.index('written')}\n" for each in seen["outcomes"]]
     assert seen["lost_answer"] == ["written", "written", lost]
     refused = [path for operation, path, status in store.requests() if (operation, status) == ("PutObject", 412)]
-    assert len(refused) >= VERSIONS * (WRITERS - 1), "the store refused them, not a look before"
+    assert len(refused) >= VERSIONS * (WRITERS - 1), "the store refused them, not a check before"
 
 
 def test_of_two_drivers_with_one_run_one_commits_it(store: ObjectStore, credentials: Path, tmp_path: Path) -> None:
-    """Two JVMs append as the same runs at the same time: rows of a run are those of one, and the other one is told."""
+    """Two JVMs append the same runs at the same time: one writes the rows of a run, and the other gets an error."""
     turns = 4
     root = f"{ROOT}/drivers"
-    both = [started("writer", root, store.endpoint, credentials, name, str(tmp_path / "meeting"), str(turns)) for name in "ab"]  # fmt: skip
+    both = [started("writer", root, store.endpoint, credentials, name, str(tmp_path / "meeting"),
+                    str(turns)) for name in "ab"]  # fmt: skip
     seen = [heard(each, (store.secret_key,)) for each in both]
     assert [each.get("text") for each in seen] == [None, None]
     rows = active_rows(store, "lake/drivers/silver/facts")
@@ -139,8 +140,13 @@ def learning(endpoint: str, credentials: Path | None, root: str, folder: Path, *
     """Start the command line, in a group of processes that can be killed as one."""
     folder.mkdir(exist_ok=True)
     configuration = folder / "fleet.yaml"
-    told = {"master": "local[2]", "is_replayed": False, "spark": small(endpoint), "journal_files": str(folder / "journal")}
-    configuration.write_text(json.dumps(told))
+    settings = {
+        "master": "local[2]",
+        "is_replayed": False,
+        "spark": small(endpoint),
+        "journal_files": str(folder / "journal"),
+    }
+    configuration.write_text(json.dumps(settings))
     places = ["--root", root, "--output", str(folder / "output")]
     return subprocess.Popen(
         [sys.executable, "-m", "fleet_learner", *command, "--config", str(configuration), *places],
@@ -153,7 +159,7 @@ def learning(endpoint: str, credentials: Path | None, root: str, folder: Path, *
 
 
 def finished(process: subprocess.Popen[str], store: ObjectStore) -> None:
-    """Wait for a run that must go well and may not say a secret."""
+    """Wait for a run that must succeed and may not print a secret."""
     out, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0, out[-3000:]
     assert store.secret_key not in out
@@ -193,7 +199,7 @@ CANNOT = {
     "wrong secret": (ROOT, "the store refuses the credentials that were found"),
     "no credentials": (ROOT, "no credentials were found"),
     "no such bucket": ("s3a://nowhere/lake", "the bucket nowhere is not there"),
-    "nobody there": (ROOT, "nobody answers at http://127.0.0.1:9"),
+    "no server": (ROOT, "nobody answers at http://127.0.0.1:9"),
 }
 
 

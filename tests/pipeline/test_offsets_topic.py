@@ -1,7 +1,7 @@
 """Real bytes from a real broker: its `__consumer_offsets`, its transactions and its compaction.
 
-Two static members of a classic group and two of a KIP-848 group go through a restart within the session timeout and
-one death; then what the records prove is held against what the coordinator logged. Plain Python first, Spark once.
+Two static members of a classic group and two of a KIP-848 group go through a restart within the session timeout and one
+death; then the changes in the records are compared with the coordinator's log. Plain Python first, Spark once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.broker
 NAME = f"offsets-{os.getpid()}"
 SESSION_MS = 6000
 PATIENT_SESSION_MS = 30_000
-"""While one is restarted: a process can be long in starting or silent, because these tests run when nobody else wants a core."""
+"""Session timeout during a restart: processes may be slow, because these tests run with low priority."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def brokers() -> Iterator[Brokers]:
 
 @pytest.fixture(scope="module")
 def lived(brokers: Brokers) -> dict[str, Member]:
-    """Let the groups live: a restart that static membership absorbs, then a death that it cannot."""
+    """Run the groups: a restart that static membership absorbs, then a death that it cannot absorb."""
     BrokerAdmin(brokers.bootstrap).create_topic("orders", partitions=6)
     members: dict[str, Member] = {}
     for protocol in ("classic", "consumer"):
@@ -129,8 +129,8 @@ def test_every_record_of_a_real_broker_is_decoded(brokers: Brokers, lived: dict[
     classic = [r for r in decoded if r.group_id == "classic" and r.kind is RecordKind.GROUP_METADATA and r.members]
     full = [r for r in classic if len(r.members) == 2]
     assert {m.instance_id for r in full for m in r.members} == {"classic-0", "classic-1"}
-    told = {(m.instance_id, m.session_timeout_ms) for r in classic for m in r.members}
-    assert told == {("classic-0", PATIENT_SESSION_MS), ("classic-0", SESSION_MS), ("classic-1", PATIENT_SESSION_MS)}
+    timeouts = {(m.instance_id, m.session_timeout_ms) for r in classic for m in r.members}
+    assert timeouts == {("classic-0", PATIENT_SESSION_MS), ("classic-0", SESSION_MS), ("classic-1", PATIENT_SESSION_MS)}
     assert {p for m in full[-1].members for p in m.assignment or ()} == {f"orders-{n}" for n in range(6)}
     assert {r.value_version for r in classic} == {3}, "the highest version that is not flexible"
     modern = [m for r in decoded if r.group_id == "consumer" and r.kind is RecordKind.MEMBER for m in r.members]
@@ -165,9 +165,9 @@ def test_spark_finds_the_same_in_the_same_topic(brokers: Brokers, lived: dict[st
     options = {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": TOPIC}
 
     def read() -> dict[str, list[Any]] | None:
-        """What Spark finds and what is there; None where the topic grew meanwhile, because a member's session ended."""
+        """Spark's result and the truth; None if the topic grew meanwhile, because a member's session ended."""
         before = records(brokers)
-        # A frame's end is fixed when it is made: one that is older than `before` would lack what came between.
+        # A frame's end is fixed at its creation: a frame older than `before` would lack records.
         frame = spark.read.format(kafka.FORMAT).options(**options).load()
         seen: dict[str, list[Any]] = {
             "rows": offsets_members(frame).select("kind", "group_id", "member_id").collect(),
@@ -180,7 +180,7 @@ def test_spark_finds_the_same_in_the_same_topic(brokers: Brokers, lived: dict[st
         }
         return seen if len(records(brokers)) == len(before) else None
 
-    seen = until(read, deadline_s=240, what="a topic that nobody writes to")
+    seen = until(read, deadline_s=240, what="a topic without writers")
     rows, found, intervals = seen["rows"], seen["found"], seen["intervals"]
     assert not [row for row in rows if row["kind"] in {BAD, "UNKNOWN"}]
     decoded = [r for r in seen["plain"] if r.kind is not RecordKind.OFFSET_COMMIT]
@@ -195,7 +195,8 @@ def test_spark_finds_the_same_in_the_same_topic(brokers: Brokers, lived: dict[st
 
 
 def end_of(reader: TopicReader, topic: str, end: int) -> int:
-    """Read where the topic ends, until it is there: a commit is answered before its markers are written (KIP-98, 4.2)."""
+    """Read where the topic ends, until it is there: a commit is answered before its markers are written (KIP-98,
+    4.2)."""
     deadline = time.monotonic() + 30
     while (log := reader.watermarks((topic,))[topic][0]).high != end and time.monotonic() < deadline:
         time.sleep(0.05)

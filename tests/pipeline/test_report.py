@@ -1,4 +1,4 @@
-"""The page in a real browser: on a phone and on a desk nothing overlaps, is cut or is wider than the window.
+"""The page in a real browser: on a phone and on a desktop nothing overlaps, is cut or is wider than the window.
 
 Needs Debian's Chromium, which is installed when it is missing. Screenshots are kept in build/screenshots.
 """
@@ -40,10 +40,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def young() -> Report:
-    """Make the report of a fleet's first hour: no day is over, nothing is known, nobody asked for a bill."""
+    """Make the report of a fleet's first hour: no full day, no evidence, no bill."""
     small = sample_report(groups=9, pages=3, days=1)
     window = Window(start_ms=small.window.start_ms, end_ms=small.window.start_ms + 3_600_000)
-    bare = [replace(page, survival=page.survival[:1], cost=page.cost[:1], hazard=(), timeline=replace(page.timeline, window=window))
+    bare = [replace(page, survival=page.survival[:1], cost=page.cost[:1], hazard=(),
+                    timeline=replace(page.timeline, window=window))
             for page in small.pages]  # fmt: skip
     return replace(
         small, window=window, days=small.days[:1], pages=tuple(bare), clusters=(), before=None, bill=(), money=None
@@ -60,7 +61,7 @@ def report_file(folder: Path) -> Path:
 def test_nothing_overlaps_is_cut_or_wider_than_the_window(
     tab: Page, folder: Path, name: str, texts: int, width_px: int
 ) -> None:
-    """Every group page is unfolded, so every chart is measured; and nobody has to scroll sideways."""
+    """Every group page is unfolded, so every chart is measured; no page scrolls sideways."""
     tab.open(folder / f"{name}.html", width_px=width_px)
     tab.screenshot(SCREENSHOTS / f"{name}-{width_px}.png")
     tab.evaluate(OPEN_ALL)
@@ -71,15 +72,15 @@ def test_nothing_overlaps_is_cut_or_wider_than_the_window(
 
 
 def test_the_ruler_finds_what_is_wrong(tab: Page, tmp_path: Path) -> None:
-    """A page with each defect: the measurement above is worth nothing if it cannot fail."""
+    """A page with each defect: the measurement above must be able to fail."""
     bad = tmp_path / "bad.html"
     bad.write_text(
-        "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'><body style='margin:0'>"
-        "<p>one text</p><p style='margin-top:-34px'>two text</p>"
-        "<p style='white-space:nowrap;position:relative;left:300px'>far too wide for a phone</p>"
-        "<div style='overflow:hidden;width:60px;white-space:nowrap'>this text is cut</div>"
-        "<div style='width:20px;overflow-wrap:anywhere'>unbreakable</div><p style='font-size:6px'>tiny</p>"
-        "<svg viewBox='0 0 100 20' width=200><text x=80 y=15>clipped chart</text></svg>"
+        "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'><body "
+        "style='margin:0'><p>one text</p><p style='margin-top:-34px'>two text</p><p "
+        "style='white-space:nowrap;position:relative;left:300px'>far too wide for a phone</p><div "
+        "style='overflow:hidden;width:60px;white-space:nowrap'>this text is cut</div><div "
+        "style='width:20px;overflow-wrap:anywhere'>unbreakable</div><p style='font-size:6px'>tiny</p><svg "
+        "viewBox='0 0 100 20' width=200><text x=80 y=15>clipped chart</text></svg>"
     )
     tab.open(bad, width_px=360)
     problems = " / ".join(tab.evaluate(MEASURE)["problems"])
@@ -102,7 +103,7 @@ def test_what_to_do_first_is_on_the_first_screen_of_a_desk(tab: Page, report_fil
 
 
 def test_a_command_is_copied_as_it_is_typed(tab: Page, report_file: Path) -> None:
-    """Places where it may break on a phone are no part of it."""
+    """Break points for narrow screens are not part of the copied command."""
     tab.open(report_file, width_px=390)
     copied = tab.evaluate(
         "getSelection().selectAllChildren(document.querySelector('#act .command')), getSelection().toString()"
@@ -126,7 +127,8 @@ CONTRAST = """(() => {
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
   };
   const clear = c => c === 'transparent' || c === 'rgba(0, 0, 0, 0)';
-  const ground = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!clear(c)) return c }
+  const ground = e => {
+    for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!clear(c)) return c }
                         return getComputedStyle(document.body).backgroundColor };
   const found = new Map();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -145,7 +147,7 @@ CONTRAST = """(() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_stand_out_from_their_ground(tab: Page, report_file: Path, scheme: str) -> None:
-    """WCAG 2.2, 1.4.3: a contrast of at least 4.5:1, of every text with the ground that it is on."""
+    """WCAG 2.2, 1.4.3: every text has a contrast of at least 4.5:1 with its background."""
     tab.open(report_file, width_px=1440, scheme=scheme)
     tab.evaluate(OPEN_ALL)
     tab.screenshot(SCREENSHOTS / f"report-1440-{scheme}.png")
@@ -156,13 +158,15 @@ def test_words_stand_out_from_their_ground(tab: Page, report_file: Path, scheme:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_lines_of_charts_stand_out_and_follow_the_scheme(tab: Page, report_file: Path, scheme: str) -> None:
-    """WCAG 2.2, 1.4.11: 3:1 for what has to be seen; a chart drawn once is right in both schemes."""
+    """WCAG 2.2, 1.4.11: a contrast of 3:1 for graphics; one drawing suits both schemes."""
     tab.open(report_file, width_px=1440, scheme=scheme)
     strokes = tab.evaluate(
-        "[...new Set([...document.querySelectorAll('.chart path')].map(p => getComputedStyle(p).stroke))].filter(s => s !== 'none')"
+        "[...new Set([...document.querySelectorAll('.chart path')].map(p => getComputedStyle(p).stroke))].filter(s => "
+        "s !== 'none')"
     )
     names = tab.evaluate(
-        "['--c0', '--c1', '--c2', '--c3', '--edge', '--ground'].map(n => { const e = document.createElement('i'); e.style.color = `var(${n})`;"
+        "['--c0', '--c1', '--c2', '--c3', '--edge', '--ground'].map(n => { const e = document.createElement('i'); "
+        "e.style.color = `var(${n})`;"
         "document.body.append(e); const c = getComputedStyle(e).color; e.remove(); return c })"
     )
     assert len(strokes) >= 4

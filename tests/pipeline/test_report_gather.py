@@ -1,4 +1,4 @@
-"""What a report takes from gold/group_day: its own window, the one before, and groups whose size nobody told."""
+"""A report's data from gold/group_day: its own window, the one before, and groups of unknown size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 
 DAY_MS = 86_400_000
 WINDOW = Window(start_ms=100 * DAY_MS, end_ms=103 * DAY_MS + 7)
-"""Four days, of which the last one is not over: the window before has four, too."""
+"""Four days, the last one unfinished: the window before has four, too."""
 
 
 def row(day: int, *, group: int = 1, partitions: int | None = 12, **changes: Any) -> dict[str, Any]:
@@ -41,7 +41,8 @@ def test_days_outside_the_window_are_of_the_one_before_or_of_nobody(spark: Any) 
     days = table(
         spark,
         [
-            row(95, rebalances=1_000), row(96, rebalances=7, downs=5, absorbed=2, stopped_partition_ms=70, covered_ms=DAY_MS // 2),
+            row(95, rebalances=1_000), row(96, rebalances=7, downs=5, absorbed=2, stopped_partition_ms=70,
+                                           covered_ms=DAY_MS // 2),
             row(99, rebalances=8), row(99, group=2, rebalances=1, covered_ms=0),
             row(100, rebalances=3, stopped_partition_ms=11), row(103, rebalances=2), row(104, rebalances=500),
         ],
@@ -64,8 +65,8 @@ def test_a_table_that_begins_with_the_window_has_no_history(spark: Any) -> None:
     assert gather.before(table(spark, [row(100), row(101)]), WINDOW) is None
 
 
-def test_a_group_whose_size_nobody_told_still_waits_for_its_members(spark: Any) -> None:
-    """Each member has one partition at least; a sum with an unknown in it would be none, and no page could be made."""
+def test_a_group_of_unknown_size_still_waits_for_its_members(spark: Any) -> None:
+    """Each member has at least one partition; a sum with a null would be null, and no page could be made."""
     days = table(
         spark, [row(100, partitions=None, ghost_wanted_ms=6_000), row(101, partitions=None, ghost_operator_ms=900)]
     )
@@ -75,14 +76,15 @@ def test_a_group_whose_size_nobody_told_still_waits_for_its_members(spark: Any) 
     assert found.counts.lost_partition_ms == 6_900
 
 
-def test_a_restart_is_drawn_as_what_the_coordinator_told_of_it(spark: Any) -> None:
-    """Absorbed after a gap longer than the timeout, evicted within a shorter one; who is still away is neither yet."""
+def test_a_restart_is_drawn_as_the_coordinator_reported_it(spark: Any) -> None:
+    """Absorbed after a gap above the timeout, evicted after a gap below it; an absent member is neither yet."""
     at = WINDOW.start_ms
     stops = [
-        outage(at, 70_000, absorbed=True), outage(at + 1_000_000, 20_000, absorbed=False), outage(at + 2_000_000, 90_000, absorbed=False),
+        outage(at, 70_000, absorbed=True), outage(at + 1_000_000, 20_000, absorbed=False),
+        outage(at + 2_000_000, 90_000, absorbed=False),
         outage(at + 3_000_000, 80_000, "open"), outage(at + 4_000_000, 80_000, "removed"),
     ]  # fmt: skip
-    rejoins = [event("member.rejoined", at + 5_000_000, absorbed=True)]  # a client that was made anew in a process that lives on
+    rejoins = [event("member.rejoined", at + 5_000_000, absorbed=True)]  # a new client in a running process
     key = GroupKey(kafka_cluster_id="kafka", group_id="group")
     drawn = gather.timelines(
         [key],

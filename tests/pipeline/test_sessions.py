@@ -1,4 +1,4 @@
-"""Outages against the definition in plain Python: its published stories, many random timelines; shuffled, cut into partitions."""
+"""Compare outages with the definition in plain Python, on its published stories and random timelines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from fleet_learner import schemas
 from fleet_learner.intake import sessions
 from journal import records as journal
-from support import absences as told
+from support import absences as absence_facts
 from support.absence_definition import absences
 
 AS_OF_MS = 200
@@ -33,8 +33,17 @@ def frame(spark: Any, fleet: Fleet, partitions: int = 2, clusters: Mapping[int, 
             row = dict.fromkeys(schemas.MEMBER_EVENTS.names) | {
                 name: value for name, value in fact.model_dump().items() if name in schemas.MEMBER_EVENTS.names
             }
-            row |= {"event_id": f"{member}/{number}", "source": "s", "kind": fact.noun, "event_ms": told.event_ms(fact)}
-            row |= {"k8s_cluster_uid": (clusters or {}).get(member, "c"), "group_key": member // 3, "member_key": member}
+            row |= {
+                "event_id": f"{member}/{number}",
+                "source": "s",
+                "kind": fact.noun,
+                "event_ms": absence_facts.event_ms(fact),
+            }
+            row |= {
+                "k8s_cluster_uid": (clusters or {}).get(member, "c"),
+                "group_key": member // 3,
+                "member_key": member,
+            }
             rows.append(row)
     return spark.createDataFrame(rows, schemas.MEMBER_EVENTS.spark_nullable).repartition(partitions)
 
@@ -44,7 +53,7 @@ def windows_frame(spark: Any, windows: Iterable[tuple[str, int, int]]) -> DataFr
 
 
 def found(rows: DataFrame) -> dict[int, list[dict[str, Any]]]:
-    """Return the outages of each member in the words of the stories."""
+    """Return the outages of each member in the form of the stories."""
     made: dict[int, list[dict[str, Any]]] = {}
     names = ("down_ms", "gap_ms", "started_ms", "starts", "back_lo_ms", "back_ms", "absorbed")
     for row in rows.select("member_key", "pod_uid", "end_kind", "event_id", *names).collect():
@@ -57,10 +66,13 @@ def expected(fleet: Fleet, windows: Sequence[tuple[int, int]], as_of_ms: int) ->
     """Return the same by the definition."""
     made = {}
     for member, facts in fleet.items():
-        events = {number: event for number, fact in enumerate(facts) if (event := told.event_of(fact)) is not None}
+        events = {
+            number: event for number, fact in enumerate(facts) if (event := absence_facts.event_of(fact)) is not None
+        }
         ids = {id(event): f"{member}/{number}" for number, event in events.items()}
         rows = [
-            {name: value for name, value in told.as_row(each).items() if name != "down"} | {"event_id": ids[id(each.down)]}
+            {name: value for name, value in absence_facts.as_row(each).items() if name != "down"}
+            | {"event_id": ids[id(each.down)]}
             for each in absences(events.values(), as_of_ms=as_of_ms, blind=windows)
         ]
         if rows:
@@ -94,13 +106,13 @@ def _timeline(rng: random.Random) -> list[journal.GroupData]:
         if rng.random() < 0.7:
             rows.append(_seen(rng, now, {"back": rng.random() < 0.5}))
         now += rng.choice([0, 0, 2, 40])
-    facts = [told.fact(number, row) for number, row in enumerate(rows) if rng.random() < 0.93]
-    # Which of two facts of one kind and run came first in one millisecond nobody knows.
-    return list({(told.event_ms(f), f.noun, getattr(f, "restart_count", None)): f for f in facts}.values())
+    facts = [absence_facts.fact(number, row) for number, row in enumerate(rows) if rng.random() < 0.93]
+    # The order of two facts of one kind and run within a millisecond is unknown.
+    return list({(absence_facts.event_ms(f), f.noun, getattr(f, "restart_count", None)): f for f in facts}.values())
 
 
 def _seen(rng: random.Random, now: int, row: dict[str, Any]) -> dict[str, Any]:
-    """Let an operator see it: by the source's clock, which may be off, or between two looks."""
+    """Let an operator observe it: by the source's clock, which may be off, or between two reads."""
     at, seen = now * SECOND, (now + rng.choice([0, 0, 3, 90])) * SECOND
     if "back" not in row and rng.random() < 0.7:
         return row | {"at": max(0, at + rng.choice([0, 0, 0, -SECOND, 40 * SECOND])), "seen": seen}
@@ -119,9 +131,9 @@ slow = settings(
 )
 
 
-def test_the_published_stories_are_told_by_spark_too(spark: Any) -> None:
+def test_spark_agrees_with_the_published_stories(spark: Any) -> None:
     """Each story is a member of a Kubernetes cluster of its own, which has the story's blind times."""
-    stories = dict(enumerate(told.stories()))
+    stories = dict(enumerate(absence_facts.stories()))
     for as_of_ms in {story.as_of_ms for story in stories.values()}:
         mine = {number: story for number, story in stories.items() if story.as_of_ms == as_of_ms}
         events = frame(spark, {n: s.facts for n, s in mine.items()}, clusters={n: f"c{n}" for n in mine})
@@ -129,8 +141,8 @@ def test_the_published_stories_are_told_by_spark_too(spark: Any) -> None:
         made = found(sessions.outages(events, windows, as_of_ms))
         for number, story in mine.items():
             wanted = [{k: v for k, v in each.items() if k != "down"} for each in story.absences]
-            told_by_spark = [{k: v for k, v in each.items() if k != "event_id"} for each in made.get(number, [])]
-            assert told_by_spark == wanted, story.name
+            by_spark = [{k: v for k, v in each.items() if k != "event_id"} for each in made.get(number, [])]
+            assert by_spark == wanted, story.name
 
 
 @given(fleets(), blind)
@@ -153,24 +165,25 @@ def test_neither_the_order_nor_the_number_of_partitions_matters(
 
 
 def one_stop(at_ms: int = 10) -> Fleet:
-    return {0: [told.fact(0, {"down": "a/0", "at": at_ms, "seen": at_ms})]}
+    return {0: [absence_facts.fact(0, {"down": "a/0", "at": at_ms, "seen": at_ms})]}
 
 
 def test_the_events_are_shuffled_once(spark: Any) -> None:
-    """One exchange by group serves the windows and what is grouped by group afterwards."""
+    """One exchange by group serves the windows and later aggregations by group."""
     events = frame(spark, one_stop(), 1)
     source = events.sparkSession.createDataFrame(events.collect(), events.schema)
     rows = sessions.paired(source, AS_OF_MS).groupBy("group_key").agg({"gap_ms": "sum"})
     plan = rows._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange hashpartitioning") == 1, plan
     assert plan.count("Exchange") == 1, plan
-    # By member alone, which is a radix sort; then in order within each, and in the reverse.
+    # First a radix sort by member alone, then a sort within each member, and one in reverse.
     assert plan.count("Sort [") == 3, plan
     assert re.search(r"Sort \[member_key#\w+ ASC NULLS FIRST\], false", plan), plan
 
 
 def test_windows_are_joined_in_compiled_code(spark: Any) -> None:
-    """An outage that meets several windows stays one row; a function of an array would be interpreted for every row."""
+    """An outage that overlaps several windows stays one row; a function of an array would be interpreted for every
+    row."""
     windows = windows_frame(spark, [("c", 5, 9), ("c", 30, 40), ("c", 60, 70)])
     rows = sessions.outages(frame(spark, one_stop(), 1), windows, 100)
     plan = rows._jdf.queryExecution().executedPlan().toString()
@@ -182,9 +195,15 @@ def test_windows_are_joined_in_compiled_code(spark: Any) -> None:
 def test_an_outage_that_lasts_too_long_is_blind_from_then_on_whatever_became_of_it(spark: Any) -> None:
     fleet = {
         **one_stop(10),
-        1: [told.fact(0, {"down": "a/0", "at": 150, "seen": 150})],
-        2: [told.fact(0, {"down": "a/0", "at": 10, "seen": 10}), told.fact(1, {"back": True, "hi": 190, "seen": 190})],
-        3: [told.fact(0, {"down": "a/0", "at": 10, "seen": 10}), told.fact(1, {"back": True, "hi": 110, "seen": 110})],
+        1: [absence_facts.fact(0, {"down": "a/0", "at": 150, "seen": 150})],
+        2: [
+            absence_facts.fact(0, {"down": "a/0", "at": 10, "seen": 10}),
+            absence_facts.fact(1, {"back": True, "hi": 190, "seen": 190}),
+        ],
+        3: [
+            absence_facts.fact(0, {"down": "a/0", "at": 10, "seen": 10}),
+            absence_facts.fact(1, {"back": True, "hi": 110, "seen": 110}),
+        ],
     }
     rows = sessions.outages(frame(spark, fleet), windows_frame(spark, []), 200, away_ms_max=100)
     assert {m: [(a["gap_ms"], a["end"], a["back_ms"]) for a in each] for m, each in found(rows).items()} == {
@@ -196,10 +215,10 @@ def test_an_outage_that_lasts_too_long_is_blind_from_then_on_whatever_became_of_
 
 
 def test_an_end_long_after_the_last_word_of_a_member_begins_another_outage(spark: Any) -> None:
-    """But not an end of a crash loop, however long it goes on."""
+    """The limit does not apply to an end in a crash loop of any length."""
     silent = [{"down": "a/0", "at": 10, "seen": 10}, {"down": "a/1", "at": 111, "seen": 111}]
     loop = [{"down": f"a/{run}", "at": 10 + 60 * run, "seen": 10 + 60 * run} for run in range(4)]
-    fleet = {m: [told.fact(n, row) for n, row in enumerate(rows)] for m, rows in enumerate((silent, loop))}
+    fleet = {m: [absence_facts.fact(n, row) for n, row in enumerate(rows)] for m, rows in enumerate((silent, loop))}
     rows = sessions.outages(frame(spark, fleet), windows_frame(spark, []), 200, away_ms_max=100)
     assert {m: [(a["down_ms"], a["gap_ms"], a["end"]) for a in each] for m, each in found(rows).items()} == {
         0: [(10, 100, "blind"), (111, 89, "open")],
@@ -212,7 +231,7 @@ def test_an_end_long_after_the_last_word_of_a_member_begins_another_outage(spark
 def test_a_row_depends_on_facts_that_lie_near(
     spark: Any, fleet: dict[int, list[journal.GroupData]], windows: list[tuple[int, int]], cut: int, near: int
 ) -> None:
-    """Without starts, so that no end is told late: that asks for two starts, however long ago."""
+    """Without starts, so that no end is late: lateness needs two starts, however old."""
     cut_ms, near_ms, end_ms = cut * SECOND, near * SECOND, AS_OF_MS * SECOND
     facts = {m: [fact for fact in each if not isinstance(fact, journal.MemberUp)] for m, each in fleet.items()}
     dark = windows_frame(spark, [("c", *w) for w in windows])
@@ -245,7 +264,7 @@ def beats_frame(spark: Any, beats: Sequence[tuple[str, str, int]]) -> DataFrame:
 
 
 def plain_windows(beats: Sequence[tuple[str, str, int]], as_of: int, until: int) -> list[tuple[int, int]]:
-    """Return the blind windows by asking of every millisecond whether somebody looked; records end at `as_of`."""
+    """Return the blind windows by checking every millisecond; records end at `as_of`."""
     inside = sorted({beat for beat in beats if beat[2] <= as_of}, key=lambda b: b[2])
     if not inside:
         return []

@@ -1,4 +1,4 @@
-"""Raw records become facts: what is refused and why, what is a copy, and which time counts."""
+"""Raw records become facts: quarantine and its reasons, copies, and the times that count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOWN = timelines.change("down", "g", 0, 0, T0_MS)
 
 
 def with_data(line: str, **changes: Any) -> str:
-    """Return a record with other data; a value of `...` takes the field away."""
+    """Return a record with other data; a value of `...` removes the field."""
     record = json.loads(line)
     for name, value in changes.items():
         if value is ...:
@@ -32,7 +32,7 @@ def with_data(line: str, **changes: Any) -> str:
 
 
 def with_envelope(line: str, **changes: Any) -> str:
-    """Return a record with another envelope; a value of `...` takes the field away."""
+    """Return a record with another envelope; a value of `...` removes the field."""
     record = json.loads(line)
     for name, value in changes.items():
         if value is ...:
@@ -93,7 +93,7 @@ def reasons(spark: Any, lines: list[Any]) -> list[str | None]:
 
 
 def test_every_record_that_the_product_reads_is_read_here(spark: Any) -> None:
-    """Both ways: what `journal.read` accepts is accepted, in every field that this version knows or does not."""
+    """Silver accepts exactly the records that `journal.read` accepts, for any change of a known or unknown field."""
     for line in GOOD:
         journal.read(line)
     assert reasons(spark, list(GOOD)) == [None] * len(GOOD)
@@ -112,7 +112,7 @@ def test_a_bad_record_is_refused_with_the_reason_that_the_product_gives(spark: A
 
 
 def test_what_is_required_is_what_the_product_requires() -> None:
-    """The two lists of required fields are one."""
+    """The two lists of required fields are equal."""
     for data_type in journal.DATA_TYPES:
         fields = {name for name, field in data_type.model_fields.items() if field.is_required()}
         base = {"operator_id", "seq", "observed_at_ms"}
@@ -125,11 +125,13 @@ def test_what_is_required_is_what_the_product_requires() -> None:
 def test_every_field_of_the_journal_has_a_column() -> None:
     known = {name for data_type in journal.DATA_TYPES for name in data_type.model_fields}
     columns = {n for t in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS) for n in t.names}
-    assert known - columns == {"certificate", "watch_scope"}, "one goes into the list of certificates, one into who tells"
+    assert known - columns == {"certificate", "watch_scope"}, (
+        "one goes into the list of certificates, one into who tells"
+    )
 
 
 def test_two_operators_of_one_cluster_that_serve_different_namespaces_are_two_tellers(spark: Any) -> None:
-    """Neither beat says that anybody looked at what the other one serves; a group that never reached its brokers is still one."""
+    """Neither beat covers the other's namespaces; a group that never reached its brokers is still a group."""
     scoped = with_data(DOWN, watch_scope="pay,shop", kafka_cluster_id="")
     lines = [DOWN, scoped, timelines.beat(T0_MS), timelines.beat(T0_MS + 1, operator_id="op-2", watch_scope="pay,shop")]
     facts = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
@@ -138,7 +140,10 @@ def test_two_operators_of_one_cluster_that_serve_different_namespaces_are_two_te
     }  # fmt: skip
     assert {(r["k8s_cluster_uid"], r["kafka_cluster_id"]) for r in silver.member_events(facts).collect()} == {
         (timelines.CLUSTER, json.loads(DOWN)["data"]["kafka_cluster_id"]),
-        (f"{timelines.CLUSTER}/pay,shop", f"?{timelines.CLUSTER}/{json.loads(DOWN)['data']['namespace']}/{json.loads(DOWN)['data']['static_group']}"),
+        (
+            f"{timelines.CLUSTER}/pay,shop",
+            f"?{timelines.CLUSTER}/{json.loads(DOWN)['data']['namespace']}/{json.loads(DOWN)['data']['static_group']}",
+        ),
     }
 
 
@@ -181,7 +186,11 @@ def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark
     other_source = with_envelope(DOWN, source="/k8s/k8s-2/ns/shop/staticgroup/g")
     for lines in ([early, late, late, other_source], [other_source, late, early, late]):
         rows = silver.facts(silver.parsed(timelines.events_frame(spark, lines, partitions=3)))
-        kept = silver.member_events(silver.originals(rows, silver.copies(rows))).select("source", "operator_id", "event_id").collect()
+        kept = (
+            silver.member_events(silver.originals(rows, silver.copies(rows)))
+            .select("source", "operator_id", "event_id")
+            .collect()
+        )
         assert rows.count() == 4
         assert sorted(map(tuple, kept)) == [
             ("/k8s/k8s-1/ns/shop/staticgroup/g", "op-1", "g-0/0/down"),
@@ -190,7 +199,7 @@ def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark
 
 
 def test_records_of_two_kafka_clusters_may_lie_at_the_same_offset_of_topics_of_one_name(spark: Any) -> None:
-    """A mirrored topic, or one cluster named twice: where a record was read does not tell it from all others."""
+    """A mirrored topic, or one cluster configured twice: the position is no identity of a record."""
     one, other = timelines.change("down", "g", 1, 0, T0_MS), timelines.change("down", "g", 2, 0, T0_MS)
     frames = [timelines.events_frame(spark, lines) for lines in ([DOWN, one], [DOWN, DOWN, other])]
     facts = silver.facts(silver.parsed(frames[0].unionAll(frames[1])))
@@ -208,7 +217,7 @@ def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
 
 
 def test_numbers_are_compared_with_other_records_of_the_window_only(spark: Any) -> None:
-    """What was observed before it, and lies on its first day or not, is looked at no more: a run never reads all of history."""
+    """Earlier observations are not read, even on the first day: a run never reads all of history."""
     lines = [timelines.change("down", "g", n, 0, T0_MS + n * 1000, seq=n) for n in (0, 5, 70, 71, 200)]
     parsed = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
     tables = (silver.member_events(parsed), silver.group_events(parsed), silver.beats(parsed))
@@ -219,7 +228,7 @@ def test_numbers_are_compared_with_other_records_of_the_window_only(spark: Any) 
 
 
 def test_the_largest_numbers_that_the_journal_allows_stop_nothing(spark: Any) -> None:
-    """Spark's errors are ANSI's: a sum that does not fit ends a run. A size that no group can have is none."""
+    """With ANSI errors a sum that overflows ends a run, so an impossible size becomes null."""
     largest = {"members": INT64_MAX, "partitions_total": INT64_MAX, "partitions_moved": INT64_MAX}
     lines = [
         with_data(timelines.rebalanced("g", 1, T0_MS), seq=0, **largest),
@@ -231,14 +240,17 @@ def test_the_largest_numbers_that_the_journal_allows_stop_nothing(spark: Any) ->
     facts = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
     members, groups, beats = silver.member_events(facts), silver.group_events(facts), silver.beats(facts)
     assert {row["members"] for row in groups.collect()} == {None}
-    assert group_state(groups, members, sessions.outages(members, sessions.blind_windows(beats, T0_MS), T0_MS)).count() == 0
+    assert (
+        group_state(groups, members, sessions.outages(members, sessions.blind_windows(beats, T0_MS), T0_MS)).count()
+        == 0
+    )
     assert [row.asDict() for row in sessions.blind_windows(beats, T0_MS + DAY_MS).collect()] == []
     missing = {row["operator_id"]: row["missing"] for row in quality.lost_records(members, groups, beats).collect()}
     assert missing == {"op-1": quality.LOST_MAX, "op-2": 0}
 
 
 def test_an_identity_fits_into_a_recommendation_and_is_nobody_elses(spark: Any) -> None:
-    """Kubernetes allows names that together are longer than the identity of a Kafka cluster may be."""
+    """Names in Kubernetes may together exceed the maximum length of a Kafka cluster's id."""
     name = "s" * 252
     lines = [with_data(DOWN, kafka_cluster_id="", namespace="n" * 63, static_group=name + end) for end in "ab"]
     lines.append(with_data(DOWN, kafka_cluster_id="k" * 1000))

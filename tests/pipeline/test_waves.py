@@ -1,4 +1,4 @@
-"""What a run publishes is what the next one goes on from: waves, the state of groups, and the same rows when done again."""
+"""A run continues its predecessor's waves and group states, and yields the same rows when repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLUSTER = "kafka"
 
 
 def two_names() -> list[str]:
-    """Return the names of two groups in the order of their waves: of two, the first is of the first wave, the last of the last."""
+    """Return the names of two groups, the first in the first wave and the second in the last."""
     waves = waves_of(((CLUSTER, name) for name in ("group-1", "group-2")), salt=MODEL_VERSION)
     assert sorted(waves.values()) == [1, 100]
     return [name for (_, name), _ in sorted(waves.items(), key=lambda each: each[1])]
@@ -63,7 +63,7 @@ def change(group_id: str, at_ms: int, timeout_ms: int, source: str, before_ms: i
 
 
 def size(group_id: str) -> Row:
-    """Say how large a group is, as any look at a rebalance does."""
+    """Return a rebalance that shows the size of a group."""
     return change(group_id, START_DAY * DAY_MS + 1, 0, "") | {
         "kind": "group.rebalanced", "event_id": "size", "members": 25, "partitions_total": 100,
     }  # fmt: skip
@@ -101,7 +101,7 @@ def content(lake: Lake, number: int) -> dict[str, list[tuple[str, ...]]]:
 
 
 def lose_commits(table: Path, *, after: int) -> None:
-    """Take the last commits out of a table's log, as if their writer had died before them; their data files stay."""
+    """Remove the last commits of a table's log, as if their writer had died before them; their data files stay."""
     for path in (table / "_delta_log").iterdir():
         number = path.name.lstrip(".").split(".")[0]
         if number.isdigit() and int(number) > after:
@@ -113,7 +113,7 @@ def by_group(advised: list[Advised]) -> dict[str, Advised]:
 
 
 after_runs = pytest.mark.long
-"""Two runs and what was learned; `make test` compares Spark with the plain function."""
+"""Two runs with their results; `make test` compares Spark with the plain function."""
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_the_first_run_releases_the_first_wave_and_the_second_the_next(spark: An
     assert (one["verdict"], one["wave"], one["began_ms"], one["campaign_ms"]) == ("Begin", 1, begin, begin)
     assert (two["verdict"], two["wave"], two["began_ms"], two["campaign_ms"]) == ("Advance", 100, later, begin)
     assert (two["treated_stops"], two["control_stops"], two["wave_stops"]) == (150, 150, 150)
-    # Gaps are the same every day: what came is what was promised, to the stop.
+    # Gaps are the same every day, so the outcome equals the expectation exactly.
     assert two["treated_evictions"] == two["treated_evictions_promised"]
     assert two["treated_ghost_ms"] == two["treated_ghost_promised_ms"]
     assert two["control_evictions"] == two["control_evictions_promised"] > two["treated_evictions"]
@@ -173,7 +173,7 @@ def test_the_first_run_releases_the_first_wave_and_the_second_the_next(spark: An
 
 @after_runs
 def test_the_second_run_knows_the_group_from_the_journal_and_from_the_first(ran: Any) -> None:
-    """22 days before the second run the first timeout is out of the window: only the first run still knows of it."""
+    """22 days before the second run the first timeout is outside the window: only the first run still has it."""
     _, first, second = ran
     taken_ms = by_group(first)[FIRST].record.recommended_ms
     state = by_group(second)[FIRST].state
@@ -186,7 +186,7 @@ def test_the_second_run_knows_the_group_from_the_journal_and_from_the_first(ran:
 
 @pytest.mark.long  # a run that died, in test_cli, is done again too
 def test_a_run_that_is_done_again_from_its_plan_comes_to_the_same_rows(spark: Any, ran: Any, tmp_path: Path) -> None:
-    """Of all tables, and of those only that it had not written when it died."""
+    """Repeat all tables, or only those that were not written yet."""
     journal, _, second = ran
     whole = local_path(journal.root)
     assert whole is not None
@@ -205,8 +205,8 @@ def test_a_run_that_is_done_again_from_its_plan_comes_to_the_same_rows(spark: An
 
 
 @after_runs
-def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any, ran: Any) -> None:
-    """A report of them is written from what they say, whatever the canary would be now."""
+def test_published_facts_lead_to_the_same_recommendations_again(spark: Any, ran: Any) -> None:
+    """Their report uses the published state, regardless of the canary's present state."""
     journal, first, second = ran
     facts = gold.learned_lake(journal)
     for number, advised in enumerate((first, second)):
@@ -217,14 +217,18 @@ def test_published_facts_recommend_the_same_when_they_are_told_again(spark: Any,
         assert isinstance(standing.canary, CanaryState)
         assert recommendations(tables, days, TERMS, standing) == advised
     for protocol in sorted({each.record.protocol for each in advised})[:1]:
-        own = days.join(names_of(days).where(f"protocol = '{protocol}'").select("group_key"), on="group_key", how="left_semi")
+        own = days.join(
+            names_of(days).where(f"protocol = '{protocol}'").select("group_key"), on="group_key", how="left_semi"
+        )
         expected = [each for each in advised if each.record.protocol == protocol]
-        assert recommendations(tables, own, TERMS, standing, fleet=days) == expected, "its waves are those of the whole fleet"
+        assert recommendations(tables, own, TERMS, standing, fleet=days) == expected, (
+            "its waves are those of the whole fleet"
+        )
 
 
 @after_runs
 def test_groups_that_are_recommended_for_in_many_tasks_get_what_one_process_gives_them(spark: Any, ran: Any) -> None:
-    """To the last digit: classes are made of sums of their groups, and no draw depends on where a group lies."""
+    """Results are equal to the last digit: classes are sums of their groups, and no draw depends on a partition."""
     journal, _, advised = ran
     facts = gold.learned_lake(journal)
     state = facts.runs.read(1)

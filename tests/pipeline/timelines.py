@@ -13,7 +13,7 @@ CLUSTER = "k8s-1"
 
 
 def group(group_id: str, observed_at_ms: int, seq: int = 0, **more: Any) -> dict[str, Any]:
-    """Return what the data of every record about a group has."""
+    """Return the common data of every record about a group."""
     return {
         "operator_id": "op-1",
         "seq": seq,
@@ -60,7 +60,7 @@ def change(
 
 
 def back(group_id: str, ordinal: int, run: int, at_ms: int, *, absorbed: bool = True, **more: Any) -> str:
-    """Return a `member.rejoined` seen between two looks a second apart, as one line."""
+    """Return a `member.rejoined` seen between two reads a second apart, as one line."""
     data = journal.MemberRejoined(
         **group(group_id, at_ms, **more),
         time_lo_ms=at_ms - 1_000,

@@ -1,4 +1,4 @@
-"""The journal of the real operator in a simulated world says what really happened there, no more and no less.
+"""The journal of the real operator in a simulated world records exactly what happened there.
 
 The models know the truth: every epoch and generation of the group, every removal, every run of a process.
 """
@@ -21,13 +21,13 @@ from simulator.kubernetes.objects import uid_of
 from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
 
 PROTOCOLS = ("classic", "consumer")
-RETOLD_POORER = {"certificates", "reason"}
-"""What a later process cannot know of a removal: its record says it by leaving it empty."""
+POORER_WHEN_REPEATED = {"certificates", "reason"}
+"""Fields of a removal that a later process does not know and leaves empty."""
 
 
 @dataclass
 class Seen:
-    """What one simulation ended with."""
+    """The result of one simulation."""
 
     records: list[Record[Data]]
     rebalances: int
@@ -69,7 +69,7 @@ async def roll(world: World) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_quiet_roll_is_a_rollout_with_absorbed_restarts_and_no_rebalance(protocol: str) -> None:
-    """KIP-345 and KIP-848: a static member that is back within its session rebalances nothing."""
+    """KIP-345 and KIP-848: a static member that returns within its session causes no rebalance."""
     quiet = lived(protocol, lambda world: asyncio.sleep(180))
     rolled = lived(protocol, roll)
     assert rolled.violations == []
@@ -85,7 +85,7 @@ def test_quiet_roll_is_a_rollout_with_absorbed_restarts_and_no_rebalance(protoco
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_scale_down_is_told_with_its_removals_and_rebalances(protocol: str) -> None:
+def test_scale_down_is_recorded_with_its_removals_and_rebalances(protocol: str) -> None:
     async def scale_down(world: World) -> None:
         await asyncio.sleep(60)
         world.users.scale(NAMESPACE, WORKLOAD, 1)
@@ -100,7 +100,7 @@ def test_scale_down_is_told_with_its_removals_and_rebalances(protocol: str) -> N
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_crash_in_place_is_told_by_the_kubelets_clock(protocol: str) -> None:
+def test_crash_in_place_is_recorded_by_the_kubelets_clock(protocol: str) -> None:
     async def crash(world: World) -> None:
         await asyncio.sleep(60)
         kill(world, 1)
@@ -116,7 +116,7 @@ def test_crash_in_place_is_told_by_the_kubelets_clock(protocol: str) -> None:
         assert down["reason"] == "Error"
 
 
-def test_every_epoch_of_a_kip848_group_is_told_once() -> None:
+def test_every_epoch_of_a_kip848_group_is_recorded_once() -> None:
     """Crashes that outlast the session, departures and joins: whatever moves the epoch, none is missed."""
 
     async def trouble(world: World) -> None:
@@ -160,11 +160,13 @@ def test_restarted_operators_tell_facts_again_under_the_same_ids(protocol: str, 
             continue
         key = (record.source, record.id)
         said = {
-            k: v for k, v in fact_of(record).items() if record.data.noun != "member.removed" or k not in RETOLD_POORER
+            k: v
+            for k, v in fact_of(record).items()
+            if record.data.noun != "member.removed" or k not in POORER_WHEN_REPEATED
         }
         assert facts.setdefault(key, said) == said
         operators.setdefault(key, set()).add(record.data.operator_id)
-    assert any(len(told_by) > 1 for told_by in operators.values())
+    assert any(len(reporters) > 1 for reporters in operators.values())
     removed = [r.data.model_dump() for r in seen.of("member.removed")]
     assert Counter(r["instance_id"] for r in removed if r["outcome"] == "Removed") == Counter(seen.removed)
 

@@ -1,4 +1,4 @@
-"""The published stories of absences (docs/reference/journal/absences.json) as records, for all their readers."""
+"""The published stories of absences (docs/reference/journal/absences.json) as records, to test readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIELDS: Final = ("down_ms", "gap_ms", "started_ms", "starts", "back_lo_ms", "ba
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Facts of one member, times without a watch, and the absences that follow from them."""
+    """Facts of one member, unwatched times, and the resulting absences."""
 
     name: str
     facts: tuple[journal.GroupData, ...]
@@ -51,7 +51,7 @@ def stories() -> list[Story]:
 
 
 def fact(number: int, row: dict[str, Any], instance_id: str = "orders-0") -> journal.GroupData:
-    """Return the fact that one row tells; `number` tells its member.id from others."""
+    """Return the fact of one row; `number` makes its member.id unique."""
     times = {"observed_at_ms": row["seen"], "source_time_ms": row.get("at"), "time_lo_ms": row.get("lo"),
              "time_hi_ms": row.get("hi"), "instance_id": instance_id}  # fmt: skip
     if "back" in row:
@@ -67,12 +67,12 @@ def fact(number: int, row: dict[str, Any], instance_id: str = "orders-0") -> jou
 
 
 def events(facts: Iterable[journal.GroupData]) -> list[MemberEvent]:
-    """Return the facts as the definition of an absence takes them."""
+    """Return the facts as input of the definition of an absence."""
     return [event for fact in facts if (event := event_of(fact)) is not None]
 
 
 def event_of(fact: journal.GroupData) -> MemberEvent | None:
-    """Return one fact so; None for one that begins and ends no absence."""
+    """Return one fact as such input; None if it begins and ends no absence."""
     match fact:
         case journal.MemberDown():
             kind = EventKind.ENDED
@@ -98,12 +98,12 @@ def event_ms(fact: journal.GroupData) -> int:
 
 
 def as_row(absence: Absence) -> dict[str, Any]:
-    """Return an absence as the stories have it."""
+    """Return an absence in the form of the stories."""
     down = {"down": f"{absence.down.pod_uid}/{absence.down.restart_count}", "end": absence.end.value}
     return {name: getattr(absence, name) for name in _FIELDS} | down
 
 
 def line(number: int, found: journal.GroupData, k8s_cluster_uid: str = "k8s-1") -> str:
     """Return the journal's line of a fact of a story."""
-    fact = f"{number}/{found.noun}/{found.instance_id}"  # type: ignore[attr-defined]
-    return journal.write(journal.group_record(k8s_cluster_uid, fact, found))
+    fact_id = f"{number}/{found.noun}/{found.instance_id}"  # type: ignore[attr-defined]
+    return journal.write(journal.group_record(k8s_cluster_uid, fact_id, found))

@@ -1,4 +1,4 @@
-"""Recommendations for tests: short to write, whole when read."""
+"""Complete recommendations for tests from a few values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def recommendation(**changes: Any) -> Recommendation:
 
 
 def advice(**changes: Any) -> Advice:
-    """Return that recommendation as the puller hands it to a round."""
+    """Return that recommendation as a round gets it."""
     record = recommendation(**changes)
     return advice_of(record)
 

@@ -74,7 +74,7 @@ def sample_report(*, groups: int = 500, pages: int = 20, days: int = 30, seed: i
                     verdict=Verdict.CHANGE,
                     action=f"Raise group.consumer.max.session.timeout.ms to 120000 on cluster {'a' * 22}.",
                     why="14 groups would be best with up to 2 min; the cap in force is 1 min.",
-                    who="The administrator of the brokers: it is a static setting, in every broker's file, and needs "
+                    who="The team that runs the brokers: it is a static setting, in every broker's file, and needs "
                     "their restart.",
                     command="group.consumer.max.session.timeout.ms=120000",
                 ),
@@ -152,11 +152,9 @@ def _advice(rng: random.Random, key: GroupKey, index: int, groups: int, now_ms: 
         return Advice(
             verdict=Verdict.NOT_KNOWN, action=f"Not enough is known of {name}: leave it.", now_ms=now_ms,
             why="1 min 15 s may be better than the 45 s in force, or not. 34 times a week a member that would have "
-            "come back "
-            "loses its place; it would be 4 times.",
+                "come back loses its place; it would be 4 times.",
             would_tell=(f"What one rebalance costs it: fleet-learner bill --bootstrap \"$BOOTSTRAP\" --group {name}, "
-                        "by somebody with the right "
-                        "READ on the topic __consumer_offsets.",
+                        "by somebody with the right READ on the topic __consumer_offsets.",
                         "About 120 more restarts, if they are like those that were seen."),
             price_source="assumed",
         )  # fmt: skip

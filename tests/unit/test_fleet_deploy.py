@@ -1,4 +1,4 @@
-"""The fleet learner's image and manifests: complete, the same for both ways to start it, and with no right too many."""
+"""The fleet learner's image and manifests: complete, equal for both ways to start it, with minimal rights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 def resources(folder: Path = DEPLOY) -> Iterator[dict[str, Any]]:
-    """Yield what a kustomization and those below it apply, without its ConfigMaps."""
+    """Yield the objects of a kustomization and those below it, without its ConfigMaps."""
     for entry in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
         path = (folder / entry).resolve()
         if path.is_dir():
@@ -62,7 +62,7 @@ PODS = {
 }
 
 
-# what is applied -----------------------------------------------------------------------------------------------------
+# objects -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("folder", "runner"), [(".", "CronJob"), ("spark-operator", "SparkApplication")])
@@ -125,7 +125,7 @@ def test_the_driver_may_handle_pods_of_its_namespace_and_nothing_else() -> None:
         ("spark.kubernetes.driver.reusePersistentVolumeClaim", "false"),
     ],
 )
-def test_spark_is_told_not_to_use_rights_that_it_lacks(setting: str, value: str) -> None:
+def test_spark_is_configured_without_rights_that_it_lacks(setting: str, value: str) -> None:
     """Spark's own documentation, "Running on Kubernetes", section Spark Properties."""
     assert properties()[setting] == value
     assert application()["spec"]["sparkConf"][setting] == value
@@ -170,7 +170,7 @@ def test_no_stranger_may_give_a_driver_work() -> None:
         assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
 
 
-# the same both ways --------------------------------------------------------------------------------------------------
+# equality of both ways -----------------------------------------------------------------------------------------------
 
 
 def test_both_ways_start_the_same_executors() -> None:

@@ -1,4 +1,4 @@
-"""The fleet learner's image: what was tested and no more, all that the learner imports, and an entry point that Spark understands."""
+"""The fleet learner's image: the tested packages only, all imports, and an entry point for Spark."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_image_has_the_extra_and_what_records_are_read_with() -> None:
 
 
 def test_the_image_knows_the_releases_that_the_report_names() -> None:
-    """The learner is no package in it, so its build makes the metadata, and asks for all of them."""
+    """The learner is no package in the image, so its build creates and checks all metadata."""
     assert {package for _, package in NAMED_LIBRARIES} <= pins(DEPLOY / "requirements.lock").keys()
     assert "pyproject.toml" in copied_paths()
     assert "print(made_with())" in (DEPLOY / "Dockerfile").read_text()

@@ -1,1 +1,1 @@
-"""The journal held against Kafka's own record of the groups."""
+"""The audit: compare the journal with Kafka's own record of the groups."""

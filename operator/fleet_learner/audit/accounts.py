@@ -1,7 +1,7 @@
-"""Both accounts of an audit, read with Spark: the log's from `__consumer_offsets`, the journal's from silver.
+"""Read both accounts of an audit with Spark: the log's from `__consumer_offsets`, the journal's from silver.
 
 The one idea: both become plain values per group on the driver, because an audit is about single facts. Only changes and
-facts come this far, not records: some hundreds per group.
+facts reach the driver, not records: some hundreds per group.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LOG_KINDS = (ChangeKind.FOUND, ChangeKind.REBALANCED, ChangeKind.ABSORBED, ChangeKind.REPLACED, ChangeKind.GONE)
 _OF_PODS = ("member.down", "member.up")
-"""What pods do is known without a look at the group, and may be told long after."""
+"""Facts about pods need no read of the group, and may be recorded long after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def log_accounts(records: DataFrame, groups: Sequence[str]) -> dict[str, list[Lo
 def journal_accounts(
     group_events: DataFrame, member_events: DataFrame, beats: DataFrame, *, kafka_cluster_id: str, groups: Sequence[str]
 ) -> dict[str, Account]:
-    """Return what the journal says of the groups of one Kafka cluster, by group id.
+    """Return the journal's account of each group of one Kafka cluster, by group id.
 
     Parameters
     ----------
@@ -138,12 +138,12 @@ def _member_fact(row: Any, *, is_claimed: bool) -> MemberFact:
     )
 
 
-# who looked when -----------------------------------------------------------------------------------------------------
+# coverage ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Two beats of one operator, one after the other, and the groups that it could not read at one of them."""
+    """Two consecutive beats of one operator, and the groups that it could not read at either of them."""
 
     from_ms: int
     to_ms: int
@@ -152,7 +152,7 @@ class Span:
 
 
 def seen_spans(beats: Iterable[Beat]) -> dict[str, list[Span]]:
-    """Return the spans of each Kubernetes cluster in order; beats too far apart to cover the time between make none."""
+    """Return the spans of each Kubernetes cluster in order; beats too far apart form no span."""
     found: dict[str, list[Span]] = defaultdict(list)
     in_order = sorted(beats, key=lambda b: (b.k8s_cluster_uid, b.operator, b.at_ms))
     for (uid, _), row in groupby(in_order, key=lambda b: (b.k8s_cluster_uid, b.operator)):

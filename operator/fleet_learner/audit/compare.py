@@ -1,14 +1,14 @@
-"""Hold the journal against Kafka's own log of groups, fact by fact.
+"""Compare the journal with Kafka's own log of groups, fact by fact.
 
-The one idea: what the coordinator wrote down needs nobody's word. Each rebalance of its log must lie within the bounds
-of exactly one fact of the journal, and each fact must hold one; a removal that was acknowledged must be a member that is
-gone from the log, by its member id; a restart that the journal calls absorbed must be one there.
+The one idea: the coordinator's own log is the reference. Each rebalance of the log must lie within the bounds of
+exactly one fact of the journal, and each fact must contain one rebalance; the member id of an acknowledged removal must
+disappear from the log; a restart that the journal calls absorbed must be absorbed in the log, too.
 
-What two looks cannot tell apart is no difference, but is counted apart: DescribeGroups shows no generation, so classic
-rebalances between two looks are one fact (*merged*). Nor is what nobody could see (*unseen*): while no operator beat,
-before it first read the group, and in the time of one look before the last beat. The log's first record of a group is
-where the audit begins; of what compaction took away nothing is claimed.
-Sources: `sources.offsets_evidence` for the log; `journal.rounds` for what bounds mean.
+Two kinds of rebalances are counted separately and are no difference. *Merged*: DescribeGroups shows no generation, so
+several classic rebalances between two reads are one fact. *Unseen*: rebalances while no operator beat, before an
+operator first read the group, or within one read interval before the last beat. The audit of a group begins at its
+first record in the log; it claims nothing about records that compaction removed. Sources: `sources.offsets_evidence`
+for the log; `journal.rounds` for the meaning of bounds.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ..sources.offsets_evidence import ChangeKind
 TOLERANCE_MS: Final = 1_000
 """How far the brokers' clocks and the operator's may be apart."""
 LOOK_MS: Final = 30_000
-"""The operator looks at a quiet group this often; a rebalance that is younger may not be told yet."""
+"""The operator reads a quiet group this often; a younger rebalance may not be recorded yet."""
 CLASSIC: Final = "Classic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChange:
-    """One change that the log proves; None where its kind has no such thing.
+    """One change that the log proves; fields that do not apply to its kind are None.
 
     Parameters
     ----------
     at_ms: when the coordinator wrote it, its clock.
-    epochs: how many generations or epochs passed since the record before; they ended between the two.
+    epochs: how many generations or epochs passed since the previous record; they ended between the two.
     """
 
     kind: ChangeKind
@@ -50,7 +50,7 @@ class LogChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRebalance:
-    """One rebalance of the log, completed between `lo_ms` and `hi_ms`; the two are equal when it has a record."""
+    """One rebalance of the log, completed between `lo_ms` and `hi_ms`, which are equal if it has its own record."""
 
     epoch: int
     lo_ms: int
@@ -73,7 +73,7 @@ class MemberFact:
 
     Parameters
     ----------
-    is_claimed: it was removed and has not come back; its return was absorbed.
+    is_claimed: for a removal, it lasted; for a rejoin, the return was absorbed.
     """
 
     instance_id: str
@@ -84,11 +84,11 @@ class MemberFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What the journal says of one group.
+    """The journal's account of one group.
 
     Parameters
     ----------
-    seen: when somebody looked, as (from, to) in Unix milliseconds, in order and apart.
+    seen: intervals in which an operator read the group, (from, to) in Unix milliseconds, ordered and disjoint.
     """
 
     facts: Sequence[Fact] = ()
@@ -105,8 +105,8 @@ class Rebalances:
     ----------
     journal: facts. log: rebalances.
     merged: rebalances of the log that share the bounds of a fact with another one.
-    unseen: rebalances of the log without a fact, while nobody looked.
-    missing: the same, while somebody looked. extra: facts without a rebalance.
+    unseen: rebalances of the log without a fact, while no operator was reading.
+    missing: the same, while an operator was reading. extra: facts without a rebalance.
     """
 
     journal: int = 0
@@ -124,9 +124,9 @@ class Removals:
     Parameters
     ----------
     journal: members that were removed and have not come back. log: members that are gone.
-    others: those of the log that no operator removed: expelled, or gone by themselves.
-    replaced: removed ones whose id another member held again when the log was next written.
-    unproven: removals of which the log knows nothing.
+    others: members of the log that no operator removed: they were expelled, or left.
+    replaced: removed members whose id another member held at the log's next record.
+    unproven: removals without a trace in the log.
     """
 
     journal: int = 0
@@ -138,12 +138,12 @@ class Removals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarts:
-    """Restarts that rebalanced nothing.
+    """Restarts without a rebalance.
 
     Parameters
     ----------
-    wrong: restarts that the journal calls absorbed and the log does not. The converse is caution: the journal says it
-        only when nothing else moved between two looks.
+    wrong: restarts that the journal calls absorbed and the log does not. The converse is no error: the journal calls a
+        restart absorbed only when nothing else changed between two reads.
     """
 
     journal: int = 0
@@ -163,7 +163,7 @@ class Finding:
 
     @property
     def agrees(self) -> bool:
-        """Say whether nothing is missing, extra, unproven or wrong."""
+        """Return whether nothing is missing, extra, unproven or wrong."""
         r = self.rebalances
         return self.is_in_log and not (r.missing or r.extra or self.removals.unproven or self.absorbed.wrong)
 
@@ -175,7 +175,7 @@ def compare(
     from_ms: int = 0,
     tolerance_ms: int = TOLERANCE_MS,
 ) -> list[Finding]:
-    """Hold the journal of one Kafka cluster against its log.
+    """Compare the journal of one Kafka cluster with its log.
 
     Parameters
     ----------
@@ -194,10 +194,10 @@ def compare(
     ]
 
 
-def _finding(group_id: str, changes: Sequence[LogChange], told: Account, from_ms: int, tolerance_ms: int) -> Finding:
+def _finding(group_id: str, changes: Sequence[LogChange], account: Account, from_ms: int, tolerance_ms: int) -> Finding:
     if not changes:
-        facts = [f for f in told.facts if f.hi_ms >= from_ms]
-        unproven = [r for r in told.removals if r.is_claimed and r.at_ms >= from_ms]
+        facts = [f for f in account.facts if f.hi_ms >= from_ms]
+        unproven = [r for r in account.removals if r.is_claimed and r.at_ms >= from_ms]
         return Finding(
             group_id=group_id,
             is_in_log=not (facts or unproven),
@@ -209,9 +209,9 @@ def _finding(group_id: str, changes: Sequence[LogChange], told: Account, from_ms
     return Finding(
         group_id=group_id,
         is_in_log=True,
-        rebalances=_rebalances(changes, told, from_ms, tolerance_ms),
-        removals=_removals(changes, told.removals, from_ms, since_ms),
-        absorbed=_restarts(changes, told.rejoins, from_ms, since_ms),
+        rebalances=_rebalances(changes, account, from_ms, tolerance_ms),
+        removals=_removals(changes, account.removals, from_ms, since_ms),
+        absorbed=_restarts(changes, account.rejoins, from_ms, since_ms),
     )
 
 
@@ -219,15 +219,15 @@ def _finding(group_id: str, changes: Sequence[LogChange], told: Account, from_ms
 
 
 def log_rebalances(changes: Iterable[LogChange]) -> list[LogRebalance]:
-    """Return each rebalance of the log with the times between which it was completed.
+    """Return each rebalance of the log with the bounds of its completion.
 
-    A record may stand for several generations: those before it were given up, or compaction took their records.
+    A record may stand for several generations: earlier ones were abandoned, or compaction removed their records.
     """
     found: list[LogRebalance] = []
     last_ms = 0
     for change in changes:
         if change.kind is ChangeKind.REBALANCED and change.epoch is not None and change.epochs is not None:
-            # A number that falls is another group of the same name, whose record is its first that is known.
+            # A lower number means another group of the same name; this is its first known record.
             for epoch in range(change.epoch - max(change.epochs, 1) + 1, change.epoch + 1):
                 lo_ms = change.at_ms if epoch == change.epoch else last_ms
                 found.append(LogRebalance(epoch=epoch, lo_ms=lo_ms, hi_ms=change.at_ms))
@@ -236,7 +236,7 @@ def log_rebalances(changes: Iterable[LogChange]) -> list[LogRebalance]:
     return found
 
 
-def _rebalances(changes: Sequence[LogChange], told: Account, from_ms: int, tolerance_ms: int) -> Rebalances:
+def _rebalances(changes: Sequence[LogChange], account: Account, from_ms: int, tolerance_ms: int) -> Rebalances:
     classic = log_rebalances(c for c in changes if c.group_type == CLASSIC)
     numbered = log_rebalances(c for c in changes if c.group_type != CLASSIC)
 
@@ -245,8 +245,8 @@ def _rebalances(changes: Sequence[LogChange], told: Account, from_ms: int, toler
         is_near = fact.lo_ms - tolerance_ms <= rebalance.hi_ms and rebalance.lo_ms <= fact.hi_ms + tolerance_ms
         return is_same and is_near
 
-    by_looks = [f for f in told.facts if f.epoch is None]
-    by_number = [f for f in told.facts if f.epoch is not None]
+    by_looks = [f for f in account.facts if f.epoch is None]
+    by_number = [f for f in account.facts if f.epoch is not None]
     classic_pairs = list(_paired(classic, by_looks, holds))
     numbered_pairs = list(_paired(numbered, by_number, holds))
     pairs = classic_pairs + numbered_pairs
@@ -254,11 +254,11 @@ def _rebalances(changes: Sequence[LogChange], told: Account, from_ms: int, toler
     merged = [r for r, f in classic_pairs if f is None and r.hi_ms >= from_ms and any(holds(f, r) for f in by_looks)]
     alone = [r for r, f in kept if f is None]
     left = [r for r in alone if r not in merged]
-    missing = [r for r in left if _is_seen(r, told.seen)]
+    missing = [r for r in left if _is_seen(r, account.seen)]
     with_rebalance = {f.event_id for _, f in pairs if f is not None}
     extra = [
         f
-        for f in told.facts
+        for f in account.facts
         if f.event_id not in with_rebalance and f.hi_ms >= from_ms and not _is_before(f, changes, tolerance_ms)
     ]
     return Rebalances(
@@ -274,7 +274,7 @@ def _rebalances(changes: Sequence[LogChange], told: Account, from_ms: int, toler
 def _paired(
     rebalances: Sequence[LogRebalance], facts: Iterable[Fact], holds: Callable[[Fact, LogRebalance], bool]
 ) -> Iterator[tuple[LogRebalance, Fact | None]]:
-    """Pair as many as possible: each rebalance with the fact, not taken yet, whose bounds end first.
+    """Pair as many as possible: each rebalance with the unpaired fact whose bounds end first.
 
     Source: Glover 1967, maximum matching in a convex bipartite graph.
     """
@@ -291,7 +291,7 @@ def _is_seen(rebalance: LogRebalance, seen: Iterable[tuple[int, int]]) -> bool:
 
 
 def _is_before(fact: Fact, changes: Iterable[LogChange], tolerance_ms: int) -> bool:
-    """Say whether a fact may be about what was before a first record: by its bounds, and its number if it has one."""
+    """Return whether a fact may belong before the first record, by its bounds and its epoch, if any."""
     return any(
         fact.lo_ms <= c.at_ms + tolerance_ms and (fact.epoch is None or fact.epoch <= (c.epoch or 0))
         for c in changes
@@ -302,10 +302,10 @@ def _is_before(fact: Fact, changes: Iterable[LogChange], tolerance_ms: int) -> b
 # members -------------------------------------------------------------------------------------------------------------
 
 
-def _removals(changes: Sequence[LogChange], told: Iterable[MemberFact], from_ms: int, since_ms: int) -> Removals:
+def _removals(changes: Sequence[LogChange], recorded: Iterable[MemberFact], from_ms: int, since_ms: int) -> Removals:
     gone = _members(changes, ChangeKind.GONE, lambda c: c.previous_member_id)
     replaced = _members(changes, ChangeKind.REPLACED, lambda c: c.previous_member_id)
-    removed = {(r.instance_id, r.member_id): r for r in told if r.is_claimed}
+    removed = {(r.instance_id, r.member_id): r for r in recorded if r.is_claimed}
     claimed = {key: r for key, r in removed.items() if r.at_ms >= since_ms}
     late = {key for key, at_ms in gone.items() if at_ms >= from_ms}
     return Removals(
@@ -317,9 +317,9 @@ def _removals(changes: Sequence[LogChange], told: Iterable[MemberFact], from_ms:
     )
 
 
-def _restarts(changes: Sequence[LogChange], told: Iterable[MemberFact], from_ms: int, since_ms: int) -> Restarts:
+def _restarts(changes: Sequence[LogChange], recorded: Iterable[MemberFact], from_ms: int, since_ms: int) -> Restarts:
     absorbed = _members(changes, ChangeKind.ABSORBED, lambda c: c.member_id)
-    claimed = {(r.instance_id, r.member_id): r for r in told if r.is_claimed and r.at_ms >= since_ms}
+    claimed = {(r.instance_id, r.member_id): r for r in recorded if r.is_claimed and r.at_ms >= since_ms}
     return Restarts(
         journal=len(claimed),
         log=sum(at_ms >= from_ms for at_ms in absorbed.values()),
@@ -330,5 +330,5 @@ def _restarts(changes: Sequence[LogChange], told: Iterable[MemberFact], from_ms:
 def _members(
     changes: Iterable[LogChange], kind: ChangeKind, member_id: Callable[[LogChange], str | None]
 ) -> dict[tuple[str, str], int]:
-    """Return (instance id, member id as the journal tells it) → when, of the changes of one kind."""
+    """Return (instance id, member id as the journal records it) → time, for the changes of one kind."""
     return {(c.instance_id or "", short(member_id(c) or "")): c.at_ms for c in changes if c.kind is kind}

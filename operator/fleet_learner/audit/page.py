@@ -1,4 +1,4 @@
-"""What an audit says: a line for each group, what differs with its time, and the same as JSON."""
+"""Print an audit: a line for each group, its differences with their times, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME_WIDTH, _WIDTH = 44, 9
 
 
 def lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the audit as text: two lines of heading, a line for each group, below it what differs."""
+    """Yield the audit as text: two lines of heading, then a line for each group with its differences below."""
     yield " " * _NAME_WIDTH + "  ".join(f"{title:<{_WIDTH * len(names)}}" for title, names in _COLUMNS).rstrip()
     yield f"{'group':<{_NAME_WIDTH}}" + "  ".join("".join(f"{n:>{_WIDTH}}" for n in names) for _, names in _COLUMNS)
     for each in findings:
@@ -39,13 +39,13 @@ def _values(each: Finding) -> tuple[tuple[int, ...], ...]:
 
 
 def differences(finding: Finding) -> Iterator[str]:
-    """Yield what differs in one group, in words, with times in UTC."""
+    """Yield the differences of one group as text, with times in UTC."""
     if not finding.is_in_log:
         yield "Kafka's log does not know this group"
     for rebalance in finding.rebalances.missing:
         yield f"missing in the journal: {_named(rebalance)}"
     for fact in finding.rebalances.extra:
-        yield f"not in the log: {_told(fact)}"
+        yield f"not in the log: {_fact_text(fact)}"
     for removal in finding.removals.unproven:
         yield f"removed by the journal, not gone from the log: {_member(removal)}"
     for restart in finding.absorbed.wrong:
@@ -71,7 +71,7 @@ def _named(rebalance: LogRebalance) -> str:
     return f"the rebalance to {rebalance.epoch}, {when}"
 
 
-def _told(fact: Fact) -> str:
+def _fact_text(fact: Fact) -> str:
     number = "a rebalance" if fact.epoch is None else f"the rebalance to {fact.epoch}"
     return f"{number} between {instant(fact.lo_ms)} and {instant(fact.hi_ms)} ({fact.event_id})"
 

@@ -1,8 +1,8 @@
-"""Draw up the bill of each group: what the covered time held, what it cost, who paid, what would help. gold/bill.
+"""Compute the bill of each group (gold/bill): rebalances in the covered time, their cost, and what would help.
 
-Covered is the time from which on nothing can be missing. Compaction leaves the last record of each key, and always works on
-the beginning of a partition, so where the second record of any key stands the log is whole, and from there on. What was
-before is not counted: generations that passed then have left no time behind.
+The covered time begins where no record can be missing any more. Compaction keeps the last record of each key and always
+works from the beginning of a partition, so from the second record of any key on the log is complete. Earlier records
+are not counted: the times of generations before it are lost.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 CONTEXT_MS: Final = 3_600_000
-"""Commits of so long before say what was usual, and from when on the log is whole."""
+"""Commits this long before the window show the usual intervals, and where the log is complete."""
 LEAST_COVERED_MS: Final = 3_600_000
-"""With less time covered, that nothing happened says nothing."""
+"""With less covered time, the absence of rebalances means nothing."""
 LEAST_RESTARTS: Final = 2
-"""One may be anything: of rebalances by restarts of dynamic members, and of static members that came back."""
+"""Minimum of restarts of dynamic members, or of returned static members: a single one may be chance."""
 NAMED_MAX: Final = 20
-"""So many client ids and hosts are named."""
+"""At most so many client ids and hosts are listed."""
 _COUNTED: Final = {
     "restarts": CauseKind.RESTART,
     "departures": CauseKind.DEPARTURE,
@@ -41,16 +41,17 @@ _COUNTED: Final = {
     "absorbed": CauseKind.ABSORBED,
 }
 OF_REBALANCES: Final = ("rebalances", "restart_rebalances", *_COUNTED)
-"""What is counted by records that tell generations or group epochs; those of share groups are not read."""
+"""Counts that need generations or group epochs; the records of share groups are not read."""
 
 
 class Help(StrEnum):
-    """Say what would help a group.
+    """Name what would help a group.
 
-    LONGER_TIMEOUT: static members were gone and came back, which a scale-down and up looks like, too. STATIC_MEMBERSHIP: rebalances
-    are made by restarts of dynamic members. STATIC_MEMBERSHIP_OF_STREAMS: the same in a group of KIP-1071, which can have static members
-    from Kafka 4.4 on. NOTHING: neither. NOT_ENOUGH_KNOWN: the log covers too little. NO_MEMBERS: somebody commits offsets for the
-    group and nobody joins it, so it never rebalances. SHARE_GROUP: it has no static members, and its rebalances are not counted.
+    LONGER_TIMEOUT: static members were gone and came back; a scale-down and up looks the same. STATIC_MEMBERSHIP:
+    restarts of dynamic members cause rebalances. STATIC_MEMBERSHIP_OF_STREAMS: the same in a group of KIP-1071, which
+    can have static members from Kafka 4.4 on. NOTHING: neither. NOT_ENOUGH_KNOWN: the log covers too little.
+    NO_MEMBERS: the group has commits, but no member ever joins it, so it never rebalances.
+    SHARE_GROUP: it has no static members, and its rebalances are not counted.
     """
 
     LONGER_TIMEOUT = "LongerTimeout"
@@ -72,16 +73,17 @@ def bills(
     from_ms: int = 0,
     known_from: DataFrame | None = None,
 ) -> DataFrame:
-    """Draw up the bill of every group of a cluster.
+    """Compute the bill of every group of a cluster.
 
     Parameters
     ----------
-    commits: of the time that counts and of `CONTEXT_MS` before it, by which it is known that the log is whole from its beginning.
-    causes: of that time and all before it: a group that rests is what its last record says, however long ago.
-    standstills: of the time that counts.
-    from_ms: when that time begins.
-    known_from: `log_partition`, `covered_from_ms`, for a log whose records of groups were kept: since then none of them is missing
-        there; in a partition that it does not name, none since `from_ms`. None: nothing was kept, the log itself has to tell.
+    commits: of the window and of `CONTEXT_MS` before it, which show whether the log is complete from the window's
+        start.
+    causes: of the window and all time before it: the last record of an idle group may be old.
+    standstills: of the window.
+    from_ms: start of the window.
+    known_from: `log_partition`, `covered_from_ms`, for a log whose group records were kept: from then on none is
+        missing; in a partition without a row, none since `from_ms`. None: nothing was kept, the log itself decides.
     end_offsets: `topic`, `partition`, `end_offset`, `sampled_ms`: where each topic ended at one moment; None leaves
         `records_delayed` null.
 
@@ -118,7 +120,7 @@ def bills(
 
 
 def _filled(groups: DataFrame) -> DataFrame:
-    """Write 0 and no name where nothing was counted."""
+    """Replace nulls by 0 and by empty lists."""
     from pyspark.sql import functions as F
 
     counts = [c.name for c in BILL.columns if c.type == "bigint" and not c.nullable and c.name != "covered_ms"]
@@ -134,7 +136,7 @@ _NAMES: Final = ("interrupted_clients", "interrupted_hosts")
 
 
 def _covered(commits: DataFrame, causes: DataFrame) -> DataFrame:
-    """Return from when to when each partition of the log is whole: `covered_offset` and its times."""
+    """Return the range in which each partition of the log is complete: `covered_offset` and its times."""
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
@@ -164,16 +166,18 @@ def _of_commits(commits: DataFrame) -> DataFrame:
 
 
 def _of_causes(causes: DataFrame, covered: DataFrame, counted_ms: Column) -> DataFrame:
-    """Count what happened in the covered time, and say what each group is by its last record."""
+    """Count events in the covered time, and describe each group by its last record."""
     from pyspark.sql import functions as F
 
     last = ("group_type", "protocol_type", "protocol_name", "members", "static_members")
     in_time = (F.col("log_offset") >= F.col("covered_offset")) & (F.col("at_ms") >= counted_ms)
     of_kind = {name: F.count_if(in_time & (F.col("kind") == kind.value)).alias(name) for name, kind in _COUNTED.items()}
     is_back = (F.col("kind") == CauseKind.STARTED.value) & (F.col("returned") > 0)
-    # Of static members alone: the group emptied when the last of them was given up.
+    # A group of static members only: it became empty when the last of them was given up.
     is_static_back = is_back & (F.col("static_members") == F.col("members"))
-    of_kind["static_back"] = F.count_if(in_time & ((F.col("kind") == CauseKind.STATIC_BACK.value) | is_static_back)).alias("static_back")
+    of_kind["static_back"] = F.count_if(
+        in_time & ((F.col("kind") == CauseKind.STATIC_BACK.value) | is_static_back)
+    ).alias("static_back")
     is_restart = ((F.col("kind") == CauseKind.RESTART.value) & (F.col("returned") > 0)) | (is_back & ~is_static_back)
     halves = F.when(is_restart, F.col("rebalances") + F.col("halves_before"))
     return (
@@ -182,16 +186,16 @@ def _of_causes(causes: DataFrame, covered: DataFrame, counted_ms: Column) -> Dat
         .agg(
             *(F.max_by(name, F.struct("log_offset", "index")).alias(name) for name in last),
             F.sum(F.when(in_time, F.col("rebalances"))).alias("rebalances"),
-            F.least(F.coalesce(F.sum(F.when(in_time, halves)), F.lit(0)), F.sum(F.when(in_time, F.col("rebalances")))).alias(
-                "restart_rebalances"
-            ),
+            F.least(
+                F.coalesce(F.sum(F.when(in_time, halves)), F.lit(0)), F.sum(F.when(in_time, F.col("rebalances")))
+            ).alias("restart_rebalances"),
             *of_kind.values(),
         )
     )  # fmt: skip
 
 
 def _of_standstills(standstills: DataFrame, covered: DataFrame) -> DataFrame:
-    """Sum up what is known; a margin counts where a partition was interrupted, and is a bound for each."""
+    """Sum up the known standstills; the margin of an interrupted partition counts as an upper bound."""
     from pyspark.sql import functions as F
 
     is_known = F.col("standstill_ms").isNotNull()
@@ -212,7 +216,7 @@ def _of_standstills(standstills: DataFrame, covered: DataFrame) -> DataFrame:
 
 
 def _interrupted(causes: DataFrame, standstills: DataFrame) -> DataFrame:
-    """Say who was interrupted and had done nothing: the other members at causes that stopped a partition of theirs."""
+    """Count interrupted bystanders: members that kept running while a cause stopped one of their partitions."""
     from pyspark.sql import functions as F
 
     hit = (
@@ -233,7 +237,7 @@ def _interrupted(causes: DataFrame, standstills: DataFrame) -> DataFrame:
 
 
 def _delayed(commits: DataFrame, standstills: DataFrame, end_offsets: DataFrame) -> DataFrame:
-    """Estimate the records that came while nobody read: standstill times the records per second since the first commit."""
+    """Estimate the delayed records: standstill multiplied by the records per second since the first commit."""
     from pyspark.sql import functions as F
 
     first = commits.where(F.col("committed_offset").isNotNull()).groupBy(*PARTITION).agg(
@@ -252,13 +256,16 @@ def help_of() -> Column:
 
     can_be_static = F.coalesce(F.col("protocol_type"), F.lit("consumer")) == "consumer"
     by_restarts = F.when(can_be_static, F.col("restart_rebalances")).otherwise(0)
-    by_static = 2 * F.col("static_back")  # one when it was given up, one when it came back
+    by_static = 2 * F.col("static_back")  # one when it was given up and one when it came back
     is_static = (F.col("static_back") >= LEAST_RESTARTS) & (by_static >= by_restarts)
     return (
         F.when(F.col("group_type").isNull(), Help.NO_MEMBERS.value)
         .when(F.col("group_type") == GroupType.SHARE.value, Help.SHARE_GROUP.value)
         .when(is_static, Help.LONGER_TIMEOUT.value)
-        .when((by_restarts >= LEAST_RESTARTS) & (F.col("group_type") == GroupType.STREAMS.value), Help.STATIC_MEMBERSHIP_OF_STREAMS.value)
+        .when(
+            (by_restarts >= LEAST_RESTARTS) & (F.col("group_type") == GroupType.STREAMS.value),
+            Help.STATIC_MEMBERSHIP_OF_STREAMS.value,
+        )
         .when(by_restarts >= LEAST_RESTARTS, Help.STATIC_MEMBERSHIP.value)
         .when(F.col("covered_ms") < LEAST_COVERED_MS, Help.NOT_ENOUGH_KNOWN.value)
         .otherwise(Help.NOTHING.value)

@@ -21,8 +21,8 @@ def causes(records: DataFrame) -> DataFrame:
 
     Parameters
     ----------
-    records: with the columns of a Kafka source, of this topic; all that is to be judged in one go, because the members of
-        a group are known only from the records before. Those of groups are few: a run that goes on keeps them.
+    records: of this topic, with the columns of a Kafka source; all at once, because the members of a group are known
+        only from its earlier records. Group records are few: later runs keep them.
 
     Returns
     -------

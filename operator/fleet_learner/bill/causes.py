@@ -1,12 +1,12 @@
-"""Say from a group's own records what can have made its partitions stand still, and whose doing that was.
+"""Find in a group's own records what can have stopped its partitions, and which member caused it.
 
-The one idea: the records of a group lie in one partition in the order in which the coordinator wrote them, so a fold over
-them knows the members before and after each generation (classic) or group epoch (KIP-848, KIP-1071).
+The one idea: the records of a group lie in one partition in the order in which the coordinator wrote them, so a fold
+over them knows the members before and after each generation (classic) or group epoch (KIP-848, KIP-1071).
 
-What the records prove: that a generation passed, who was a member before and after, whose partitions were whose, that a
-static member was replaced with or without a rebalance. What they never tell: when a rebalance began, whether a member left
-or its session expired, why the members stayed the same. A dynamic member that comes back has a new name; that it is the
-same one is a conclusion from client id, host, number of members and minutes (restarts.py).
+The records prove that a generation passed, the members before and after it, their partitions, and that a static member
+was replaced with or without a rebalance. They do not show when a rebalance began, whether a member left or its session
+expired, or why a rebalance had the same members before and after. A dynamic member that returns has a new member id;
+that it is the same client is inferred from client id, host, number of members and time (restarts.py).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .restarts import Half, Halves
 class CauseKind(StrEnum):
     """Name what a record proves.
 
-    FOUND: the first record of a group; of what was before nothing is known, and it is no cause.
-    With a rebalance: STARTED (the group had no members), EMPTIED (it has none any more), STATIC_GONE (a static member is no
-    longer there), STATIC_BACK (one that was gone is there again), STATIC_REPLACED (a static member restarted, and the group
-    rebalanced all the same), RESTART (a dynamic member restarted within this rebalance, or it is the second of the two that
-    its restart made), DEPARTURE, JOIN, UNCHANGED (the same members: another subscription, more partitions, the second step of
-    a cooperative rebalance).
-    Without one: ABSORBED (a static member restarted), LEFT_FOR_A_WHILE (a static member of KIP-848 closed, its place is kept),
-    RECONCILED (a member of KIP-848 or KIP-1071 was given or gave up partitions), DELETED (the group).
+    FOUND: the first record of a group; earlier ones are unknown, so it is no cause. With a rebalance: STARTED (the
+    group had no members), EMPTIED (its last members are gone), STATIC_GONE (a static member is gone), STATIC_BACK (a
+    static member that was gone has returned), STATIC_REPLACED (a static member restarted, and the group rebalanced all
+    the same), RESTART (a dynamic member restarted within this rebalance, or it is the second of the two that its
+    restart made), DEPARTURE, JOIN, UNCHANGED (the same members: another subscription, more partitions, the second step
+    of a cooperative rebalance). Without one: ABSORBED (a static member restarted), LEFT_FOR_A_WHILE (a static member of
+    KIP-848 closed, its place is kept), RECONCILED (a member of KIP-848 or KIP-1071 was given or gave up partitions),
+    DELETED (the group).
     """
 
     FOUND = "Found"
@@ -60,12 +60,12 @@ class Cause:
     protocol_type: of a classic group, `consumer` or `connect`. protocol_name: its assignor.
     members, static_members: after it.
     joined, departed, returned: members; `returned` are those that are taken for restarted.
-    halves_before: earlier rebalances of which this one is the other half: departures, or, after a crash, joins.
-    bystanders: members that were there before and are there still, and did nothing.
-    clients, hosts: of the bystanders, sorted, each once.
+    halves_before: earlier rebalances of the same restarts: departures, or, after a crash, joins.
+    bystanders: members before and after the rebalance that did not restart.
+    clients, hosts: of the bystanders, sorted and distinct.
     caused: partitions of members that departed or were replaced, as the assignment names them.
     moved: partitions that a bystander had to give to another member.
-    knows_owners: whether the assignment before is known.
+    knows_owners: whether the previous assignment is known.
     """
 
     kind: CauseKind
@@ -109,7 +109,7 @@ class Memberships:
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def take(self, record: GroupRecord, at_ms: int) -> Iterator[Cause]:
-        """Yield what a record proves, given those before it.
+        """Yield what a record proves, given the earlier records.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Memberships:
 
 
 def _classic(group: _Group, record: GroupRecord, at_ms: int) -> Iterator[Cause]:
-    """A record holds all members; it is written when a rebalance ends, and when a static member rejoins a stable group."""
+    """A record holds all members; it is written after a rebalance, and when a static member rejoins."""
     before, after = group.members, {member.member_id: member for member in record.members}
     epoch_before = group.epoch
     group.epoch, group.members = record.epoch, after
@@ -211,12 +211,12 @@ def _current(group: _Group, record: GroupRecord) -> Iterator[Cause]:
         yield _cause(CauseKind.RECONCILED, group, record, moved=tuple(sorted(gave_up)))
 
 
-def _merged(known: Member | None, told: Member) -> Member:
-    """Lay what a record says of a member over what others said."""
+def _merged(known: Member | None, newer: Member) -> Member:
+    """Merge a record of a member into what earlier records of it said."""
     if known is None:
-        return told
+        return newer
     values = {
-        name: getattr(told, name) if getattr(told, name) is not None else getattr(known, name)
+        name: getattr(newer, name) if getattr(newer, name) is not None else getattr(known, name)
         for name in Member.__dataclass_fields__
     }
     return Member(**values)
@@ -269,7 +269,7 @@ def _kind(
     earlier: Mapping[str, Half],
     now: Mapping[str, Half],
 ) -> CauseKind:
-    """Name a rebalance by the first that fits; one may be several things at once."""
+    """Return the first kind that fits; several may apply to one rebalance."""
     is_back = any(m.instance_id is not None for m in came if m.member_id in earlier)
     rules = (
         (not after, CauseKind.EMPTIED),

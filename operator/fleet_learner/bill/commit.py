@@ -1,7 +1,7 @@
 """Decode one offset commit of `__consumer_offsets` in plain Python: the oracle of `commits.py`, which decodes them all.
 
-Source: `OffsetCommitKey`, `OffsetCommitValue` 0-4 and their `Legacy…` forms (key type 0) of Kafka's group-coordinator 4.4,
-which writes version 4, and version 1 for the few clients that still ask for an expiry.
+Source: `OffsetCommitKey`, `OffsetCommitValue` 0-4 and their `Legacy…` forms (key type 0) of Kafka's group-coordinator
+4.4, which writes version 4, and version 1 for the few clients that still set an expiry.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ TOPIC_ID_TAG: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommit:
-    """One commit; None where its version does not say it.
+    """One commit; fields that its version lacks are None.
 
     Parameters
     ----------
-    value_version: None of a tombstone: the offset was deleted or has expired.
-    committed_offset: None of a tombstone, and of a version that this decoder does not know.
+    value_version: None for a tombstone: the offset was deleted or has expired.
+    committed_offset: None for a tombstone, and for a version that this decoder does not know.
     topic_id: written since 4.1 where the topic has one.
-    commit_ms, expire_ms: of the coordinator's clock.
+    commit_ms, expire_ms: by the coordinator's clock.
     """
 
     group_id: str
@@ -41,11 +41,11 @@ class OffsetCommit:
 
 
 def decode_commit(key: bytes, value: bytes | None) -> OffsetCommit:
-    """Decode a record whose key is of an offset commit.
+    """Decode a record with the key of an offset commit.
 
     Raises
     ------
-    BadRecord: it is another key, or the bytes break the layout of their version.
+    BadRecord: the key has another type, or the bytes break the layout of their version.
     """
     reader = Reader(key)
     key_type = reader.int16()

@@ -1,9 +1,10 @@
 """Decode all offset commits of `__consumer_offsets` with column functions, in the JVM.
 
 Why: nearly all records of that topic are commits, some hundred thousand a second in a large fleet; a decoder in Python
-would be the slowest part of a run. The one idea: every field lies at a place that the lengths before it tell, so a
-commit is a handful of `substring`s, and its own size says whether the lengths were true. `commit.py` says the same in plain Python.
-Of the tagged fields of version 4 only a topic id that stands alone is read, as today's brokers write it; others are passed over.
+would be the slowest part of a run. The one idea: the preceding lengths give the position of every field, so a commit is
+a handful of `substring`s, and the total size checks the lengths. `commit.py` does the same in plain Python. Of the
+tagged fields of version 4 only a topic id without other fields is read, as today's brokers write it; others are
+skipped.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ def offset_commits(records: DataFrame) -> DataFrame:
 
     Parameters
     ----------
-    records: with the columns of a Kafka source, of this topic.
+    records: of this topic, with the columns of a Kafka source.
 
     Returns
     -------
-    bronze/offset_commits. A value of a version that nobody knows has the kind UNKNOWN, a broken record the kind BAD, with
-    nothing but its place: both are rows to be counted.
+    bronze/offset_commits. A value of an unknown version has the kind UNKNOWN; a broken record has the kind BAD and only
+    its position. Both are rows, so that they are counted.
     """
     from pyspark.sql import functions as F
 
@@ -63,7 +64,7 @@ _PLACE: Final = frozenset({"log_partition", "log_offset", "timestamp_ms", "kind"
 
 
 def group_of_key(name: str) -> Column:
-    """Return the group id of a key: after its type it is the first field of every type; null where it is not UTF-8."""
+    """Return the group id of a key, the first field after the type in every key; null if it is not UTF-8."""
     from pyspark.sql import functions as F
 
     return _text(name, F.lit(5), _unsigned(name, F.lit(3), 2))
@@ -96,7 +97,7 @@ def _with_key(commits: DataFrame) -> DataFrame:
 
 
 def _with_places(commits: DataFrame) -> DataFrame:
-    """Add the value's version, where its parts begin and how long its metadata is."""
+    """Add the value's version, the start of its parts and the length of its metadata."""
     from pyspark.sql import functions as F
 
     version = F.col("value_version")
@@ -148,7 +149,7 @@ def _with_value(commits: DataFrame) -> DataFrame:
 
 
 def _unsigned(name: str, at: Column, size: int) -> Column:
-    """Take a number of so many bytes; what is beyond the end makes it shorter, which the size of the whole then shows."""
+    """Take a number of so many bytes; if the bytes end early, the check of the total size fails."""
     from pyspark.sql import functions as F
 
     return F.conv(F.hex(F.substring(name, at, F.lit(size))), 16, 10).cast("bigint")

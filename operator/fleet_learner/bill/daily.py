@@ -1,12 +1,12 @@
-"""Keep the bill of a Kafka cluster from day to day: each run reads what is new in its `__consumer_offsets`.
+"""Keep the bill of a Kafka cluster from day to day: each run reads new records of `__consumer_offsets`.
 
-Why: the topic is compacted, so what a standstill can be measured by is gone after a while; a bill of a month has to be drawn
-up while the month lasts. The one idea: records of groups are few and are kept, for who was a member is known only from all of
-them; commits are many and are read again from the last midnight on, or from that before the earliest silence that was open.
-All rows of a day are replaced by what a later run knows of that day.
+Why: the topic is compacted, so the commits that measure a standstill disappear after a while; the bill of a month has
+to be computed during the month. The one idea: group records are few and are all kept, because the members of a group
+are known only from all of them; commits are many and are read again from the last midnight on, or from the midnight
+before the earliest open silence. A later run replaces all rows of a day.
 
-Each log has a lake of its own, with numbered runs as those of the journal's tables: killed at any moment, a run is done again
-from its plan, and a log that cannot be read holds up nothing else.
+Each log has a lake of its own, with numbered runs like those of the journal's tables: a killed run is repeated from its
+plan, and an unreadable log does not delay the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FOLDER: Final = "offsets"
 TABLES: Final = (GROUP_RECORDS, STANDSTILLS, BILL_SLICES)
 OPEN_DAYS_MAX: Final = 3
-"""A silence that has not ended for so long is not waited for: nobody may ever commit there again."""
+"""An open silence is awaited for so many days: the partition may never see a commit again."""
 _ANEW: Final = "give its entry below offsets_logs another name, under which it is read from its beginning"
 _LOG: Final = "log"
 _NEXT: Final = "next_from_ms"
@@ -55,21 +55,21 @@ def bill_lake(journal: Lake, name: str) -> Lake:
 
 
 def take_in(lake: Lake, log: OffsetsLog, *, now_ms: int, keep_days: int, on_step: OnStep = lambda _: None) -> Published:
-    """Measure what is new in a log, and publish it.
+    """Measure the new records of a log, and publish the result.
 
     Parameters
     ----------
-    now_ms: when this run is made; one that goes on from an unfinished plan keeps that one's.
-    keep_days: for how long records of groups are kept that a newer one of the same key has replaced.
+    now_ms: time of this run; a run that continues an unfinished plan keeps the plan's time.
+    keep_days: how long a group record is kept after a newer record of its key has replaced it.
 
     Returns
     -------
-    The run that holds it; the last one when there is nothing new.
+    The new run; the last one when the log has no new record.
 
     Raises
     ------
     ConflictError: another writer published this number.
-    SourceError: the log is another one than that of the runs before.
+    SourceError: the log is not the one that earlier runs read.
     """
     before = lake.runs.latest()
     plan = lake.runs.unfinished()
@@ -99,26 +99,30 @@ def _new_plan(before: Published | None, log: OffsetsLog, now_ms: int) -> Plan:
         _assert_same_log(before.plan, log)
         again = log.offsets_at(max(0, since_ms - CONTEXT_MS))
         read = {p: min(start.get(p, log.starts[int(p)]), again[int(p)]) for p in ends}
-    settings = {"kafka_cluster_id": log.kafka_cluster_id, "topic_id": _topic_id(before, log), "since_ms": since_ms, "read": read}
+    settings = {
+        "kafka_cluster_id": log.kafka_cluster_id,
+        "topic_id": _topic_id(before, log),
+        "since_ms": since_ms,
+        "read": read,
+    }
     number = 0 if before is None else before.number + 1
     return Plan(number=number, as_of_ms=now_ms, sources={_LOG: {"start": start, "end": ends}}, settings=settings)
 
 
-def _assert_same_log(told: Plan, log: OffsetsLog) -> None:
-    """Refuse a log that a plan, of a run before or of one that goes on, does not speak of."""
-    known = told.settings["kafka_cluster_id"]
+def _assert_same_log(plan: Plan, log: OffsetsLog) -> None:
+    """Refuse a log other than the plan's, whether the plan is of an earlier run or of an unfinished one."""
+    known = plan.settings["kafka_cluster_id"]
     if known != log.kafka_cluster_id:
-        raise SourceError(
-            f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: {_ANEW}"
-        )
-    topic_id = told.settings.get("topic_id")  # runs of earlier versions noted none
+        raise SourceError(f"{log.topic} is of the Kafka cluster {log.kafka_cluster_id}, and was of {known}: {_ANEW}")
+    topic_id = plan.settings.get("topic_id")  # runs of earlier versions noted none
     if None not in (topic_id, log.topic_id) and topic_id != log.topic_id:
         raise SourceError(f"{log.topic} was made again since it was read: {_ANEW}")
-    if len(log.ends) != len(told.sources[_LOG]["end"]):
+    if len(log.ends) != len(plan.sources[_LOG]["end"]):
         raise SourceError(
-            f"{log.topic} has another number of partitions than before, and a group's records lie in two of them now: {_ANEW}"
+            f"{log.topic} has another number of partitions than before, and a group's records lie in two of them now: "
+            f"{_ANEW}"
         )
-    shorter = [p for p, end in told.sources[_LOG]["end"].items() if log.ends.get(int(p), 0) < end]
+    shorter = [p for p, end in plan.sources[_LOG]["end"].items() if log.ends.get(int(p), 0) < end]
     if shorter:
         raise SourceError(
             f"{log.topic} ends before what was read of partition {shorter[0]}: it was made again; {_ANEW}"
@@ -126,7 +130,7 @@ def _assert_same_log(told: Plan, log: OffsetsLog) -> None:
 
 
 def _topic_id(before: Published | None, log: OffsetsLog) -> str | None:
-    """Return the topic's id; that of the run before where brokers do not tell it this time."""
+    """Return the topic's id; the previous run's id if the brokers do not report it this time."""
     known: str | None = before.plan.settings.get("topic_id") if before is not None else None
     return log.topic_id or known
 
@@ -140,7 +144,7 @@ def _write(
     keep: Callable[[DataFrame], DataFrame],
     on_step: OnStep,
 ) -> tuple[dict[Table, Written], dict[str, int]]:
-    """Write the tables of a run; each is a function of the plan, of the tables before it and of the log."""
+    """Write the tables of a run; each is a function of the plan, of earlier tables and of the log."""
     from pyspark.sql import functions as F
 
     since_ms, number, cluster = plan.settings["since_ms"], plan.number, plan.settings["kafka_cluster_id"]
@@ -171,7 +175,7 @@ def _write(
 
 
 def _group_rows(records: DataFrame) -> DataFrame:
-    """Return bronze/group_records of what was read."""
+    """Return bronze/group_records of the records that were read."""
     from pyspark.sql import functions as F
 
     from fleet_learner.sources.offsets_topic import group_records
@@ -187,7 +191,7 @@ def _group_rows(records: DataFrame) -> DataFrame:
 
 
 def _is_after(start: Mapping[str, int]) -> Any:
-    """Return whether a row lies at or behind where the run before ended."""
+    """Return whether a row lies at or behind the end of the previous run."""
     from pyspark.sql import functions as F
 
     if not start:
@@ -197,9 +201,9 @@ def _is_after(start: Mapping[str, int]) -> Any:
 
 
 def _worth_keeping(rows: DataFrame, oldest_ms: int) -> DataFrame:
-    """Leave out what Kafka's own compaction would: records that are old and not the last of their key, old tombstones.
+    """Drop what Kafka's compaction would drop: old records that are not the last of their key, and old tombstones.
 
-    Of each key the last old one stays, too: by it alone is the first one of the window known for a change.
+    The last old record of each key is kept, too: only it shows that the window's first record is a change.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -231,7 +235,7 @@ def _as_records(rows: DataFrame, topic: str) -> DataFrame:
 
 
 def _best_of(new: DataFrame, old: DataFrame) -> DataFrame:
-    """Keep what an earlier run measured where the log no longer holds what it was measured by."""
+    """Keep an earlier run's measurements if the log no longer holds the commits behind them."""
     from pyspark.sql import functions as F
 
     key, is_known = list(STANDSTILLS.key), F.col("evidence").isin(*KNOWN)
@@ -242,12 +246,12 @@ def _best_of(new: DataFrame, old: DataFrame) -> DataFrame:
 def _slices(
     commits: DataFrame, caused: DataFrame, stood: DataFrame, plan: Plan, earlier: DataFrame | None, heard_ms: int
 ) -> DataFrame:
-    """Draw up a bill for the days that are over, and one for the day that is not.
+    """Compute a bill for the finished days, and one for the current day.
 
     Parameters
     ----------
-    earlier: those of the run before, from where this one begins; None: there was none.
-    heard_ms: time of the newest record, which the next run begins from.
+    earlier: slices of the previous run, from the start of this one; None: there was no previous run.
+    heard_ms: time of the newest record, where the next run begins.
     """
     from pyspark.sql import functions as F
 
@@ -266,7 +270,7 @@ def _slices(
             stood.where(F.col("from_ms").between(from_ms, to_ms - 1)),
             cluster,
             from_ms=from_ms,
-            # Records of groups are kept from the first run on, so none is missing since that one's log was whole.
+            # Group records are kept from the first run on, so none is missing since the first log was complete.
             known_from=None if earlier is None else _known_from(earlier, groups, from_ms),
         )
         slice_ = each.withColumn("slice_from_ms", F.lit(from_ms).cast("bigint")).withColumn(
@@ -278,7 +282,7 @@ def _slices(
 
 
 def _known_from(earlier: DataFrame, groups: DataFrame, from_ms: int) -> DataFrame:
-    """Return (log_partition, covered_from_ms) of a slice as the run before had it: a later look makes no record come back."""
+    """Return (log_partition, covered_from_ms) of a slice as in the previous run: compacted records stay lost."""
     from pyspark.sql import functions as F
 
     same = earlier.where(F.col("slice_from_ms") == from_ms).select("group_id", "covered_from_ms")
@@ -288,30 +292,32 @@ def _known_from(earlier: DataFrame, groups: DataFrame, from_ms: int) -> DataFram
 
 
 def _as_full_as_before(slices: DataFrame, earlier: DataFrame) -> DataFrame:
-    """Count the commits of a slice as the run did that saw the most of them, and keep a group that is deleted since.
+    """Keep the highest count of commits of a slice that any run saw, and groups that were deleted since.
 
-    Compaction takes records away, the tombstones of a deleted group all of them, and never brings one back.
+    Compaction removes records, after a group's tombstones all of them, and never brings one back.
     """
     from pyspark.sql import functions as F
 
     key = list(BILL_SLICES.key)
     rest = [name for name in BILL_SLICES.names if name not in key]
-    now, before = (each.select(*key, F.struct(*rest).alias(name)) for each, name in ((slices, "now"), (earlier, "before")))
+    now, before = (
+        each.select(*key, F.struct(*rest).alias(name)) for each, name in ((slices, "now"), (earlier, "before"))
+    )
     kept = now.join(before, key, "full").withColumn("kept", F.coalesce("now", "before"))
     most = {name: F.greatest(f"now.{name}", f"before.{name}").alias(name) for name in ("commits", "partitions")}
     return kept.select(*key, *(most.get(name, F.col(f"kept.{name}")) for name in rest))
 
 
 def bounds(since_ms: int, as_of_ms: int, heard_ms: int, begun: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the slices of a run, from the midnight on which it begins to that behind its end: (from, to), half-open.
+    """Yield the slices of a run, from the midnight of its start to the midnight after its end: (from, to), half-open.
 
-    A later run looks again from a midnight up to `OPEN_DAYS_MAX` days before the newest record, and slices that were drawn up stay where
-    they begin: there a slice must begin, or two would tell of one moment.
+    A later run reads again from a midnight up to `OPEN_DAYS_MAX` days before the newest record. Existing slices keep
+    their start: a slice must begin there, or two slices would cover the same time.
 
     Parameters
     ----------
-    since_ms, as_of_ms, heard_ms: where the run begins, its end, and the time of its newest record, Unix milliseconds.
-    begun: where slices of the run before begin.
+    since_ms, as_of_ms, heard_ms: start and end of the run, and the time of its newest record, Unix milliseconds.
+    begun: starts of the previous run's slices.
     """
     today_ms, heard_day_ms = as_of_ms // DAY_MS * DAY_MS, heard_ms // DAY_MS * DAY_MS
     end_ms = max(since_ms, today_ms) + DAY_MS
@@ -320,7 +326,7 @@ def bounds(since_ms: int, as_of_ms: int, heard_ms: int, begun: Iterable[int]) ->
 
 
 def _next_from_ms(measured: DataFrame, newest_ms: int) -> int:
-    """Return the midnight from which on the next run has to look again; never beyond what the log tells, whatever our clock says."""
+    """Return the midnight from which the next run reads again; never later than the log's newest record."""
     from pyspark.sql import functions as F
 
     as_of_ms = newest_ms

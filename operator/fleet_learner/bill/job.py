@@ -1,8 +1,8 @@
-"""Read a log once and draw up the bill of all its groups.
+"""Read a log once and compute the bill of all its groups.
 
-The one idea: what is used several times is persisted for the length of the run and let go at its end. A daily run does the same
-with what is new: records of groups are kept, they are few; commits are read again from an hour before the earliest silence
-that was open, and a standstill replaces the row of its key.
+The one idea: frames that are used several times are persisted until the run ends. A daily run does the same with new
+records: the few group records are kept; commits are read again from an hour before the earliest open silence, and a
+standstill replaces the row of its key.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """The bills of a cluster's groups, the dearest first.
+    """The bills of a cluster's groups, the most expensive first.
 
     Parameters
     ----------
-    bad_records: offset commits that break their layout. bad_record: why the first of them does.
+    bad_records: offset commits that break their layout. bad_record: what is wrong with the first of them.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -53,13 +53,13 @@ def draw_up(
     from_ms: int = 0,
     sampled_at_ms: int | None = None,
 ) -> Bill:
-    """Draw up the bills.
+    """Compute the bills.
 
     Parameters
     ----------
     groups: ids of interest; empty means all.
-    from_ms: what happened before does not count.
-    sampled_at_ms: now, to sample where topics end; None: they are not asked.
+    from_ms: start of the window.
+    sampled_at_ms: the present, to sample the ends of topics; None: no sample.
     """
     from pyspark.sql import functions as F
 
@@ -88,7 +88,7 @@ def draw_up(
 
 @contextmanager
 def keeping() -> Iterator[Callable[[DataFrame], DataFrame]]:
-    """Persist frames, and let them go at the end."""
+    """Persist frames, and unpersist them at the end."""
     kept: list[DataFrame] = []
 
     def keep(frame: DataFrame) -> DataFrame:
@@ -98,13 +98,13 @@ def keeping() -> Iterator[Callable[[DataFrame], DataFrame]]:
     try:
         yield keep
     finally:
-        # The last first: of what is made of a frame that goes, Spark makes the whole plan anew, which takes minutes.
+        # In reverse: unpersisting a frame makes Spark plan all frames that depend on it again, which takes minutes.
         for frame in reversed(kept):
             frame.unpersist()
 
 
 def _why(records: DataFrame, bad: DataFrame) -> str:
-    """Say what is wrong with the first bad record, by the decoder that can tell."""
+    """Return what is wrong with the first bad record, from the plain decoder."""
     from pyspark.sql import functions as F
 
     place = bad.orderBy("log_partition", "log_offset").first()

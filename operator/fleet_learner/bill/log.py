@@ -1,4 +1,4 @@
-"""Open the log of a cluster for a bill, or say in one line what is missing."""
+"""Open the log of a cluster for a bill, or report in one line what is missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ END_OFFSETS: Final = "topic string, partition int, end_offset bigint, sampled_ms
 
 
 class EmptyLogError(JobError):
-    """Nothing is in the topic yet."""
+    """The topic holds no record yet."""
 
 
 class OffsetsLog:
@@ -42,7 +42,7 @@ class OffsetsLog:
     Raises
     ------
     UnreachableError: no broker answers.
-    JobError: the topic cannot be read, or nothing is in it.
+    JobError: the topic cannot be read, or is empty.
     """
 
     def __init__(self, options: Mapping[str, str], topic: str) -> None:
@@ -54,7 +54,7 @@ class OffsetsLog:
         self._logs = self._readable()
 
     def _looked_up(self) -> str:
-        """Return the cluster's id; the topic is there and may be described."""
+        """Return the cluster's id, after checking that the topic exists and may be described."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -68,8 +68,8 @@ class OffsetsLog:
             raise self._refused()
         if trouble is not None:
             raise JobError(
-                f"{servers} shows no topic {self._topic}: some managed services hide it, and a cluster in which nothing was "
-                "committed yet has none"
+                f"{servers} shows no topic {self._topic}: some managed services hide it, and a cluster in which "
+                "nothing was committed yet has none"
             )
         return str(found.cluster_id)
 
@@ -77,7 +77,7 @@ class OffsetsLog:
         return JobError(f"no right to read {self._topic}: {read_right(self._topic)}")
 
     def _readable(self) -> dict[int, Watermarks]:
-        """Return what there is, fixed now; a look at the first records shows whether they may be read."""
+        """Return the offsets as of now, after reading the first records to check the right to read."""
         from confluent_kafka import KafkaError, KafkaException
 
         reader = TopicReader(self._settings)
@@ -119,7 +119,7 @@ class OffsetsLog:
         return {partition: each.high for partition, each in self._logs.items()}
 
     def offsets_at(self, at_ms: int) -> dict[int, int]:
-        """Return by partition the first offset that is not older than an instant; the end where all are."""
+        """Return by partition the first offset that is not older than an instant; the end if all are older."""
         from confluent_kafka import KafkaException
 
         reader = TopicReader(self._settings)
@@ -133,7 +133,7 @@ class OffsetsLog:
     def records(
         self, spark: SparkSession, start: Mapping[int, int] | None = None, end: Mapping[int, int] | None = None
     ) -> DataFrame:
-        """Return records, by default all that were there when the log was opened.
+        """Return records, by default all that existed when the log was opened.
 
         Parameters
         ----------
@@ -142,13 +142,13 @@ class OffsetsLog:
         offsets = {
             "startingOffsets": json.dumps(kafka.to_json({self._topic: self.starts if start is None else start})),
             "endingOffsets": json.dumps(kafka.to_json({self._topic: self.ends if end is None else end})),
-            # Only the beginning of the log can go meanwhile, and what is left says itself from where on it is whole.
+            # Only the beginning of the log can disappear meanwhile, and the bill finds out where the log is complete.
             "failOnDataLoss": "false",
         }
         return kafka.load(spark, self._options, offsets)
 
     def end_offsets(self, spark: SparkSession, topics: Iterable[str], now_ms: int) -> DataFrame:
-        """Sample where topics end; one that may not be described, or is gone, is left out."""
+        """Sample the ends of topics; a topic that may not be described, or is gone, is left out."""
         reader = TopicReader(self._settings)
         try:
             logs = reader.watermarks(tuple(topics))

@@ -1,4 +1,4 @@
-"""What a bill says: a line for each group, the dearest first, and the same as JSON."""
+"""Print a bill: a line for each group, the most expensive first, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from .account import OF_REBALANCES, Help
 LINES_MAX: Final = 40
 _NAME_WIDTH: Final = 36
 _HELP: Final[Mapping[str, str]] = {
-    Help.LONGER_TIMEOUT: "a longer session timeout, if they restarted and were not scaled down and up: {static_back} times a static "
+    Help.LONGER_TIMEOUT: "a longer session timeout, if they restarted and were not scaled down and up: {static_back} "
+    "times a static "
     "member was given up and came back",
-    Help.STATIC_MEMBERSHIP: "static membership: {restart_rebalances} of {rebalances} rebalances are restarts of dynamic members",
-    Help.STATIC_MEMBERSHIP_OF_STREAMS: "static membership, if clients and brokers are of Kafka 4.4 or newer and it has state stores: "
+    Help.STATIC_MEMBERSHIP: "static membership: {restart_rebalances} of {rebalances} rebalances are restarts of "
+    "dynamic members",
+    Help.STATIC_MEMBERSHIP_OF_STREAMS: "static membership, if clients and brokers are of Kafka 4.4 or newer and it has "
+    "state stores: "
     "{restart_rebalances} of {rebalances} rebalances are restarts of dynamic members",
     Help.SHARE_GROUP: "nothing: share groups have no static members, and their rebalances are not counted",
     Help.NOTHING: "nothing that membership could change",
@@ -31,7 +34,7 @@ Prices = Mapping[tuple[str, str], Price]
 
 
 def dearest_first(rows: Sequence[Row]) -> list[Row]:
-    """Return the bills in the order in which they are worth reading."""
+    """Return the bills in order, the most expensive first."""
     return sorted(
         rows, key=lambda r: (-r["silent_partition_ms"], -r["rebalances"], r["kafka_cluster_id"], r["group_id"])
     )
@@ -42,33 +45,37 @@ def lines(rows: Sequence[Row], prices: Prices) -> Iterator[str]:
 
     Parameters
     ----------
-    rows: of gold/bill, the dearest first.
+    rows: of gold/bill, the most expensive first.
     prices: measured ones.
     """
-    heading = f"{'group':<{_NAME_WIDTH}}{'covered':>10}{'rebalances':>11}{'stood still':>26}{'known':>7}{'hit':>6}{'a rebalance':>24}"
+    heading = f"{'group':<{_NAME_WIDTH}}{'covered':>10}{'rebalances':>11}{'stood still':>26}"
+    heading += f"{'known':>7}{'hit':>6}{'a rebalance':>24}"
     yield f"{heading}  what would help"
     for row in rows[:LINES_MAX]:
         price = prices.get((row["kafka_cluster_id"], row["group_id"]))
         yield (
-            f"{printable(row['group_id']):<{_NAME_WIDTH - 1}} {duration(row['covered_ms']):>10}{_rebalances(row):>11}{_silent(row):>26}"
-            f"{_known(row):>7}{_share(row['interrupted_share']):>6}{_priced(price):>24}  {help_words(row)}"
+            f"{printable(row['group_id']):<{_NAME_WIDTH - 1}} "
+            f"{duration(row['covered_ms']):>10}{_rebalances(row):>11}{_silent(row):>26}"
+            f"{_known(row):>7}{_share(row['interrupted_share']):>6}{_priced(price):>24} "
+            f" {help_words(row)}"
         )
     if len(rows) > LINES_MAX:
         yield f"and {count(len(rows) - LINES_MAX, 'group')} that cost less: --json has them all"
     total_ms = sum(row["silent_partition_ms"] for row in rows)
-    yield f"{count(len(rows), 'group')}: {partition_time(total_ms)} without a consumer, {count(sum(r['rebalances'] for r in rows), 'rebalance')}"
-    yield "stood still: of all partitions, each time known to ± the partition's usual commit interval; known: of the silences around"
-    yield "causes, how many could be measured; hit: partitions of members that did nothing, and were interrupted; a rebalance: for"
-    yield "how long it stops a partition, with a 90 % interval, once ten were measured; -: not counted, or there is none"
+    rebalances = count(sum(row["rebalances"] for row in rows), "rebalance")
+    yield f"{count(len(rows), 'group')}: {partition_time(total_ms)} without a consumer, {rebalances}"
+    yield "stood still: all partitions, each to ± its usual commit interval; known: share of silences that could be"
+    yield "measured; hit: interrupted partitions of members that were not the cause; a rebalance: how long it stops"
+    yield "a partition, with a 90 % interval, once ten were measured; -: not counted, or none"
 
 
 def help_words(row: Row) -> str:
-    """Say what would help a group of gold/bill."""
+    """Return what would help a group of gold/bill, in words."""
     return _HELP[row["help"]].format(**row)
 
 
 def is_counted(row: Row) -> bool:
-    """Say whether rebalances of a group of gold/bill are counted at all; where they are not, 0 is no figure."""
+    """Return whether rebalances of this group are counted at all; if not, 0 is no figure."""
     return bool(row["group_type"] != GroupType.SHARE.value)
 
 
@@ -99,12 +106,13 @@ def _priced(price: Price | None) -> str:
 
 
 def document(rows: Sequence[Row], prices: Prices, *, from_ms: int, bad_records: int) -> dict[str, Any]:
-    """Return the bills for programs; times are Unix milliseconds, and what is not counted is null."""
+    """Return the bills for programs; times are Unix milliseconds, and uncounted figures are null."""
     return {
         "from_ms": from_ms,
         "bad_records": bad_records,
         "groups": [
-            {**row, **_uncounted(row), "price": _document(prices.get((row["kafka_cluster_id"], row["group_id"])))} for row in rows
+            {**row, **_uncounted(row), "price": _document(prices.get((row["kafka_cluster_id"], row["group_id"])))}
+            for row in rows
         ],
     }
 

@@ -1,11 +1,11 @@
-"""Learn from standstills what a rebalance costs each group: the seconds that a partition which it stops rests.
+"""Learn from standstills what a rebalance costs each group: seconds of standstill per stopped partition.
 
-The one idea: the rebalance is the unit that chance draws. Partitions of one rebalance stop together, so the interval is
-bootstrapped over rebalances, and a group has a measured price only once `LEAST_REBALANCES` were measured. A partition of the
-member that was away is no part of it: it waits for its member, which is the timeout's price and not the rebalance's.
+The one idea: rebalances are the independent samples. Partitions of one rebalance stop together, so the interval is
+bootstrapped over rebalances, and a group has a measured price only after `LEAST_REBALANCES` measurements. Partitions of
+the absent member do not count: they wait for their member, which is a cost of the timeout, not of the rebalance.
 
-Which partitions a rebalance stops is counted as costs count it (`fleet_learner.days.facts`): all of a classic group, those that
-moved of the others; where nobody knows which moved, those that stood still.
+The stopped partitions are counted as in `fleet_learner.days.facts`: all partitions of a classic group, the moved ones
+of other groups; if it is unknown which moved, the ones that stood still.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LEAST_REBALANCES: Final = 10
 LAST_REBALANCES: Final = 500
-"""Older ones than the last so many say nothing of today."""
+"""Only the last so many rebalances count: older ones do not describe the present."""
 _DRAWS: Final = 1_000
 _INTERVAL: Final = (0.05, 0.95)
 _LEAST_SECONDS: Final = 0.001
@@ -32,16 +32,16 @@ _LEAST_SECONDS: Final = 0.001
 
 
 def rebalance_standstills(standstills: DataFrame) -> DataFrame:
-    """Sum up what is known of each rebalance.
+    """Sum up the standstills of each rebalance.
 
     Parameters
     ----------
-    standstills: silver/standstills; rows of several runs may be put together.
+    standstills: silver/standstills; rows of several runs may be combined.
 
     Returns
     -------
-    One row per group and `cause_offset`: `partitions` that it stopped, how long they stood still in all (`standstill_ms`;
-    where a silence has several rebalances in it, each has its share), and the median `usual_ms`.
+    One row per group and `cause_offset`: `partitions` that it stopped, how long they stood still in all
+    (`standstill_ms`; several rebalances in one silence share it), and the median `usual_ms`.
     """
     from pyspark.sql import functions as F
 
@@ -58,11 +58,11 @@ def rebalance_standstills(standstills: DataFrame) -> DataFrame:
 
 
 def measured_prices(standstills: DataFrame) -> Mapping[tuple[str, str], Price]:
-    """Return the price of each group of which enough rebalances were measured, by (Kafka cluster id, group id).
+    """Return the price of each group with enough measured rebalances, by (Kafka cluster id, group id).
 
     Parameters
     ----------
-    standstills: silver/standstills of the window that counts.
+    standstills: silver/standstills of the window.
     """
     from pyspark.sql import functions as F
 
@@ -73,7 +73,7 @@ def measured_prices(standstills: DataFrame) -> Mapping[tuple[str, str], Price]:
         .agg(F.slice(F.sort_array(F.collect_list(each), asc=False), 1, LAST_REBALANCES).alias("rebalances"))
         .where(F.size("rebalances") >= LEAST_REBALANCES)
     )
-    # A few hundred numbers a group, and the mapping is for the driver.
+    # A few hundred numbers per group; the mapping is built on the driver.
     return {
         (row["kafka_cluster_id"], row["group_id"]): price(
             ((e["standstill_ms"], e["partitions"], e["usual_ms"]) for e in row["rebalances"]),
@@ -89,12 +89,12 @@ def price(rebalances: Iterable[tuple[int, int, int]], *, name: str) -> Price:
     Parameters
     ----------
     rebalances: of each, the sum of standstills, the partitions, and the usual silence, in ms.
-    name: of the group; the draws depend on it and on nothing else.
+    name: of the group; the random draws depend on nothing else.
 
     Returns
     -------
-    The mean per partition. Its interval holds the chance of which rebalances were seen, and half a usual silence on either
-    side, because where between two commits work stopped and began nobody wrote down.
+    The mean per partition. Its interval covers the sampling of rebalances, and half a usual silence on either side,
+    because no record shows when work stopped and began between two commits.
     """
     import numpy as np
 

@@ -1,8 +1,8 @@
-"""Tell a restart from a departure and a join: a dynamic member that comes back has a new name.
+"""Recognise a restart in a departure and a join: a dynamic member that returns has a new member id.
 
-The one idea: a restart makes two rebalances, and each leaves a half behind that waits for the other: a departure for somebody
-who looks like it, and, after a crash, a join for somebody who is found dead. The likest pair is matched first: the same
-client id and host, the same client id, then any whose number fits.
+The one idea: a restart makes two rebalances, and each is one half of a pair: a departure waits for a similar member
+that joins, and, after a crash, a join waits for a similar member that expires. The most similar pair is matched first:
+the same client id and host, the same client id, then any pair that restores the number of members.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final
 from fleet_learner.offsets.codec import Member
 
 RETURN_MAX_MS: Final = 5 * 60_000
-"""A dynamic member that joins so soon after one departed, and looks like it, is taken for the same one."""
+"""A dynamic member that joins this soon after a similar one departed is taken for the same one."""
 STATIC_BACK_MAX_MS: Final = 30 * 60_000
-"""So long after it was gone an instance id counts as back: no session timeout that a broker allows by default is longer."""
+"""An instance id counts as returned within this time, the longest session timeout of a default broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """A member that departed and may come back, or that joined and whose former self may be found dead.
+    """A member that departed and may return, or one that joined and whose predecessor may expire.
 
     Parameters
     ----------
-    members: so many there were before.
+    members: their number before the rebalance.
     """
 
     member: Member
@@ -35,7 +35,7 @@ class Half:
 
     @property
     def kept_ms(self) -> int:
-        """How long it waits."""
+        """How long it waits for its other half."""
         return RETURN_MAX_MS if self.member.instance_id is None else STATIC_BACK_MAX_MS
 
 
@@ -54,7 +54,7 @@ class Halves:
         came: Sequence[Member],
         at_ms: int,
     ) -> tuple[dict[str, Half], dict[str, Half]]:
-        """Match who came and went in a rebalance, and remember the rest.
+        """Match the members that joined and departed in a rebalance, and remember the unmatched ones.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class Halves:
 
 
 def _matched(memory: Iterable[Half], members: Iterable[Member], count: int) -> dict[str, Half]:
-    """Match members with halves of the other sort, the likest first; by member.id."""
+    """Match members with halves of the other kind, the most similar first; by member.id."""
     left, found = list(memory), dict[str, Half]()
     for is_like in (_is_same_place, _is_same_client, _fits):
         for member in members:
@@ -101,9 +101,9 @@ def _is_same_client(half: Half, member: Member, count: int) -> bool:
 
 
 def _fits(half: Half, member: Member, count: int) -> bool:
-    """A pod has another address after a restart, and some clients have another id: then the number must fit."""
+    """A restarted pod has another address, and some clients another id: then the number of members must fit."""
     if half.member.instance_id is not None or member.instance_id is not None:
         return False
-    if half.has_joined:  # anybody may have joined: it takes the same id, and the number as before
+    if half.has_joined:  # a join alone proves little: require the same id and the same number of members
         return count == half.members and half.member.client_id == member.client_id
     return count <= half.members

@@ -28,7 +28,7 @@ OFFSET_COMMITS = Table(
     ),
     ("log_partition", "log_offset"),
 )
-"""One row per offset commit or its tombstone; `log_…` is its own place in `__consumer_offsets`. See commits.py."""
+"""One row per offset commit or its tombstone; `log_…` is its own position in `__consumer_offsets`. See commits.py."""
 
 CAUSES = Table(
     "silver/causes",
@@ -62,7 +62,7 @@ CAUSES = Table(
     ),
     ("log_partition", "log_offset", "index"),
 )
-"""One row per thing that a group's record proves, in the order of the log; see causes.py."""
+"""One row per fact that a group's record proves, in the order of the log; see causes.py."""
 
 STANDSTILLS = Table(
     "silver/standstills",
@@ -97,8 +97,9 @@ STANDSTILLS = Table(
     ("kafka_cluster_id", "group_id", "topic", "partition", "from_offset"),
     day_of="from_ms",
 )
-"""One row per partition and silence that has a cause in it; `standstill_ms` null: not known, `evidence` says why.
-`from_offset` and `to_offset` are places in the log; `to_offset` null: the silence had not ended. See standstills.py."""
+"""One row per partition and silence with a cause; `standstill_ms` null: not known, `evidence` says why.
+`from_offset` and `to_offset` are positions in the log; `to_offset` null: the silence had not ended. See
+standstills.py."""
 
 BILL = Table(
     "gold/bill",
@@ -161,7 +162,7 @@ GROUP_RECORDS = Table(
     ),
     ("log_partition", "log_offset"),
 )
-"""One row per record of a group (no offset commit), as it was: of the window all, of older ones the last of each key."""
+"""One row per group record (no offset commit): all of the window, and the last older one of each key."""
 
 BILL_SLICES = Table(
     "gold/bill_slices",
@@ -170,4 +171,4 @@ BILL_SLICES = Table(
     ("kafka_cluster_id", "group_id", "slice_from_ms"),
     day_of="slice_from_ms",
 )
-"""One row per group and slice of time, which begins at a midnight (UTC): gold/bill of that time. Slices never overlap."""
+"""One row per group and slice of time from a midnight (UTC) on: its gold/bill. Slices never overlap."""

@@ -1,12 +1,12 @@
 """Cut the commits of every partition into silences: the times from one commit with progress to the next.
 
-The one idea: all of a group, its commits and its causes, lies in one partition of the log, so one sort by group tells how
-many causes came before each commit, and one by partition whether any came between two commits. Order is the log's own,
-never the clocks': a coordinator that moved to another broker may write an earlier time.
+The one idea: all commits and causes of a group lie in one partition of the log, so one sort by group counts the causes
+before each commit, and one sort by partition finds the causes between two commits. The order is the log's, never the
+clocks': a coordinator that moved to another broker may write an earlier time.
 
-*Progress* is an offset above the one committed before; an offset that only comes back after a lower one was committed in
-between (a client that was overtaken) is none. A partition's first silence is never taken: compaction leaves the last commit
-of each partition, so only from the second commit of a partition on nothing can be missing.
+*Progress* is an offset above the previous one; an offset that only returns after a lower one was committed in between
+(by a client that was overtaken) is none. A partition's first silence is never used: compaction keeps only the last
+commit of each partition, so the commits are complete only from a partition's second commit on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GROUP: Final = ("log_partition", "group_id")
 PARTITION: Final = (*GROUP, "topic", "partition")
 WHOLE_FROM: Final = 2
-"""The commit of a partition from which on none is missing."""
+"""Number of the commit from which on a partition's commits are complete."""
 
 
 def numbered(causes: DataFrame) -> DataFrame:
@@ -45,7 +45,7 @@ def steps(commits: DataFrame, causes: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per commit and partition, and one without a time (`at_ms` null) where causes follow the last commit. `run`
+    One row per commit and partition, and a row without a time (`at_ms` null) if causes follow the last commit. `run`
     counts the commits with progress before it; `number` and `number_before` the causes before the two commits.
     """
     from pyspark.sql import Window as W
@@ -69,13 +69,13 @@ def steps(commits: DataFrame, causes: DataFrame) -> DataFrame:
 
 _CARRIED: Final = ("at_ms", "log_offset", "committed_offset", "tombstone", "number")
 _STEP: Final = (
-    *PARTITION, "log_offset", "at_ms", "at_ms_before", "log_offset_before", "committed_offset", "committed_offset_before",
-    "number", "number_before", "commit_number", "is_progress", "tombstone", "run",
+    *PARTITION, "log_offset", "at_ms", "at_ms_before", "log_offset_before", "committed_offset",
+    "committed_offset_before", "number", "number_before", "commit_number", "is_progress", "tombstone", "run",
 )  # fmt: skip
 
 
 def _counted(commits: DataFrame, causes: DataFrame) -> DataFrame:
-    """Add to the commits of groups that have causes how many came before: `number`."""
+    """Add to each commit of a group with causes the `number` of causes before it."""
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
@@ -135,13 +135,14 @@ def _ends(chained: DataFrame, causes: DataFrame) -> DataFrame:
 
 
 def silences(steps: DataFrame) -> DataFrame:
-    """Put the steps between two commits with progress together.
+    """Combine the steps between two commits with progress.
 
     Returns
     -------
-    One row per partition and `run`. `first_number` to `last_number` are its causes, `from_ms` is the last commit before the
-    first of them and `heard_ms` the first commit after the last of them, of any offset; `whole_ms` is the time from progress
-    to progress. `pauses` are the steps that have causes in them. `to_ms` null: no progress after it, or the offset was deleted.
+    One row per partition and `run`. `first_number` to `last_number` are its causes, `from_ms` is the last commit before
+    the first of them and `heard_ms` the first commit after the last of them, of any offset; `whole_ms` is the time from
+    progress to progress. `pauses` are the steps that have causes in them. `to_ms` null: no progress after it, or the
+    offset was deleted.
     """
     from pyspark.sql import functions as F
 
@@ -173,7 +174,7 @@ def silences(steps: DataFrame) -> DataFrame:
 
 
 def _pause() -> Column:
-    """Return how long a step is: not below 0, whatever the clocks said; null of one without an end."""
+    """Return the length of a step: at least 0, whatever the clocks say; null without an end."""
     from pyspark.sql import functions as F
 
     return F.when(F.col("at_ms").isNotNull(), F.greatest(F.col("at_ms") - F.col("at_ms_before"), F.lit(0)))

@@ -1,4 +1,4 @@
-"""The stage of a run that reads the logs of all Kafka clusters, and none of which holds up another."""
+"""The stage of a run that reads the logs of all Kafka clusters; a failing log delays no other."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def read_logs(
     keep_days: int,
     on_step: Callable[[str], None],
 ) -> dict[str, Published]:
-    """Take in what is new in each log; `on_step` is told of each that cannot be read.
+    """Ingest new records of each log; reports each unreadable log to `on_step`.
 
     Returns
     -------
-    By name, the last run of the logs that were read.
+    The last run of each log that was read, by name.
     """
     from confluent_kafka import KafkaException
     from py4j.protocol import Py4JJavaError
@@ -58,7 +58,7 @@ def read_logs(
         except JobError as error:
             on_step(f"{LEFT_OUT}offsets of {each.name}: {error}")
         except (KafkaException, PySparkException, Py4JJavaError) as error:
-            # Whatever one log does, the others are read and the fleet is learned from.
+            # A failure of one log must not stop the others, nor learning.
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             on_step(f"{LEFT_OUT}offsets of {each.name}: {type(error).__name__}: {reason[:_REASON_MAX]}")
     return read

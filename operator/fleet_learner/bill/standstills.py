@@ -1,13 +1,14 @@
-"""Measure for how long a partition stood still around each rebalance and absence: silver/standstills.
+"""Measure how long a partition stood still around each rebalance and absence: silver/standstills.
 
 Definition: the silence from the last commit before the cause to the first commit with progress after it, less the usual
-silence of the partition; known to ± one usual silence, because what was worked on between two commits nobody wrote down.
-Several causes in one silence are one standstill: no second of a partition is billed twice.
+silence of the partition; known to ± one usual silence, because no record shows the work between two commits. Several
+causes in one silence are one standstill: no second of a partition is billed twice.
 
-A partition without records to read makes no progress either. So it is billed only where its commits tell idle from stopped:
-it makes progress regularly (evidence PROGRESS), or its consumer commits the same offset again and again while it lives
-(LIVE_COMMITS: billed is the time without any commit, at least so long was nobody there), or the silence is more than twice as
-long as any of the many nearby (LONG_SILENCE, less the longest of them). Everything else is not known, and `evidence` says why.
+A partition without new records makes no progress either. So a silence is billed only if the commits distinguish idle
+from stopped: the partition makes progress regularly (evidence PROGRESS), or its consumer commits the same offset again
+and again while it lives (LIVE_COMMITS: the time without any commit is billed, a lower bound), or the silence is more
+than twice as long as any of the many silences nearby (LONG_SILENCE, minus the longest of them). All other standstills
+are unknown, and `evidence` says why.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 
 
 class Evidence(StrEnum):
-    """Say by what a standstill is known, or why it is not.
+    """Name the evidence of a standstill, or why it is not known.
 
-    PROGRESS, LIVE_COMMITS, LONG_SILENCE: known. The others: IDLE_OR_STOPPED (commits come irregularly, with progress only), TOO_FEW (commits
-    nearby), COMPACTED (commits may be missing), OFFSET_DELETED (it was deleted meanwhile), OPEN (the log ends before the first
-    progress), GROUP_EMPTY (nobody was a member for so long that it may have been meant).
+    PROGRESS, LIVE_COMMITS, LONG_SILENCE: known. The others: IDLE_OR_STOPPED (commits come irregularly, with progress
+    only), TOO_FEW (commits nearby), COMPACTED (commits may be missing), OFFSET_DELETED (it was deleted meanwhile), OPEN
+    (the log ends before the first progress), GROUP_EMPTY (the group had no members for so long that this may be
+    intended).
     """
 
     PROGRESS = "Progress"
@@ -49,9 +51,9 @@ KNOWN: Final = (Evidence.PROGRESS.value, Evidence.LIVE_COMMITS.value, Evidence.L
 
 
 class Role(StrEnum):
-    """Say whose partition it was before.
+    """Name the owner of the partition before the rebalance.
 
-    CAUSE: of a member that departed or was replaced. MOVED: of another one, which had to give it up. KEPT: of another one,
+    CAUSE: a member that departed or was replaced. MOVED: another member, which had to give it up. KEPT: another member,
     which kept it. UNKNOWN: the log does not name the owners.
     """
 
@@ -62,7 +64,7 @@ class Role(StrEnum):
 
 
 def as_is(frame: DataFrame) -> DataFrame:
-    """Return a frame without keeping it."""
+    """Return a frame without persisting it."""
     return frame
 
 
@@ -73,15 +75,15 @@ def standstills(
 
     Parameters
     ----------
-    commits: bronze/offset_commits. A run that goes on reads again from an hour before the earliest silence that was open.
+    commits: bronze/offset_commits. A later run reads again from an hour before the earliest open silence.
     causes: silver/causes, from the beginning of each group.
-    kafka_cluster_id: of the cluster whose topic it is; the records do not say it.
-    keep: is given each frame that is used several times, to persist it where that pays; results do not depend on it.
+    kafka_cluster_id: id of the topic's cluster; the records do not contain it.
+    keep: receives each frame that is used several times, to persist it; results do not depend on it.
 
     Returns
     -------
-    silver/standstills: each silence with a rebalance in it, and each other one that interrupted a partition or was that of
-    a member that was replaced. A silence that was open has the same key when it is closed.
+    silver/standstills: each silence with a rebalance, and each other silence that interrupted a partition or belongs to
+    a replaced member. An open silence keeps its key when it is closed.
     """
     from pyspark.sql import functions as F
 
@@ -105,7 +107,7 @@ def standstills(
 
 
 def _with_causes(silences: DataFrame, causes: DataFrame) -> DataFrame:
-    """Add what the causes of each silence are: sums up to its last one, less those before its first one."""
+    """Add the causes of each silence: sums up to its last cause, minus the sums before its first one."""
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
@@ -128,7 +130,8 @@ def _with_causes(silences: DataFrame, causes: DataFrame) -> DataFrame:
         (F.col("owners_known") - F.col("own_known")).alias("known_before"),
     )
     last = counted.select(
-        *GROUP, F.col("number").alias("last_number"), "group_epoch", "group_type", "sums", "all_rebalances", "owners_known"
+        *GROUP, F.col("number").alias("last_number"), "group_epoch", "group_type", "sums", "all_rebalances",
+        "owners_known",
     )  # fmt: skip
     joined = silences.join(first, [*GROUP, "first_number"], "inner").join(last, [*GROUP, "last_number"], "inner")
     named = F.transform(
@@ -153,7 +156,7 @@ def _topic_names(commits: DataFrame) -> DataFrame:
 
 
 def _with_roles(silences: DataFrame, causes: DataFrame, topics: DataFrame) -> DataFrame:
-    """Add whose partition it was."""
+    """Add the role of the partition's owner."""
     from pyspark.sql import functions as F
 
     found = silences.join(_named_by_causes(causes, topics), [*PARTITION], "left").withColumns(
@@ -181,7 +184,7 @@ def _is_in_silence(number: Column) -> Column:
 
 
 def _named_by_causes(causes: DataFrame, topics: DataFrame) -> DataFrame:
-    """Return for each partition that causes name the numbers of these causes: `caused_at`, `moved_at`."""
+    """Return for each partition the numbers of the causes that name it: `caused_at`, `moved_at`."""
     from pyspark.sql import functions as F
 
     def tagged(name: str) -> Column:
@@ -256,7 +259,7 @@ def _evidence() -> Column:
 
 
 def _first(*rules: tuple[Column, Evidence], default: Evidence) -> Column:
-    """Return the evidence of the first rule that holds; null does not hold."""
+    """Return the evidence of the first rule that holds; a null rule does not hold."""
     from pyspark.sql import functions as F
 
     chain: Any = F

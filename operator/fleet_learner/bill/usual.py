@@ -1,8 +1,8 @@
-"""Learn how long a partition is usually silent: between two commits with progress, and between any two commits.
+"""Learn the usual silence of a partition: between two commits with progress, and between any two commits.
 
-The one idea: the time that is usual is the time that most *time* is spent in, so gaps are weighted by their length. A
-commit out of turn, as a client makes when partitions are taken from it, then hardly counts, and a rebalance meets a long
-gap as often as it meets any other minute. The hours around a silence are asked, because nights are not like days.
+The one idea: gaps are weighted by their length. An extra commit, as a client makes when partitions are revoked, then
+hardly counts, and a rebalance is as likely to fall into a long gap as into any other minutes. Only the hours around a
+silence count, because nights are not like days.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 LEAST_GAPS: Final = 8
-"""With fewer usual gaps nearby nothing is usual."""
+"""With fewer gaps nearby there is no usual gap."""
 LEAST_GAPS_OF_MANY: Final = 20
-"""So many are needed to say that a silence is longer than any."""
+"""So many gaps are needed to call a silence longer than all."""
 REGULAR: Final = 2
-"""A partition is regular when 95 % of the time is in gaps of at most so many times the usual one."""
+"""A partition is regular when 95 % of the time lies in gaps of at most so many times the usual gap."""
 HOUR_MS: Final = 3_600_000
 _SHARES: Final = (0.5, 0.95, 1.0)
 
 
 def usual_silences(steps: DataFrame, silences: DataFrame) -> DataFrame:
-    """Learn the usual silences in the hours around each hour in which a silence with a cause begins.
+    """Learn the usual silences around each hour in which a silence with a cause begins.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ def usual_silences(steps: DataFrame, silences: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per partition and `hour`: `usual_ms` and `longest_usual_ms` between commits with progress, `live_usual_ms` and
-    `live_longest_ms` between any commits, null where too few are known; `record_ms` is the longest that was ever seen there
-    between commits with progress, null unless many were.
+    One row per partition and `hour`: `usual_ms` and `longest_usual_ms` between commits with progress, `live_usual_ms`
+    and `live_longest_ms` between any commits, null with too few gaps; `record_ms` is the longest gap ever seen there
+    between commits with progress, null with too few gaps.
     """
     from pyspark.sql import functions as F
 
@@ -67,7 +67,7 @@ def usual_silences(steps: DataFrame, silences: DataFrame) -> DataFrame:
 
 
 def _usual_gaps(steps: DataFrame, silences: DataFrame) -> DataFrame:
-    """Return the times between commits in which nothing happened: those with progress, and those of any (`progress` false)."""
+    """Return undisturbed times between commits: between those with progress, and between any (`progress` false)."""
     from pyspark.sql import functions as F
 
     of_progress = silences.where("is_whole AND NOT has_cause AND NOT is_deleted AND to_ms IS NOT NULL").select(
@@ -87,7 +87,7 @@ def _usual_gaps(steps: DataFrame, silences: DataFrame) -> DataFrame:
 
 
 def _quantiles(which: Column) -> Column:
-    """Return the median, the 95 % quantile and the maximum of gaps by the time that they take; null of too few."""
+    """Return the time-weighted median, 95 % quantile and maximum of gaps; null with too few gaps."""
     from pyspark.sql import functions as F
 
     gap_ms, weight = F.when(which, F.col("gap_ms")), F.when(which, F.greatest(F.col("gap_ms"), F.lit(1)))

@@ -1,6 +1,6 @@
-"""Put together what the daily bills of a window say: one bill per group, and the price of a rebalance of each.
+"""Combine the daily bills of a window: one bill per group, and the price of its rebalances.
 
-The one idea: slices never overlap, so what was counted adds up; what a group is, the newest slice says.
+The one idea: slices never overlap, so counts add up; the newest slice describes the group.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def published(journal: Lake, names: Iterable[str], table: Table, *, since_ms: in
         try:
             state = lake.runs.latest()
         except CorruptError:
-            continue  # the stage that reads the logs has said so, and left this one out
-        # Two names of one Kafka cluster tell the same twice.
+            continue  # the stage that reads the logs has reported this one as unreadable
+        # Two configured names of one Kafka cluster hold the same rows.
         if state is not None and state.plan.settings["kafka_cluster_id"] not in found:
             found[state.plan.settings["kafka_cluster_id"]] = lake.published(table, state, since_ms=since_ms)
     return reduce(lambda one, other: one.unionByName(other), found.values()) if found else None
@@ -63,7 +63,7 @@ def bill(journal: Lake, names: Iterable[str], *, since_ms: int, until_ms: int) -
     """Return gold/bill of a window, half-open, to whole days; None when no log was ever read."""
     from pyspark.sql import functions as F
 
-    # By its end: the first slice may begin long before, at the oldest commit that the log had.
+    # Select by the end of a slice: the first may begin long before, at the oldest commit of the log.
     slices = published(journal, names, BILL_SLICES)
     is_inside = (F.col("slice_to_ms") > since_ms) & (F.col("slice_from_ms") < until_ms)
     return None if slices is None else summed(slices.where(is_inside))
@@ -78,7 +78,7 @@ def summed(slices: DataFrame) -> DataFrame:
 
     Returns
     -------
-    gold/bill. The share of interrupted partitions is weighted by how many silences were measured.
+    gold/bill. The share of interrupted partitions is weighted by the number of measured silences.
     """
     from pyspark.sql import functions as F
 

@@ -1,11 +1,10 @@
 """Replay a group's stops through Kafka's coordinator with static and with dynamic members, and compare.
 
 The one idea: the question "what would dynamic members have cost?" is not answered by "twice the restarts": stops
-overlap, rebalances merge, sessions run out. So the same timeline goes through `coordinator_model`, with clients
-that react as Java clients do, and the difference is paired. Between stops nothing happens in a group that is stable and
-complete: that time is cut out (no timer of the coordinator runs in it that heartbeats would not put back), which makes
-a month of a group a matter of milliseconds for each stop.
-Source: KIP-345, KIP-848; `coordinator_model.shell_clients` for the clients.
+overlap, rebalances merge, sessions run out. So the same timeline runs through `coordinator_model`, with clients that
+react as Java clients do, and the two results are compared. Between stops nothing happens in a group that is stable and
+complete: that time is skipped (heartbeats reset every timer of the coordinator), so a month of a group takes
+milliseconds for each stop. Source: KIP-345, KIP-848; `coordinator_model.shell_clients` for the clients.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from coordinator_model.shell.clients import ClassicClient, Client, ConsumerClien
 GROUP = "group"
 TOPIC = "topic"
 SETTLE_MS_MAX = 3_600_000
-"""A group that is not stable an hour after its last stop is an error of the model, not a long rebalance."""
+"""A group that is unstable an hour after its last stop is an error of the model, not a long rebalance."""
 NEVER_MS = 2**62
 
 BACK_OFF_MS, BACK_OFF_MS_MAX = 10_000, 300_000
@@ -37,7 +36,7 @@ BACK_OFF_MS, BACK_OFF_MS_MAX = 10_000, 300_000
 
 
 class Membership(StrEnum):
-    """Name the world that is replayed."""
+    """Name the kind of membership that is replayed."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -58,8 +57,8 @@ class Stop:
     Parameters
     ----------
     member: from 0.
-    down_ms, back_ms: when its process ends, and when another one joins; any clock; back_ms None: it does not come back.
-    is_clean: the process closed its client (a rollout), rather than being killed (a crash).
+    down_ms, back_ms: when its process ends, and when another one joins; any clock; back_ms None: it does not return.
+    is_clean: the process closed its client (a rollout); false: it was killed (a crash).
     removed_ms: when the operator removed it; None: it did not. Static members only.
     """
 
@@ -90,12 +89,12 @@ class GroupSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """Say what a timeline cost.
+    """The costs of a timeline.
 
     Parameters
     ----------
     rebalances: generations or group epochs after the group was formed.
-    evictions: members that came back to a group that had expelled them.
+    evictions: members that returned after the group had expelled them.
     idle_partition_ms: ∫ partitions that nobody consumes dt.
     """
 
@@ -105,7 +104,7 @@ class Replayed:
 
 
 def replay(setup: GroupSetup, stops: Sequence[Stop], membership: Membership, *, seed: int = 0) -> Replayed:
-    """Replay a timeline in one world.
+    """Replay a timeline with one kind of membership.
 
     Returns
     -------
@@ -114,13 +113,13 @@ def replay(setup: GroupSetup, stops: Sequence[Stop], membership: Membership, *, 
     Raises
     ------
     RuntimeError
-        When the group does not come to rest.
+        When the group does not become stable.
     """
     return Replay(setup, membership, seed).run(stops)
 
 
 def heartbeat_phases_ms(setup: GroupSetup, seed: int) -> list[int]:
-    """Draw when, within an interval, each member's heartbeats are."""
+    """Draw the phase of each member's heartbeats within an interval."""
     rng = np.random.Generator(np.random.Philox(key=[seed, setup.members]))
     phases: list[int] = rng.integers(0, setup.heartbeat_interval_ms, setup.members).tolist()
     return phases
@@ -141,7 +140,7 @@ def _flat(owned: m.TopicPartitions) -> set[tuple[str, int]]:
 
 
 class Replay:
-    """One coordinator, its clients, and the time that is left when quiet stretches are cut out."""
+    """One coordinator, its clients, and a clock that skips quiet stretches."""
 
     def __init__(self, setup: GroupSetup, membership: Membership, seed: int) -> None:
         self.setup = setup
@@ -196,7 +195,7 @@ class Replay:
             case Rebalancing.EAGER:
                 return ClassicClient(**settings, assignors=("range",))
 
-    # what the clients need ------------------------------------------------------------------------------------------
+    # for the clients ------------------------------------------------------------------------------------------------
 
     def send(self, client: Client, request: m.Request) -> m.Response | None:
         """Hand a request to the coordinator."""
@@ -207,7 +206,7 @@ class Replay:
         return result.response
 
     def new_member_id(self, client: Client) -> str:
-        """Return an id that no process had."""
+        """Return an unused id."""
         self.ids += 1
         return f"{client.name}-{self.ids}"
 
@@ -220,7 +219,7 @@ class Replay:
     # time ------------------------------------------------------------------------------------------------------------
 
     def run(self, stops: Sequence[Stop]) -> Replayed:
-        """Replay a timeline from beginning to rest."""
+        """Replay a timeline until the group is stable after the last stop."""
         self.form(min((stop.down_ms for stop in stops), default=0))
         for stop in stops:
             self.expect(stop)
@@ -235,7 +234,7 @@ class Replay:
         )
 
     def form(self, first_ms: int) -> None:
-        """Bring the group to rest with all of its members, shortly before its first stop."""
+        """Form the group with all its members, shortly before the first stop."""
         for index, client in enumerate(self.clients):
             self.last_beat_ms[index] = 0
             client.start()
@@ -244,7 +243,7 @@ class Replay:
         self.skipped_ms = first_ms - 2 * self.setup.heartbeat_interval_ms - self.now_ms
 
     def expect(self, stop: Stop) -> None:
-        """Lay a stop's steps ready: of one moment first the last heartbeats, then ends, removals and returns."""
+        """Schedule the steps of a stop; at one moment the order is heartbeats, ends, removals, returns."""
         phase, interval = self.phases[stop.member], self.setup.heartbeat_interval_ms
         steps = [((stop.down_ms - phase) // interval * interval + phase, 0, "beat"), (stop.down_ms, 1, "down")]
         if stop.back_ms is not None:
@@ -256,7 +255,7 @@ class Replay:
         self.laid.append(stop)
 
     def carry_on(self, until_ms: int | None) -> None:
-        """Carry out what is due before a moment and let time pass up to it; None: all, until the group is at rest."""
+        """Carry out all steps before a moment and advance time to it; None: until the group is stable."""
         while self.steps and (until_ms is None or self.steps[0][0] < until_ms):
             moment, _, number, kind = heapq.heappop(self.steps)
             self._until(moment)
@@ -282,7 +281,7 @@ class Replay:
             self._start(stop.member, was_removed=stop.removed_ms is not None)
 
     def _start(self, index: int, *, was_removed: bool = False) -> None:
-        """Start a process; one that its own former life keeps out is started again by the kubelet, later each time."""
+        """Start a process; while its predecessor's member keeps it out, the kubelet restarts it with backoff."""
         client = self.clients[index]
         is_known = client.member_id in self._group.members
         if self.membership is Membership.STATIC and not is_known and not was_removed:
@@ -294,13 +293,13 @@ class Replay:
             self.refused[index] = 0
             self.restart_ms.pop(index, None)
             return
-        # The broker still waits for the killed process: nothing of the new one is in the group.
+        # The broker still waits for the killed process, so the new one is not in the group.
         client.member_id = former
         self.restart_ms[index] = self.now_ms + min(BACK_OFF_MS << self.refused[index], BACK_OFF_MS_MAX)
         self.refused[index] = self.refused[index] + 1
 
     def _until(self, moment: int | None) -> None:
-        """Let time pass until a moment of the timeline; None: until the group is at rest."""
+        """Advance time to a moment of the timeline; None: until the group is stable."""
         given_up_ms = self.now_ms + SETTLE_MS_MAX
         while True:
             target = None if moment is None else moment - self.skipped_ms
@@ -322,7 +321,7 @@ class Replay:
         return max(min(moments), self.now_ms)
 
     def _next_beat_ms(self) -> int:
-        """Return when a client's heartbeat matters: at its next turn while something happens, else before it expires."""
+        """Return when a client's heartbeat matters: at the next interval during a rebalance, else before it expires."""
         interval, timeout = self.setup.heartbeat_interval_ms, self.setup.session_timeout_ms
         if self._group.state == "Stable" and timeout > 2 * interval:
             beats = [beat for beat, is_alive in zip(self.last_beat_ms, self.alive, strict=True) if is_alive]
@@ -346,7 +345,7 @@ class Replay:
             self._start(index)
 
     def _turns(self) -> list[int]:
-        """List the clients whose heartbeat is due: all in their turn while something happens, else the late ones."""
+        """List the clients whose heartbeat is due: all at their interval during a rebalance, else the late ones."""
         interval, timeout = self.setup.heartbeat_interval_ms, self.setup.session_timeout_ms
         late_since_ms = self.now_ms - (timeout - 2 * interval)
         moment, is_quiet = self.now_ms + self.skipped_ms, self._group.state == "Stable"
@@ -377,12 +376,12 @@ class Replay:
         return int(group.group_epoch if self.setup.rebalancing is Rebalancing.CONSUMER else group.generation_id)
 
     def is_at_rest(self) -> bool:
-        """Say whether the group is stable and consists of the living clients, all of them running."""
+        """Return whether the group is stable and consists of exactly the living clients, all running."""
         running = sum(client.state == "running" for client in self.clients)
         return self._group.state in {"Stable", "Empty"} and running == sum(self.alive) == len(self._group.members)
 
     def _idle_partitions(self) -> int:
-        """Count partitions that nobody consumes: an eager member that joins has given its own up."""
+        """Count partitions that nobody consumes: a joining eager member has given up its partitions."""
         keeps = self.setup.rebalancing is not Rebalancing.EAGER
         owned = 0
         for client, is_alive in zip(self.clients, self.alive, strict=True):

@@ -1,12 +1,12 @@
-"""What stops, rebalances and silence cost: transforms from silver to gold.
+"""The cost of stops, rebalances and unwatched time: transforms from silver to gold.
 
 The one idea: every figure is a sum of integers over rows that belong to one group, so each table costs one shuffle by
 group and comes out the same with any number of partitions.
 
-Time that a place was kept for an absent member (ghost time) has three kinds. *Wanted*: within the session timeout, for
-a member that may come back. *Late*: beyond the timeout, which the coordinator allows only if the timeout is not what we
-think; seen when a return was absorbed after a longer gap, or a removal found the member still there. *Operator*: up to
-the timeout, for a member that was removed in the end because nobody wanted it back.
+The time in which the group kept an absent member (ghost time) has three kinds. *Wanted*: within the session timeout,
+for a member that may return. *Late*: beyond the timeout, which happens only if the timeout is not the assumed one;
+shown by an absorbed return after a longer gap, or by a removal that found the member still there. *Operator*: up to the
+timeout, for a member that was removed in the end because it was not expected back.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopDurations:
-    """How long a partition that a rebalance stops is without a consumer; no record says it, so it is an assumption.
+    """How long a partition that a rebalance stops has no consumer; no record shows it, so it is an assumption.
 
     Parameters
     ----------
     eager_ms: all partitions of a classic group stop.
     cooperative_ms: only the partitions that move stop (KIP-429, KIP-848).
-    classic_is_cooperative: take classic groups for cooperative ones; the protocol's metadata is not in the journal.
-    is_eager_stated, is_cooperative_stated: somebody wrote that duration into the configuration; else it is assumed.
+    classic_is_cooperative: treat classic groups as cooperative; the journal does not hold the protocol's metadata.
+    is_eager_stated, is_cooperative_stated: the configuration states that duration; else it is assumed.
     """
 
     eager_ms: int = 3_000
@@ -46,8 +46,8 @@ def rebalance_costs(rebalances: DataFrame, durations: StopDurations) -> DataFram
 
     Returns
     -------
-    The same rows. Cooperative groups lose the moved partitions, or all when nobody knows which moved (an upper bound);
-    null where the number of partitions is unknown.
+    The same rows. Cooperative groups lose the moved partitions, or all if it is unknown which moved (an upper bound);
+    null if the number of partitions is unknown.
     """
     from pyspark.sql import functions as F
 
@@ -58,7 +58,7 @@ def rebalance_costs(rebalances: DataFrame, durations: StopDurations) -> DataFram
 
 
 def ghost_times(outages: DataFrame) -> DataFrame:
-    """Add how long each absent member's place was kept: `ghost_wanted_ms`, `ghost_late_ms`, `ghost_operator_ms`.
+    """Add how long the group kept each absent member: `ghost_wanted_ms`, `ghost_late_ms`, `ghost_operator_ms`.
 
     Parameters
     ----------
@@ -66,14 +66,15 @@ def ghost_times(outages: DataFrame) -> DataFrame:
 
     Returns
     -------
-    The columns of silver/outages and the three, ≥ 0 and never null; a blind outage has no ghost time, its end is unknown.
+    The columns of silver/outages and these three, ≥ 0 and never null; a blind outage has no ghost time, because its end
+    is unknown.
     """
     from pyspark.sql import functions as F
 
     gap, end = F.col("gap_ms"), F.col("end_kind")
     within = F.least(gap, F.coalesce("session_timeout_ms", "gap_ms"))
     is_removed, is_blind = end == EndKind.REMOVED.value, end == EndKind.BLIND.value
-    # Nobody waits for the return of a member that has departed, removed or not.
+    # The return of a departed member is not expected, whether it was removed or not.
     is_unwanted = is_removed | (end == EndKind.DEPARTED.value)
     is_late = is_removed | F.coalesce("absorbed", F.lit(False))
 
@@ -90,11 +91,11 @@ def ghost_times(outages: DataFrame) -> DataFrame:
 
 
 def covered_days(beats: DataFrame, blind_windows: DataFrame, days: DataFrame) -> DataFrame:
-    """Return (k8s_cluster_uid, day_ms, covered_ms): how long an operator was looking on each day.
+    """Return (k8s_cluster_uid, day_ms, covered_ms): how long an operator was watching on each day.
 
     Parameters
     ----------
-    beats: silver/beats; before the first of a Kubernetes cluster nobody was looking there.
+    beats: silver/beats; before its first beat a Kubernetes cluster was not watched.
     blind_windows: silver/blind_windows, not overlapping, after the first beat.
     days: distinct (k8s_cluster_uid, day_ms, day_end_ms).
     """
@@ -106,7 +107,7 @@ def covered_days(beats: DataFrame, blind_windows: DataFrame, days: DataFrame) ->
         .withColumn("from_ms", F.least(F.greatest("day_ms", F.coalesce("first_ms", "day_end_ms")), "day_end_ms"))
         .alias("d")
     )
-    # Without a blind window the row is null: least and greatest would pass over that.
+    # Without a blind window the row is null, which least and greatest would ignore.
     overlap = F.least("end_ms", "day_end_ms") - F.greatest("start_ms", "from_ms")
     blind = F.when(F.col("start_ms").isNotNull(), overlap)
     meets = (
@@ -124,7 +125,7 @@ def covered_days(beats: DataFrame, blind_windows: DataFrame, days: DataFrame) ->
 
 
 def unread_days(spans: DataFrame) -> DataFrame:
-    """Return (k8s_cluster_uid, static_group, day_ms, unread_ms): for how long a group could not be read on each day.
+    """Return (k8s_cluster_uid, static_group, day_ms, unread_ms): how long a group was unreadable on each day.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""What happened to each group on each day, and from those days the window.
+"""Count the events of each group on each day, and combine the days into a window.
 
-The one idea: a day's row is made of the facts of that day alone and is kept; what depends on other days (how large a group was
-on a day that told nothing, who it is, which days were quiet) is put together from the rows, which are few. So a day that nothing
-new is said of is never counted again, and a window comes out the same whether its days were made one by one or at once. An
-outage belongs to the day on which it began.
+The one idea: a day's row depends on the facts of that day only and is kept; values that depend on other days (the size
+of a group on a day without reports, its names, its quiet days) are derived from the few rows. So a day without new
+facts is never counted again, and a window is the same whether its days were computed one by one or at once. An outage
+belongs to the day on which it began.
 """
 
 from __future__ import annotations
@@ -31,19 +31,25 @@ _ZERO: Final = (
 def _facts_with_a_day(
     ghosts: DataFrame, member_events: DataFrame, group_events: DataFrame, costs: DataFrame
 ) -> DataFrame:
-    """Bring all silver tables to one shape: a group, an instant, and what the row counts for."""
+    """Bring all silver tables to one shape: a group, an instant, and the counts of the row."""
     from pyspark.sql import functions as F
 
     kind, once = F.col("kind"), F.lit(1).cast("bigint")
     parts = (
-        _shaped(member_events, "event_ms", fenced=_one(kind == "member.fenced"), instance_id=F.col("instance_id"), **_told_sizes()),
+        _shaped(
+            member_events,
+            "event_ms",
+            fenced=_one(kind == "member.fenced"),
+            instance_id=F.col("instance_id"),
+            **_reported_sizes(),
+        ),
         _shaped(
             group_events,
             "event_ms",
             held=_one(kind == "removal.held"),
             rollouts=_one(kind == "rollout.started"),
             replicas=_positive(F.coalesce("replicas", "replicas_after")),
-            **_told_sizes(),
+            **_reported_sizes(),
         ),
         _shaped(costs, "start_hi_ms", rebalances=once, stopped_partition_ms=F.col("stopped_partition_ms")),
     )
@@ -67,21 +73,21 @@ def _shaped(rows: DataFrame, at_ms: str, **counted: Column) -> DataFrame:
 
 
 def _ends() -> dict[str, Column]:
-    """Return what a stop counts for by how it ended, and for how long its place was kept."""
+    """Return the counts of a stop by its end, and how long the group kept the member."""
     from pyspark.sql import functions as F
 
     end = F.col("end_kind")
     return {
         **{each.value: _one(end == each.value) for each in EndKind if each not in (EndKind.OPEN, EndKind.DEPARTED)},
         "open": _one(end.isin(EndKind.OPEN.value, EndKind.DEPARTED.value)),
-        # Of the stops, not of the rejoins: a client that is made anew in a process that lives on joins without having stopped.
+        # Count stops, not rejoins: a new client in a running process joins without a stop.
         "absorbed": _one(F.col("absorbed")),
         **{name: F.col(name) for name in _ZERO if name.startswith("ghost_")},
     }
 
 
-def _told_sizes() -> dict[str, Column]:
-    """Return how large a row shows its group: one that is empty for the night has no size then, and its partitions are with nobody."""
+def _reported_sizes() -> dict[str, Column]:
+    """Return the group's size as a row reports it; an empty group has no size, and nobody has its partitions."""
     from pyspark.sql import functions as F
 
     is_empty = F.coalesce(F.col("members") == 0, F.lit(False))
@@ -109,17 +115,17 @@ def busy_days(
     start_ms: int,
     as_of_ms: int,
 ) -> DataFrame:
-    """Count what happened to each group on each day on which anything did.
+    """Count the events of each group on each day with events.
 
     Parameters
     ----------
     ghosts: from `facts.ghost_times`, one row per stop.
     costs: from `facts.rebalance_costs`, one row per rebalance.
-    start_ms, as_of_ms: the half-open time that is counted, Unix milliseconds; days on its edges are counted in part.
+    start_ms, as_of_ms: the half-open time that is counted, Unix milliseconds; its first and last day may be partial.
 
     Returns
     -------
-    gold/busy_day. What a group is called, and how large it is, is the last of the day; of a group that is empty no size is.
+    gold/busy_day. Names and sizes of a group are the last ones of the day; an empty group reports no size.
     """
     from pyspark.sql import functions as F
 
@@ -135,7 +141,7 @@ def busy_days(
             F.max_by(F.struct(*_NAMES), latest).alias("name"),
             F.max("k8s_cluster_uid").alias("k8s_cluster_uid"),
             F.collect_set("k8s_cluster_uid").alias("k8s_cluster_uids"),
-            # Without the condition, no instance id at all would count as one: xxhash64(NULL) is not NULL.
+            # Without the condition a missing instance id would count as one: xxhash64(NULL) is not NULL.
             F.collect_set(F.when(F.col("instance_id").isNotNull(), F.xxhash64("instance_id"))).alias("instances"),
         )
         .select("*", "name.*")
@@ -152,27 +158,27 @@ def group_day(
     as_of_ms: int,
     dynamic: DataFrame | None = None,
 ) -> DataFrame:
-    """Put a window together from its days.
+    """Combine the days of a window.
 
     Parameters
     ----------
     busy: gold/busy_day; days before the window are left out.
     beats, blind_windows: silver/beats and silver/blind_windows.
     start_ms, as_of_ms: the half-open window, Unix milliseconds; it starts at a midnight (UTC).
-    dynamic: (group_key, day_ms, rebalances_dynamic), rebalances of the same timeline with dynamic members; None when it
-        was not replayed.
+    dynamic: (group_key, day_ms, rebalances_dynamic), rebalances of the same timeline with dynamic members; None without
+        a replay.
 
     Returns
     -------
-    gold/group_day: one row per group and UTC day from the day the group was first heard of, quiet days included.
-    `members` and `partitions` are the last known ones of the day that the coordinator showed, carried over quiet days and
-    days on which the group was empty. Where it never showed members, they are the pods of its workload, and where nobody told
-    those, the ids that were heard of: a pod may hold several members. Null partitions were never told.
+    gold/group_day: one row per group and UTC day from the group's first record on, quiet days included. `members` and
+    `partitions` are the coordinator's last ones of the day, carried over quiet days and days on which the group was
+    empty. If it never showed members, `members` is the number of pods of the workload, or else of known instance ids: a
+    pod may hold several members. Null partitions were never reported.
     """
     from pyspark.sql import functions as F
 
     days = _with_quiet_days(busy.where(F.col("day_ms").between(start_ms, as_of_ms - 1)), as_of_ms)
-    # Asked first, of the statistics of files: in most fleets there is none, and joins with nothing cost as much as others.
+    # Check first, by the statistics of files: most fleets have no such span, and a join with nothing is not free.
     is_all_read = beats.where(F.col("unreachable_total") > 0).isEmpty()
     unread = None if is_all_read else unread_days(unread_spans(beats, start_ms=start_ms, as_of_ms=as_of_ms))
     made = _with_covered(_with_dynamic(days, dynamic), beats, blind_windows, unread)
@@ -180,11 +186,11 @@ def group_day(
 
 
 def _with_covered(days: DataFrame, beats: DataFrame, blind_windows: DataFrame, unread: DataFrame | None) -> DataFrame:
-    """Add `covered_ms`: of the operators that told of a group the one that looked for longest; at least so much of it was seen.
+    """Add `covered_ms`: the longest coverage by one of the operators that reported the group, a lower bound.
 
     Parameters
     ----------
-    unread: of `facts.unread_days`; None: no operator had trouble with any group.
+    unread: of `facts.unread_days`; None: all groups were always readable.
     """
     from pyspark.sql import functions as F
 
@@ -204,12 +210,16 @@ def _with_covered(days: DataFrame, beats: DataFrame, blind_windows: DataFrame, u
 
 
 def _with_unread(days: DataFrame, unread: DataFrame) -> DataFrame:
-    """Add for how long a group, and for how long all of them, could not be read: maps by Kubernetes cluster."""
+    """Add how long a group, and how long all groups, were unreadable: maps by Kubernetes cluster."""
     from pyspark.sql import functions as F
 
     is_of_all = F.col("static_group") == EVERY_GROUP
-    of_all = _by_cluster(unread.where(is_of_all).withColumnRenamed("unread_ms", "unread_all_ms"), "unread_all_ms", "day_ms")
-    own = _by_cluster(unread.where(~is_of_all), "unread_ms", "day_ms", "static_group").withColumnRenamed("static_group", "reads")
+    of_all = _by_cluster(
+        unread.where(is_of_all).withColumnRenamed("unread_ms", "unread_all_ms"), "unread_all_ms", "day_ms"
+    )
+    own = _by_cluster(unread.where(~is_of_all), "unread_ms", "day_ms", "static_group").withColumnRenamed(
+        "static_group", "reads"
+    )
     return (
         days.withColumn("reads", F.concat_ws("/", "known_name.namespace", "known_name.static_group"))
         .join(F.broadcast(of_all), on=["day_ms"], how="left")
@@ -218,7 +228,7 @@ def _with_unread(days: DataFrame, unread: DataFrame) -> DataFrame:
 
 
 def _by_cluster(times: DataFrame, name: str, *by: str) -> DataFrame:
-    """Put a time of each Kubernetes cluster into a map, one row for each `by`."""
+    """Collect a time of each Kubernetes cluster into a map, one row for each `by`."""
     from pyspark.sql import functions as F
 
     entries = F.collect_list(F.struct("k8s_cluster_uid", name))
@@ -226,7 +236,7 @@ def _by_cluster(times: DataFrame, name: str, *by: str) -> DataFrame:
 
 
 def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:
-    """Add the days on which nothing happened, up to the end of the window, and carry over how large the group was."""
+    """Add the quiet days up to the end of the window, and carry over the size of the group."""
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
@@ -248,9 +258,7 @@ def _with_quiet_days(days: DataFrame, as_of_ms: int) -> DataFrame:
         return F.coalesce(F.last(name, ignorenulls=True).over(before), F.first(name, ignorenulls=True).over(ever))
 
     return (
-        spine.join(
-            days.select("group_key", "day_ms", *_SIZES, *_ZERO), on=["group_key", "day_ms"], how="left"
-        )
+        spine.join(days.select("group_key", "day_ms", *_SIZES, *_ZERO), on=["group_key", "day_ms"], how="left")
         .withColumn("members", F.coalesce(carried("members"), carried("replicas"), "seen_members").cast("bigint"))
         .withColumn("partitions", carried("partitions").cast("bigint"))
         .withColumns({name: F.coalesce(name, F.lit(0)).cast("bigint") for name in _ZERO})

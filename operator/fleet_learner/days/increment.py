@@ -1,9 +1,9 @@
-"""Which days a run of learning makes again, and what is made of each day and kept.
+"""Decide which days a run of learning recomputes, and compute and store them.
 
-The one idea: a day's rows depend on the facts of that day (for rebalances and the one before), so a run makes the days again that
-something new is said of since the run before, and puts them in place of the old ones; all other days stay as they are. What the
-rows of N runs come to is what one run over all N days comes to. When anything else changed that rows depend on, every day of the window
-is made again.
+The one idea: a day's rows depend on the facts of that day (for rebalances, also of the day before), so a run recomputes
+only the days with new facts since the previous run and replaces their rows; all other days stay as they are. N runs
+yield the same rows as one run over all days. When anything else changed that the rows depend on, the run recomputes
+every day of the window.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SOURCE: Final = "journal"
-"""Under this name a plan has the run of ingest that it learns from."""
+"""The plan's key for the run of ingest that it learns from."""
 DAILY: Final = (schemas.REBALANCES, schemas.BUSY_DAY, schemas.GROUP_STATE, schemas.REPLAYED_DAY)
 DAYS_VERSION: Final = 2
-"""Of the rules by which a day's rows are made; with another one the days of earlier runs are made again."""
+"""Version of the rules for a day's rows; a new version recomputes the days of earlier runs."""
 _DECIDING: Final = ("window_days", "durations", "is_replayed", "model_version", "days_version")
 """Settings that a day's rows depend on."""
 
@@ -46,21 +46,21 @@ class Writing:
     written: dict[str, Written] = field(default_factory=dict)
 
     def whole(self, table: schemas.Table, frame: DataFrame) -> DataFrame:
-        """Put these rows in place of all others, and return them."""
+        """Replace all rows, and return the new ones."""
         made = self._kept(table, self.lake.overwrite(table, frame, run=self.plan.number))
         return self.lake.read(table, made.version, run=self.plan.number)
 
     def since(self, table: schemas.Table, frame: DataFrame, since_ms: int) -> DataFrame:
-        """Put these rows in place of those of all days from a midnight on, and return the rows of the window."""
+        """Replace the rows of all days from a midnight on, and return the rows of the window."""
         made = self._kept(table, self.lake.replace_since(table, frame, since_ms=since_ms, run=self.plan.number))
         return self.of_window(table, made.version)
 
     def of_window(self, table: schemas.Table, version: int | None) -> DataFrame:
-        """Return the rows of the window, of a table that is kept by day."""
+        """Return the rows of the window from a table by day."""
         return of_window(self.lake, table, version, start_ms=self.start_ms, as_of_ms=self.as_of_ms)
 
     def published(self) -> Published:
-        """Return what the run leaves."""
+        """Return the state that the run publishes."""
         states = {
             n: TableState(made.version, made.rows) for n, made in self.written.items() if made.version is not None
         }
@@ -74,19 +74,19 @@ class Writing:
 
 
 def of_window(lake: Lake, table: schemas.Table, version: int | None, *, start_ms: int, as_of_ms: int) -> DataFrame:
-    """Return the rows of a window of a table that is kept by day."""
+    """Return the rows of a window from a table by day."""
     from pyspark.sql import functions as F
 
     return lake.read(table, version, since_ms=start_ms).where(F.col(str(table.day_of)).between(start_ms, as_of_ms - 1))
 
 
 def since_ms(journal: Lake, source: Published, plan: Plan, before: Published | None) -> int | None:
-    """Return the midnight (UTC) from which days have to be made again; None: all days of the window.
+    """Return the midnight (UTC) from which days must be recomputed; None: all days of the window.
 
     Parameters
     ----------
-    source: the run of ingest that is learned from.
-    before: the run of learning before.
+    source: the run of ingest to learn from.
+    before: the previous run of learning.
     """
     if before is None or any(before.plan.settings.get(name) != plan.settings.get(name) for name in _DECIDING):
         return None
@@ -97,7 +97,7 @@ def since_ms(journal: Lake, source: Published, plan: Plan, before: Published | N
         new = [journal.runs.read(number) for number in range(learned + 1, source.number + 1)]
     except FileNotFoundError:
         return None
-    # What is beyond the end of a window was not counted yet.
+    # Facts after the end of the previous window were not counted yet.
     times = [before.plan.as_of_ms, plan.as_of_ms, *(run.counts.get("rewrite_from_ms", 0) for run in new)]
     for table in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS):
         days = journal.changed_days(table, source, after_run=learned)
@@ -127,7 +127,7 @@ def learned_days(
     since_ms: int,
     durations: StopDurations,
 ) -> Days:
-    """Make the days from a midnight on, put them in place of the old ones, and return all days of the window."""
+    """Compute the days from a midnight on, replace the old ones, and return all days of the window."""
     from pyspark.sql import functions as F
 
     def rows(table: schemas.Table, from_ms: int) -> DataFrame:

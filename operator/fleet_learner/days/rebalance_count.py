@@ -1,12 +1,12 @@
-"""Count the rebalances of dynamic members as `counterfactual.replay` does, and simulate only what has to be simulated.
+"""Count the rebalances of dynamic members like `counterfactual.replay`, but simulate only where needed.
 
-The one idea: whether a rebalance is under way when the next stop or return comes depends on a few numbers: who has to join
-again, and when each of them has its next heartbeat. So an eager group is counted with those alone. Stops are taken in knots: a
-knot begins with the whole group at rest, so nothing of the knots before matters. What hangs together in a way that the numbers
-do not tell for sure (a second process is killed before the first one's session is over, or somebody comes or goes in the very
-moment in which it ends) is played, with the same clients, the same coordinator and the same clock, unless it is so much in so large a
-group that one group would hold up a fleet: then the count stands, an eighth off at worst.
-Source: KIP-345 and `coordinator_model.classic`: prepareRebalance, completeClassicGroupJoin, expireClassicGroupMemberHeartbeat.
+The one idea: whether a rebalance is in progress at the next stop or return depends on a few numbers: the members that
+have to join again, and the time of their next heartbeats. Counting an eager group needs only those. Stops are split
+into knots: a knot begins with the whole group stable, so earlier knots do not matter. A knot that the numbers do not
+decide (a second process is killed before the first one's session ends, or a member comes or goes at the very moment in
+which it ends) is simulated, with the same clients, coordinator and clock, unless it is so large that one group would
+delay a fleet: then the count stands, off by an eighth at worst. Source: KIP-345 and `coordinator_model.classic`:
+prepareRebalance, completeClassicGroupJoin, expireClassicGroupMemberHeartbeat.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Final
 from .counterfactual import NEVER_MS, GroupSetup, Membership, Rebalancing, Replay, Stop, heartbeat_phases_ms
 
 _BEAT, _DOWN, _UP = 0, 1, 3
-"""The ranks of `Replay.expect`: what comes first of one moment."""
+"""The ranks of `Replay.expect`: the order of steps at one moment."""
 _AT_REST: Final = -1
 PLAYED_MAX: Final = 200_000
-"""Stops of a knot that is played, times the square of the members: half a second of one core."""
+"""Largest simulated knot, in stops times the square of the members: half a second of one core."""
 
 COOPERATIVE_PLAYED_MAX: Final = 2_000_000
-"""Stops of a cooperative group's day that are played as they are, times the square of the members: seconds of one core."""
+"""Largest day of a cooperative group that is simulated whole, in the same unit: seconds of one core."""
 STOPS_MAX: Final = 30
 OTHERS_MAX: Final = 30
-"""Of a larger day so many stops at a time are played, and so many members besides those that stop."""
+"""A larger day is simulated in parts of so many stops, with so many members besides those that stop."""
 
 
 def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:
-    """Count the rebalances that a timeline makes with dynamic members.
+    """Count the rebalances of a timeline with dynamic members.
 
     Parameters
     ----------
@@ -40,18 +40,19 @@ def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:
 
     Returns
     -------
-    What `replay` counts with `Membership.DYNAMIC`, to the last one; beyond `PLAYED_MAX` and `COOPERATIVE_PLAYED_MAX` nearly so.
+    Exactly the count of `replay` with `Membership.DYNAMIC`; beyond `PLAYED_MAX` and `COOPERATIVE_PLAYED_MAX` an
+    approximation.
 
     Raises
     ------
     RuntimeError
-        When the group does not come to rest.
+        When the group does not become stable.
     """
     if setup.rebalancing is Rebalancing.CONSUMER:
-        # Whoever leaves, expires or joins moves the group epoch by one, whatever else is under way (KIP-848).
+        # Each leave, expiry or join increments the group epoch, even during another rebalance (KIP-848).
         return sum(1 + (stop.back_ms is not None) for stop in stops)
     if setup.rebalancing is Rebalancing.COOPERATIVE:
-        # Who joins once more depends on who has which partitions (KIP-429): nothing is known without playing it.
+        # Which members join again depends on the assignment (KIP-429), so it must be simulated.
         if len(stops) * setup.members**2 <= COOPERATIVE_PLAYED_MAX:
             return _played(setup, stops)
         parts = (knot[at : at + STOPS_MAX] for knot in knots(setup, stops) for at in range(0, len(knot), STOPS_MAX))
@@ -59,18 +60,20 @@ def count_rebalances(setup: GroupSetup, stops: Sequence[Stop]) -> int:
     counted = 0
     for knot in knots(setup, stops):
         group = _EagerGroup(setup)
-        told = group.count(knot)
+        estimate = group.count(knot)
         is_played = not group.is_exact and (len(knot) + 2) * setup.members**2 <= PLAYED_MAX
-        counted += _played(setup, knot) if is_played else told
+        counted += _played(setup, knot) if is_played else estimate
     return counted
 
 
 def _smaller(setup: GroupSetup, stops: Sequence[Stop]) -> tuple[GroupSetup, list[Stop]]:
-    """Leave out most of those who do not stop, with their partitions."""
+    """Leave out most members that do not stop, with their partitions."""
     numbers: dict[int, int] = {}
     renamed = [replace(stop, member=numbers.setdefault(stop.member, len(numbers))) for stop in stops]
     members = min(setup.members, len(numbers) + OTHERS_MAX)
-    return replace(setup, members=members, partitions=max(members, setup.partitions * members // setup.members)), renamed
+    return replace(
+        setup, members=members, partitions=max(members, setup.partitions * members // setup.members)
+    ), renamed
 
 
 def _played(setup: GroupSetup, stops: Sequence[Stop]) -> int:
@@ -78,9 +81,9 @@ def _played(setup: GroupSetup, stops: Sequence[Stop]) -> int:
 
 
 def knots(setup: GroupSetup, stops: Sequence[Stop]) -> Iterator[list[Stop]]:
-    """Cut a timeline, in the order of its ends, wherever all members are back and the group is at rest for a heartbeat.
+    """Cut a timeline, ordered by ends, where all members are back and the group is stable for a heartbeat.
 
-    A killed member may die in a join phase, which counts it in once more: each one holds a knot up for a session.
+    A member may be killed in a join phase, which then waits for it: each kill prolongs a knot by a session.
     """
     settled_ms = setup.heartbeat_interval_ms + 1
     knot: list[Stop] = []
@@ -103,10 +106,10 @@ def _leaves(setup: GroupSetup, stop: Stop) -> bool:
 
 
 class _EagerGroup:
-    """A group with eager rebalances: who is in it, who waits in the join phase, and when the others join.
+    """A group with eager rebalances: its members, those that wait in the join phase, and when the others join.
 
-    A killed member lies in the group until `session_timeout_ms` after its end, since a group at rest has just heard of everybody.
-    That holds of one at a time; of more, `is_exact` is false.
+    A killed member stays in the group until `session_timeout_ms` after its end, because in a stable group every
+    heartbeat is recent. This is exact for one killed member at a time; with more, `is_exact` is false.
     """
 
     def __init__(self, setup: GroupSetup) -> None:
@@ -115,13 +118,13 @@ class _EagerGroup:
         self.turns = sorted((phase, member) for member, phase in enumerate(self.phases))
         self.present = set(range(setup.members))
         self.joined: set[int] = set()
-        """Who joined otherwise than with a heartbeat of the join phase."""
+        """Members that joined other than by a heartbeat in the join phase."""
         self.have_all_joined = False
-        """Whether everybody had a turn in the join phase."""
+        """Whether every member had a heartbeat in the join phase."""
         self.since_ms = _AT_REST
         """When the join phase began."""
         self.gone_ms: list[int] = []
-        """When the sessions of killed members are over, ascending."""
+        """When the sessions of killed members end, ascending."""
         self.rebalances = 0
         self.is_exact = True
 
@@ -151,7 +154,7 @@ class _EagerGroup:
                 yield stop.back_ms, _UP, number
 
     def _is_killed(self, member: int, at_ms: int, moments: Sequence[int]) -> None:
-        """Let a killed member lie in the group until its session is over."""
+        """Keep a killed member in the group until its session ends."""
         gone_ms = at_ms + self.setup.session_timeout_ms
         near_ms = self.setup.heartbeat_interval_ms + 1
         near = bisect.bisect_right(moments, gone_ms + near_ms) - bisect.bisect_left(moments, gone_ms - near_ms)
@@ -185,7 +188,7 @@ class _EagerGroup:
             self.rebalances += 1
 
     def _advance(self, until_ms: int) -> None:
-        """Let time pass: members join with their heartbeats, and the sessions of killed ones end."""
+        """Advance time: members join with their heartbeats, and the sessions of killed members end."""
         while self.gone_ms and self.gone_ms[0] <= until_ms:
             self._beat(self.gone_ms[0])
             self._begin(self.gone_ms.pop(0))
@@ -203,7 +206,7 @@ class _EagerGroup:
             self._complete_if_all_are_there()
 
     def _join_now(self) -> None:
-        """Let those join whose turn is in the very moment in which the join phase began: something else is then, too."""
+        """Let members join whose heartbeat is due at the very start of the join phase."""
         phase = self.since_ms % self.setup.heartbeat_interval_ms
         at = bisect.bisect_left(self.turns, (phase, 0))
         while at < len(self.turns) and self.turns[at][0] == phase:
@@ -211,9 +214,9 @@ class _EagerGroup:
             at += 1
 
     def _last_turn_ms(self) -> int | None:
-        """Return when the last of those has its turn who are there and have not joined; None when there is nobody."""
+        """Return the last heartbeat of the present members that have not joined; None without such members."""
         interval, count = self.setup.heartbeat_interval_ms, len(self.turns)
-        # Whose phase has just gone by has the longest to wait.
+        # The member whose phase has just passed waits longest.
         last = bisect.bisect_left(self.turns, (self.since_ms % interval, count)) - 1
         for index in range(last, last - count, -1):
             phase, member = self.turns[index]

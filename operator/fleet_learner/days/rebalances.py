@@ -1,11 +1,10 @@
-"""Rebalances: when each began at the earliest and at the latest, and what set it off.
+"""Rebalances: the earliest and the latest start of each, and its trigger.
 
-The one idea: a look at the group says that a rebalance happened since the look before, so its start has bounds, and the
-last possible cause before its upper bound is taken for its trigger. Causes are what makes a coordinator rebalance: a
-member expelled when its session ended, one removed, one that joined under a new or a lost id, a subscription that
-changed with the number of replicas. A cause that is older than the lower bound by more than `slack_ms` caused another
-rebalance, not this one.
-Sources: KIP-345; KIP-848; `ClassicGroup`, `ConsumerGroup` of Kafka's coordinator.
+The one idea: a read of the group shows that a rebalance happened since the previous read, so its start has bounds, and
+the last possible cause before its upper bound is taken for its trigger. A coordinator rebalances for a member whose
+session ended, a removed member, a member that joined under a new or a lost id, or a subscription that changed with the
+number of replicas. A cause older than the lower bound by more than `slack_ms` belongs to another rebalance. Sources:
+KIP-345; KIP-848; `ClassicGroup`, `ConsumerGroup` of Kafka's coordinator.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SLACK_MS: Final = 10_000
-"""Two looks in a rollout and one heartbeat: a cause may be that much older than the look before the rebalance."""
+"""Two read intervals of a rollout and a heartbeat: so much older than the read before a rebalance may its cause be."""
 
 
 REACH_MS: Final = 86_400_000
-"""What is older than a day has nothing to do with a rebalance, be it a cause, a rollout or another telling of it: so the rebalances
-of a day depend on that day and the one before, and on nothing else."""
+"""Causes, rollouts and copies older than a day are unrelated to a rebalance, so the rebalances of a day depend on
+that day and the day before only."""
 CONTEXT_MS: Final = 2 * REACH_MS
-"""So far before a midnight facts are read to find the rebalances from that midnight on."""
+"""So far before a midnight facts are needed to find the rebalances from that midnight on."""
 
 
 class Trigger(StrEnum):
-    """Name what set a rebalance off."""
+    """Name the trigger of a rebalance."""
 
     EXPELLED = "Expelled"
     REMOVED = "Removed"
@@ -40,7 +39,7 @@ class Trigger(StrEnum):
 def rebalances(
     group_events: DataFrame, member_events: DataFrame, outages: DataFrame, *, slack_ms: int = SLACK_MS
 ) -> DataFrame:
-    """Turn looks into rebalances with bounds, trigger and rollout.
+    """Turn recorded reads of groups into rebalances with bounds, trigger and rollout.
 
     Parameters
     ----------
@@ -51,22 +50,25 @@ def rebalances(
 
     Returns
     -------
-    silver/rebalances, one row per rebalance, whoever told it; `end_ms` is null, no look sees the end.
+    silver/rebalances, one row per rebalance, without copies of several operators; `end_ms` is null, no read shows the
+    end.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
     from ..schemas import REBALANCES
 
-    told = F.col("time_hi_ms").isNotNull()
+    is_bounded = F.col("time_hi_ms").isNotNull()
     seen = (
         group_events.where(F.col("kind") == "group.rebalanced")
-        .withColumn("start_hi_ms", F.when(told, F.least("time_hi_ms", "observed_at_ms")).otherwise(F.col("event_ms")))
+        .withColumn(
+            "start_hi_ms", F.when(is_bounded, F.least("time_hi_ms", "observed_at_ms")).otherwise(F.col("event_ms"))
+        )
         .withColumn("start_hi_ms", F.greatest("event_ms", "start_hi_ms"))
         .withColumn("start_lo_ms", F.least(F.coalesce("time_lo_ms", "event_ms"), F.col("start_hi_ms")))
         .withColumn("at_ms", F.col("start_hi_ms"))
     )
-    rows = _told_once(seen).unionByName(_causes(group_events, member_events, outages), allowMissingColumns=True)
+    rows = _without_copies(seen).unionByName(_causes(group_events, member_events, outages), allowMissingColumns=True)
     # At one instant a cause comes before the rebalance, a rollout's start before its causes.
     order = (
         W.partitionBy("group_key")
@@ -89,12 +91,12 @@ def rebalances(
     )
 
 
-def _told_once(seen: DataFrame) -> DataFrame:
-    """Drop rebalances of a group that another Kubernetes cluster's operator told as well.
+def _without_copies(seen: DataFrame) -> DataFrame:
+    """Drop rebalances of a group that another Kubernetes cluster's operator recorded as well.
 
-    A group with epochs has one for each, until it is deleted and begins again with its epochs: then one operator tells of the same
-    epoch at two times that do not meet. Of a classic one nobody shows a number (DescribeGroups): two that were told from two clusters
-    are the same when their bounds meet.
+    A group with epochs has one rebalance for each epoch, until it is deleted and its epochs begin again: then one
+    operator records the same epoch with disjoint bounds. Classic groups show no number (DescribeGroups): rebalances
+    recorded in two clusters are the same if their bounds overlap.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -102,9 +104,9 @@ def _told_once(seen: DataFrame) -> DataFrame:
     of_group = W.partitionBy("group_key")
     of_teller = W.partitionBy("group_key", "group_epoch", "k8s_cluster_uid")
     meets = F.lag("start_hi_ms").over(of_teller.orderBy("at_ms", "event_id")) >= F.col("start_lo_ms")
-    # How often the group was made anew lately: counted within reach only, so that it is the same whatever day a run begins on.
+    # Count recent recreations of the group within reach only, so that the count does not depend on a run's first day.
     made = F.count_if(~F.col("meets")).over(of_teller.orderBy("at_ms").rangeBetween(-REACH_MS, W.currentRow))
-    told_ms = F.lag("at_ms").over(
+    previous_ms = F.lag("at_ms").over(
         W.partitionBy("group_key", "group_epoch", "made").orderBy("at_ms", "event_id", "k8s_cluster_uid")
     )
     order = of_group.orderBy(F.col("group_epoch").isNotNull(), "at_ms", "event_id", "k8s_cluster_uid")
@@ -115,21 +117,21 @@ def _told_once(seen: DataFrame) -> DataFrame:
         & (F.col("before.start_hi_ms") >= F.col("start_lo_ms"))
         & (F.col("before.start_hi_ms") >= F.col("at_ms") - REACH_MS)
     )
-    is_again = F.col("told_ms") >= F.col("at_ms") - REACH_MS
+    is_again = F.col("previous_ms") >= F.col("at_ms") - REACH_MS
     is_copy = F.coalesce(F.when(F.col("group_epoch").isNotNull(), is_again).otherwise(is_same), F.lit(False))
     return (
         seen.repartition(F.col("group_key"))  # one exchange for all windows
         .withColumn("meets", F.coalesce(meets, F.lit(False)))
         .withColumn("made", made)
-        .withColumn("told_ms", told_ms)
+        .withColumn("previous_ms", previous_ms)
         .withColumn("before", before)
         .where(~is_copy)
-        .drop("meets", "made", "told_ms", "before")
+        .drop("meets", "made", "previous_ms", "before")
     )
 
 
 def _causes(group_events: DataFrame, member_events: DataFrame, outages: DataFrame) -> DataFrame:
-    """Return (group_key, at_ms, event_id, cause, rollout_now): what may set a rebalance off, and rollouts."""
+    """Return (group_key, at_ms, event_id, cause, rollout_now): possible causes of rebalances, and rollouts."""
     from pyspark.sql import functions as F
 
     def points(rows: DataFrame, at_ms: str, cause: str | None, rollout: str | None = None) -> DataFrame:
@@ -145,7 +147,7 @@ def _causes(group_events: DataFrame, member_events: DataFrame, outages: DataFram
     kind = F.col("kind")
     removed = member_events.where((kind == "member.removed") & (F.col("outcome") == "Removed"))
     joined = member_events.where((kind == "member.rejoined") & ~F.col("absorbed"))
-    # Not when its return was absorbed: the group kept its place, whatever timeout we know of.
+    # Not if its return was absorbed: then the group kept the member, whatever timeout was recorded.
     is_expelled = (F.col("gap_ms") > F.col("session_timeout_ms")) & ~F.coalesce("absorbed", F.lit(False))
     expelled = outages.where(is_expelled)
     return (

@@ -1,9 +1,9 @@
-"""What dynamic members would have cost: each group's stops, day by day, through a model of Kafka's coordinator.
+"""The cost of dynamic members: replay each group's stops, day by day, in a model of Kafka's coordinator.
 
-The one idea: between stops a group is at rest, so a day can be replayed for itself, and days for all groups at once; and a
-day whose facts did not change comes to the same as before, which a hash of the facts tells. A stop belongs to the day on which
-it began. What the journal does not tell is taken as follows: a stop whose end was not seen does not come back on that day, a
-member that is away stops only once, and a group is as large as that day told.
+The one idea: between stops a group is stable, so each day is replayed on its own, for all groups in parallel; a day
+with unchanged facts, known by their hash, is not replayed again. A stop belongs to the day on which it began. Where the
+journal is silent, a member whose return was not seen does not return on that day, an absent member stops only once, and
+a group has the size that was recorded on that day.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 REPLAY_VERSION: Final = 2
-"""Counts how often the model changed what comes out of the same facts."""
+"""Version of the model; a new one replays all days again."""
 _CLOSED: Final = frozenset({"Deleted", "Evicted", "Completed"})
-"""Reasons of a stop in which the client was closed: it leaves the group. A killed one (OOMKilled, Error) does not."""
+"""Reasons of a stop with a closed client, which leaves the group; a killed one (OOMKilled, Error) does not."""
 MEMBERS_MAX: Final = 10_000
-"""Who else is in a group makes a rebalance longer, and not another one: a larger one counts as one of so many."""
+"""More members make a rebalance longer but cause no other, so a larger group is replayed with so many."""
 DYNAMIC_SESSION_TIMEOUT_MS: Final = 45_000
 """`ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG` by default; a dynamic member has no reason for a longer one."""
 
@@ -39,8 +39,8 @@ def replayed_days(
     Parameters
     ----------
     outages: silver/outages of whole days.
-    sizes: (group_key, at_ms, members, partitions_total) of the same days: what was told of how large groups are.
-    known: gold/replayed_day, as far as it was made before; a day whose facts are still the same is not replayed again.
+    sizes: (group_key, at_ms, members, partitions_total) of the same days: the recorded sizes of groups.
+    known: gold/replayed_day of earlier runs; a day with the same facts is not replayed again.
 
     Returns
     -------
@@ -76,12 +76,12 @@ def replayed_days(
 
 
 def _inputs(outages: DataFrame, sizes: DataFrame, durations: StopDurations) -> DataFrame:
-    """Bring each group's stops of a day together, with all that a replay depends on and a hash of it."""
+    """Collect each group's stops of a day with all inputs of a replay and their hash."""
     from pyspark.sql import functions as F
 
     stops = F.struct("down_ms", "event_id", "member_key", "back_ms", "reason")
     by = ["group_key", "day_ms"]
-    told = (
+    largest = (
         sizes.withColumn("day_ms", day_of("at_ms"))
         .groupBy(*by)
         .agg(F.max("members").alias("members"), F.max("partitions_total").alias("partitions"))
@@ -91,7 +91,7 @@ def _inputs(outages: DataFrame, sizes: DataFrame, durations: StopDurations) -> D
         outages.withColumn("day_ms", day_of("down_ms"))
         .groupBy(*by)
         .agg(F.array_sort(F.collect_list(stops)).alias("stops"), F.max("protocol").alias("protocol"))
-        .join(told, on=by, how="left")
+        .join(largest, on=by, how="left")
         .withColumn("inputs", F.xxhash64(settings, "stops", "protocol", "members", "partitions"))
     )
 
@@ -104,13 +104,13 @@ def rebalances_of_day(row: Mapping[str, Any], durations: StopDurations) -> int:
     row: `stops` in order, `protocol`, `members` and `partitions` (null: not known).
     """
     stops = _stops(row["stops"])
-    told = row["members"] or 0
-    members = max(min(told, MEMBERS_MAX), max(stop.member for stop in stops) + 1)
+    reported = row["members"] or 0
+    members = max(min(reported, MEMBERS_MAX), max(stop.member for stop in stops) + 1)
     has_epochs = row["protocol"] in {"Consumer", "Streams"}
     classic = Rebalancing.COOPERATIVE if durations.classic_is_cooperative else Rebalancing.EAGER
     setup = GroupSetup(
         members=members,
-        partitions=(row["partitions"] or members) if told <= MEMBERS_MAX else members,
+        partitions=(row["partitions"] or members) if reported <= MEMBERS_MAX else members,
         rebalancing=Rebalancing.CONSUMER if has_epochs else classic,
         session_timeout_ms=DYNAMIC_SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=5_000 if has_epochs else 3_000,

@@ -1,4 +1,4 @@
 """Estimate restart gaps, what a timeout costs, and whether restarts got slower: plain NumPy functions, no Spark.
 
-One estimator per file, each with its source; `validation` shows by simulation that what they state holds.
+One estimator per file, each with its source; `validation` checks their stated properties by simulation.
 """

@@ -1,8 +1,8 @@
-"""Curves of rollouts that are drawn with replacement, a hundred at once.
+"""Bootstrap survival curves by drawing rollouts with replacement, a hundred at once.
 
-The one idea: a drawn sample is the sample itself with every stop counted as often as its rollout was drawn. So the gaps are put
-in order once, and a hundred Kaplan–Meier curves are sums along rows of a table of counts.
-Source: Efron 1981, "Censored data and the bootstrap", drawn by cluster as Davison & Hinkley 1997, §3.8.
+The one idea: a drawn sample is the sample itself with every stop counted as often as its rollout was drawn. So the gaps
+are put in order once, and a hundred Kaplan–Meier curves are sums along rows of a table of counts. Source: Efron 1981,
+"Censored data and the bootstrap", drawn by cluster as Davison & Hinkley 1997, §3.8.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .tail import ParetoTail
 
 _CELLS_MAX = 1 << 20
-"""Of the table of counts at a time: a hundred draws of a large group would not fit."""
+"""Largest part of the table of counts at a time: a hundred draws of a large group would not fit."""
 
 
 def rollout_counts(cluster: NDArray[np.int64], replicates: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -51,9 +51,9 @@ def drawn_survivals(
     ----------
     gaps_ms, is_returned, weights: (n,) of the sample, as for `kaplan_meier`; weights None: 1 each.
     counts: (b, n) of `rollout_counts`.
-    times_ms: (t,) at which the curves are told.
-    tail: of the class, as a ratio to the median; beyond the last time at which `at_risk_min` are still away, a curve falls as
-        it does. None: it stays where it is.
+    times_ms: (t,) at which the curves are evaluated.
+    tail: of the class, as a ratio to the median; beyond the last time at which `at_risk_min` are still away, a curve
+        falls like the tail. None: it stays constant.
 
     Returns
     -------
@@ -64,7 +64,12 @@ def drawn_survivals(
     step = max(_CELLS_MAX // max(gaps_ms.size, 1), 1)
     parts = [
         _survivals(
-            gaps_ms[order], is_returned[order], _masses(counts[start : start + step, order], mass), times_ms, tail, at_risk_min
+            gaps_ms[order],
+            is_returned[order],
+            _masses(counts[start : start + step, order], mass),
+            times_ms,
+            tail,
+            at_risk_min,
         )
         for start in range(0, counts.shape[0], step)
     ]
@@ -72,7 +77,7 @@ def drawn_survivals(
 
 
 def _masses(counts: NDArray[np.int64], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Weigh the stops of each draw so that the weights sum to the effective number, (Σw)²/Σw²."""
+    """Scale the weights of each draw to sum to the effective number, (Σw)²/Σw²."""
     if weights is None:
         return counts.astype(np.float64)
     masses = counts * weights

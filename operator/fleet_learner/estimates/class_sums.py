@@ -1,9 +1,9 @@
-"""Learn from all workloads of a class by sums that merge, so that each workload is summed up where its stops are.
+"""Learn from all workloads of a class by sums that merge, so that each workload is summed where its stops are.
 
-The one idea: what a class teaches needs of a workload its moments, eight numbers, and of its gaps only how many there are
-of each length. Lengths are counted on a grid of ln(gap / the workload's own centre), 20,000 steps to a factor of e:
-counts are integers, so they are the same in whatever order they are added up, and a class has some ten thousand of them
-however many stops it has. A length is moved by a 400th of a per cent at most; a gap is known to a second.
+The one idea: a class needs the eight moments of each workload, and the number of gaps of each length. Lengths are
+counted on a grid of ln(gap / the workload's own centre), 20,000 steps to a factor of e: integer counts add up the same
+in any order, and a class has some ten thousand of them for any number of stops. The grid moves a length by a 400th of a
+per cent at most; a gap is known to a second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .pooling import class_prior
 from .tail import fit_tail
 
 STEPS = 20_000
-"""Of the grid, to a factor of e."""
+"""Steps of the grid to a factor of e."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class GapCounts:
         return cls(step=step, returned=returned, censored=censored).merged()
 
     def merged(self) -> Self:
-        """Add up what has the same length."""
+        """Add up counts of the same length."""
         step, index = np.unique(self.step, return_inverse=True)
         sums = [np.zeros(step.size, np.int64) for _ in range(2)]
         for total, part in zip(sums, (self.returned, self.censored), strict=True):
@@ -75,7 +75,7 @@ def class_of_sums(found: Sequence[SampleMoments], gaps: GapCounts) -> ClassModel
 
     Parameters
     ----------
-    found: of its workloads, in an order that does not depend on who summed up what.
+    found: of its workloads, in an order that does not depend on how the work was split.
     gaps: of all of them.
     """
     known = [each for each in found if each.number > 0]

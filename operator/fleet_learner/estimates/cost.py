@@ -1,4 +1,4 @@
-"""Say what a session timeout costs, and which one costs least.
+"""Price session timeouts, and find the cheapest.
 
 The one idea: while a member is away its partitions idle (ν each second); when it is expelled although it would have
 come back, the group pays two needless rebalances (κ). Waiting pays as long as the chance per second that the member
@@ -10,8 +10,8 @@ T = κ/ν costs at most twice the best (rent or buy: waiting is rent, expelling 
 The session timer runs since the last heartbeat, not since the stop, hence u. Unit of every cost: partition-seconds
 without consumption, per day. Connect's `scheduled.rebalance.max.delay.ms` is the same problem with tasks for
 partitions and without u: the delay runs since the worker left.
-Sources: Karlin et al. 1990 (rent or buy);
-`ConsumerGroup`/`ClassicGroup` session timers of Kafka's coordinator, KIP-415 (Connect's delay).
+Sources: Karlin et al. 1990 (rent or buy); `ConsumerGroup`/`ClassicGroup` session timers of Kafka's coordinator, KIP-415
+(Connect's delay).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CostRates:
 
     @property
     def rent_or_buy_ms(self) -> float:
-        """Return κ/ν: the timeout of somebody who knows nothing about the gaps, at most twice as dear as the best."""
+        """Return κ/ν: the timeout without any knowledge of the gaps, at most twice as expensive as the best."""
         return 1000.0 * self.eviction_partition_seconds / max(self.member_partitions, 1e-9)
 
 
@@ -60,7 +60,7 @@ def eviction_cost(*, rebalance_seconds: float, stopped_partitions: float, rebala
 
     Parameters
     ----------
-    rebalance_seconds: how long consumption of a stopped partition rests in one rebalance, restoring state included.
+    rebalance_seconds: how long one rebalance interrupts a stopped partition, including restoring state.
     stopped_partitions: all partitions of the group (eager), or those that move (cooperative, KIP-848).
     rebalances: one at the expiry and one at the return.
     """
@@ -70,7 +70,8 @@ def eviction_cost(*, rebalance_seconds: float, stopped_partitions: float, rebala
 def timeout_grid_ms(minimum_ms: float, maximum_ms: float) -> NDArray[np.float64]:
     """List the timeouts to choose from, ascending.
 
-    Both ends, and between them steps of 5 s, above 2 min of 15 s, above 5 min of 1 min: a cost curve is flat where it is wide.
+    Both ends, and between them steps of 5 s, above 2 min of 15 s, above 5 min of 1 min: a cost curve is flat where it
+    is wide.
     """
     if maximum_ms <= minimum_ms:
         return np.array([float(minimum_ms)])
@@ -100,7 +101,7 @@ def evictions_per_day(law: Law, rates: CostRates, timeouts_ms: NDArray[np.float6
 
 
 def ghost_seconds_per_day(law: Law, rates: CostRates, timeouts_ms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Count seconds in which a place is kept with nobody in it.
+    """Count seconds in which the group keeps an absent member.
 
     Returns
     -------
@@ -133,7 +134,7 @@ def cost_per_day(law: Law, rates: CostRates, timeouts_ms: NDArray[np.float64]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """Hold what timeouts do under each of several laws: (draws, g) each, per day."""
+    """Hold the effects of timeouts under each of several laws: (draws, g) each, per day."""
 
     evictions: NDArray[np.float64]
     ghost_seconds: NDArray[np.float64]
@@ -173,23 +174,23 @@ def dynamic_cost_per_day(
 def cheapest(costs: NDArray[np.float64]) -> NDArray[np.int64]:
     """Find the index of the cheapest timeout, the shortest one among equals; (…, g) → (…).
 
-    A longer timeout has to be cheaper by more than a millionth: what a dead member costs is not in doubt.
+    A longer timeout has to be cheaper by more than a millionth: the cost of a dead member is certain.
     """
     best = costs.min(axis=-1, keepdims=True)
     return np.argmax(costs <= best * (1 + 1e-6) + 1e-12, axis=-1)
 
 
 def return_hazard(law: Law, time_ms: float, window_ms: float = 10_000.0) -> float:
-    """Estimate the chance per second that a member who is still away returns now.
+    """Estimate the chance per second that a member that is still away returns now.
 
     Parameters
     ----------
-    window_ms: width of the time that is looked at, centred on `time_ms`.
+    window_ms: width of the interval, centred on `time_ms`.
 
     Returns
     -------
     float
-        Per second; 0 where nobody is away any more.
+        Per second; 0 if no member is away any more.
     """
     begin, end = max(time_ms - window_ms / 2, 0.0), time_ms + window_ms / 2
     away = float(law.integral_ms(end)) - float(law.integral_ms(begin))

@@ -1,10 +1,9 @@
-"""Say how much less a hundred stops of one rollout tell than a hundred stops of a hundred rollouts.
+"""Discount dependent stops: a hundred of one rollout tell less than a hundred of a hundred rollouts.
 
 The one idea: pods of one rollout share image, registry and node pool, so their gaps resemble each other. With
-intraclass correlation ρ and m stops in a rollout, n stops are worth n / (1 + (m−1)ρ). Intervals that ignore this are too
-narrow; the design effect widens them, and a bootstrap draws whole rollouts.
-Sources: Kish, Survey Sampling, §5.4 (design effect); Donner & Koval 1980 (ANOVA estimate of ρ); Field & Welsh 2007
-(bootstrap of clusters).
+intraclass correlation ρ and m stops in a rollout, n stops are worth n / (1 + (m−1)ρ). Intervals that ignore this are
+too narrow; the design effect widens them, and a bootstrap draws whole rollouts. Sources: Kish, Survey Sampling, §5.4
+(design effect); Donner & Koval 1980 (ANOVA estimate of ρ); Field & Welsh 2007 (bootstrap of clusters).
 """
 
 from __future__ import annotations
@@ -36,22 +35,22 @@ class Spread:
     within: float
 
     def design_effect(self, correlation: float) -> float:
-        """Return by what the variance of the mean is larger: 1 + (m−1)ρ."""
+        """Return the factor on the variance of the mean: 1 + (m−1)ρ."""
         return 1.0 + (self.cluster_size - 1.0) * correlation
 
     def degrees(self, correlation: float) -> float:
-        """Return what the variance is worth as degrees of freedom; correlated squares weigh by ρ²."""
+        """Return the variance's effective degrees of freedom; correlated squares weigh by ρ²."""
         return max(self.number - 1.0, 0.0) / (1.0 + (self.cluster_size - 1.0) * correlation**2)
 
     def variance_factor(self, correlation: float) -> float:
-        """Return by what to multiply the sample's variance, which misses what its few rollouts have in common."""
+        """Return the factor on the sample's variance, which lacks the variation between its few rollouts."""
         if self.number < 2:
             return 1.0
         return 1.0 / max(1.0 - correlation * (self.cluster_size - 1.0) / (self.number - 1.0), 0.1)
 
 
 def spread(values: NDArray[np.float64], cluster: NDArray[np.int64]) -> Spread:
-    """Take one workload's stops apart by rollout.
+    """Split one workload's stops by rollout.
 
     Parameters
     ----------
@@ -75,12 +74,12 @@ def intraclass_correlation(spreads: Sequence[Spread]) -> float:
     Returns
     -------
     float
-        0..1; 0 when no rollout has two stops. CORRELATION_ASSUMED when no workload has two rollouts: then nothing
-        tells what a rollout's stops have in common from what the workload's have.
+        0..1; 0 when no rollout has two stops. CORRELATION_ASSUMED when no workload has two rollouts: then the rollout's
+        and the workload's common variation cannot be distinguished.
 
     Notes
     -----
-    One workload has a handful of rollouts, of which ρ cannot be told; a class has hundreds.
+    One workload has a handful of rollouts, too few to estimate ρ; a class has hundreds.
     """
     between_degrees = sum(each.clusters - 1 for each in spreads)
     within_degrees = sum(each.number - each.clusters for each in spreads)

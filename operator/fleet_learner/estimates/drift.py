@@ -1,6 +1,6 @@
-"""Notice that restarts became slower, and since when: last week's image, a slow registry, a new node pool.
+"""Detect that restarts became slower, and since when: a new image, a slow registry, a new node pool.
 
-The one idea: compare each rollout's mean ln gap with what the workload used to have, in units of its own standard
+The one idea: compare each rollout's mean ln gap with the workload's earlier mean, in units of its own standard
 deviation, and add up what exceeds a slack. The sum stays near zero while nothing changed and climbs steadily after a
 change. One value for each rollout, not for each restart, because the restarts of a rollout are not independent.
 Sources: Page 1954 (CUSUM); Siegmund 1985, §2.6 (run length with the +1.166 correction); exponential weights for age.
@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 SLACK = 0.5
-"""In standard deviations: tuned to changes of one deviation, the usual choice."""
+"""Slack in standard deviations: tuned to changes of one deviation, the usual choice."""
 THRESHOLD = 5.0
-"""A false alarm once in about 930 rollouts of a workload (one-sided, k = 0.5)."""
+"""Threshold with one false alarm in about 930 rollouts of a workload (one-sided, k = 0.5)."""
 HALF_LIFE_DAYS = 14.0
 BASELINE_MIN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """Say that restarts got slower.
+    """A detected slowdown of restarts.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def age_weights(age_days: NDArray[np.float64], half_life_days: float = HALF_LIFE
 
 
 def effective_number(weights: NDArray[np.float64]) -> float:
-    """Count what weighted stops are worth: (Σw)² / Σw² (Kish)."""
+    """Compute the effective number of weighted stops: (Σw)² / Σw² (Kish)."""
     total = float(weights.sum())
     return total * total / float((weights**2).sum()) if total > 0 else 0.0
 
@@ -88,12 +88,12 @@ def slower_since(
     Parameters
     ----------
     means: (n,) ln gap of the rollouts, oldest first.
-    baseline: the first so many values say what used to be; ≥ 8.
+    baseline: number of first values that define the former level; ≥ 8.
 
     Returns
     -------
     Drift | None
-        None when no alarm, or the baseline is too short. Indexes count from the first value of `means`.
+        None without an alarm, or with too short a baseline. Indexes count from the first value of `means`.
 
     Notes
     -----

@@ -1,9 +1,9 @@
-"""Choose the estimate that a workload's own data can carry, and say how sure it is.
+"""Choose the estimate that a workload's own data support, with its uncertainty.
 
 The one idea: with many stops the data speak for themselves (Kaplan–Meier); with few, the class of similar workloads
-lends its experience (partial pooling); with none and no class, nothing is claimed. Where the data end, the law falls as
-the class's tail does, because one slow image pull in a hundred is in nobody's lognormal law.
-The border, 230 effective stops, is where a distribution-free 90 % bound of the 99th percentile begins to exist.
+adds its experience (partial pooling); with neither, nothing is claimed. Beyond the data the law falls like the class's
+tail, because no lognormal law contains one slow image pull in a hundred. The border, 230 effective stops, is where a
+distribution-free 90 % bound of the 99th percentile begins to exist.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONFIDENCE = 0.9
 STOPS_FOR_OWN_CURVE = stops_needed(SHARE, CONFIDENCE)
 DRAWS = 100
 AT_RISK_MIN = 10
-"""Below so many members still away a curve is a few accidents."""
+"""With fewer members still away, a curve is a few accidents."""
 
 Survival = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -58,7 +58,7 @@ class SampleMoments:
 
     Parameters
     ----------
-    number: of gaps, an unseen end counted by what it tells; 0: no ended gap.
+    number: of gaps, an unseen end counted by its information; 0: no ended gap.
     mean, variance: of ln gap, as if all stops were independent.
     spread: by rollout; None when there is no ended gap.
     """
@@ -69,7 +69,7 @@ class SampleMoments:
     spread: Spread | None
 
     def design_effect(self, correlation: float) -> float:
-        """Return by what the stops count less, ≥ 1."""
+        """Return the design effect of the stops, ≥ 1."""
         return 1.0 if self.spread is None else self.spread.design_effect(correlation)
 
     def corrected(self, correlation: float) -> tuple[float, float, float, float]:
@@ -87,11 +87,11 @@ class SampleMoments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassModel:
-    """Hold what a class of workloads teaches.
+    """Hold the model of a class of workloads.
 
     Parameters
     ----------
-    prior: how workloads differ; None when there are too few of them.
+    prior: how workloads differ; None with too few workloads.
     correlation: of ln gap inside a rollout.
     tail: of gap / exp(workload's mean of ln gap), a ratio without unit ("ms" in its fields reads 1); None: too few.
     """
@@ -103,12 +103,12 @@ class ClassModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LawEstimate:
-    """Hold what is known of a workload's gaps.
+    """Hold the estimate of a workload's gaps.
 
     Parameters
     ----------
     law: best estimate.
-    stops_effective: what the stops are worth.
+    stops_effective: effective number of stops.
     bound_ms: with 90 % confidence at least 99 % of the gaps are shorter; inf: no such bound.
     posterior: of ln gap, when the class was needed; None: the curve is the workload's own.
     """
@@ -125,11 +125,11 @@ class LawEstimate:
 
     @property
     def is_pooled(self) -> bool:
-        """Say whether the class was needed."""
+        """Return whether the class was needed."""
         return self.posterior is not None
 
     def drawn(self, rng: np.random.Generator) -> Law:
-        """Draw 100 laws that the data allow, in one: of the posterior, or curves of rollouts drawn with replacement."""
+        """Draw 100 laws that the data allow: from the posterior, or curves of rollouts drawn with replacement."""
         if self.posterior is not None:
             known = self.posterior
             deviation = np.sqrt(known.degrees * known.variance / rng.chisquare(known.degrees, (DRAWS, 1)))
@@ -204,7 +204,7 @@ def estimate_law(sample: GapSample, model: ClassModel, *, horizon_ms: float) -> 
 
 
 def _own_survival(curve: SurvivalCurve, tail: ParetoTail | None, design_effect: float) -> Survival:
-    """Follow the curve as long as enough members are at risk, then fall as the class does, from where the curve is."""
+    """Follow the curve while enough members are at risk, then continue from there with the class's tail."""
     centre_ms = max(curve.quantile_ms(0.5), 1.0)
     known = curve.times_ms[curve.at_risk >= AT_RISK_MIN * design_effect]
     if tail is None or known.size == 0 or math.isinf(centre_ms):

@@ -1,7 +1,7 @@
-"""Estimate the survival curve of restart gaps, when some of the ends were not seen.
+"""Estimate the survival curve of restart gaps with unseen ends.
 
 The one idea: S(t) = P(a member is still away t after it stopped). A gap whose end was not seen (still away, removed by
-a person) says only that it was longer than what was seen; the product-limit estimate uses exactly that and no more. A
+a person) is only known to be longer than the observed part; the product-limit estimate uses exactly that. A
 share that never returns makes the curve level off above zero, which is right and needs no model.
 Sources: Kaplan & Meier 1958 (product limit); Greenwood 1926 (variance); Kalbfleisch & Prentice, The Statistical
 Analysis of Failure Time Data, §1.4 (log-log band, which stays inside 0..1).
@@ -69,7 +69,7 @@ def kaplan_meier(
     Returns
     -------
     SurvivalCurve
-        Without a step when no return was seen.
+        Without a step if no return was seen.
 
     Raises
     ------
@@ -91,9 +91,7 @@ def kaplan_meier(
     seen = returned > 0
     times, at_risk, returned = times[seen], at_risk[seen], returned[seen]
     left = np.maximum(at_risk - returned, 0.0)
-    left[left < 1e-9 * np.maximum(at_risk, 1.0)] = (
-        0.0  # what is left of sums of weights that are equal but for rounding
-    )
+    left[left < 1e-9 * np.maximum(at_risk, 1.0)] = 0.0  # a rounding error in the sum of equal weights
     with np.errstate(divide="ignore"):
         variance_sum = np.cumsum(returned / (at_risk * left))
     return SurvivalCurve(
@@ -114,7 +112,7 @@ def log_log_band(
     Parameters
     ----------
     confidence: of the two sides together, in 0..1; a one-sided bound at 1−α is that side of the band at 1−2α.
-    design_effect: by what the variance is larger because stops of one rollout resemble each other; ≥ 1.
+    design_effect: factor on the variance because stops of one rollout resemble each other; ≥ 1.
 
     Returns
     -------

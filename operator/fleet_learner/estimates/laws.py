@@ -1,4 +1,4 @@
-"""Laws of the restart gap: survival and its integral, which is all that a cost needs.
+"""Laws of the restart gap: survival and its integral, all that a cost needs.
 
 The one idea: an estimated curve, a fitted law and the truth of a simulation answer the same two questions, so the cost
 of a timeout is written once for all of them.
@@ -30,7 +30,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LognormalLaw:
-    """Be exp(N(mean, deviation²)) milliseconds; arrays of shape (b, 1, 1) make b laws at once."""
+    """The law of exp(N(mean, deviation²)) milliseconds; arrays of shape (b, 1, 1) make b laws at once."""
 
     mean: NDArray[np.float64] | float
     deviation: NDArray[np.float64] | float
@@ -48,7 +48,7 @@ class LognormalLaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParetoLaw:
-    """Be Pareto's law from `least_ms` on: S(t) = (least/t)^index; index ≠ 1."""
+    """Pareto's law from `least_ms` on: S(t) = (least/t)^index; index ≠ 1."""
 
     least_ms: float
     index: float
@@ -68,7 +68,7 @@ class ParetoLaw:
 
 @dataclass(frozen=True, slots=True)
 class NeverLaw:
-    """Be the gap of a member that does not come back by itself."""
+    """The gap of a member that does not return by itself."""
 
     def at(self, time_ms: NDArray[np.float64] | float) -> NDArray[np.float64]:
         """Return 1."""
@@ -81,7 +81,7 @@ class NeverLaw:
 
 @dataclass(frozen=True, slots=True)
 class MixtureLaw:
-    """Be one of several laws with the given weights, which add up to 1."""
+    """A mixture of laws with the given weights, which add up to 1."""
 
     weights: Sequence[float]
     laws: Sequence[Law]
@@ -100,7 +100,7 @@ class MixtureLaw:
 
 @dataclass(frozen=True, slots=True)
 class TabulatedLaw:
-    """Be any survival function, tabulated once and interpolated by straight lines.
+    """Any survival function, tabulated once and interpolated linearly.
 
     Parameters
     ----------

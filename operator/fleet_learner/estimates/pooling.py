@@ -1,10 +1,10 @@
-"""Let workloads with few restarts borrow from similar ones: partial pooling by empirical Bayes.
+"""Estimate workloads with few restarts from similar ones: partial pooling by empirical Bayes.
 
-The one idea: y = ln gap of one workload is normal with its own mean and variance, and these vary between workloads of
-a class by a law that the class itself shows. Each workload is then pulled towards its class as far as its own data are
-thin. Only (n, mean, variance) of each workload are needed: sums that merge, so the pooling runs in SQL at any size.
-Sources: Smyth 2004, Linear Models and Empirical Bayes, §6.2 (variances: scaled inverse χ², moments of the log);
-Efron & Morris 1975 (means). Bounds are quantiles of μ + z·σ under the posterior.
+The one idea: y = ln gap of one workload is normal with its own mean and variance, and these vary between workloads of a
+class by a law that the class itself shows. The fewer data a workload has, the more it is pulled towards its class. Only
+(n, mean, variance) of each workload are needed: sums that merge, so the pooling runs in SQL at any size. Sources: Smyth
+2004, Linear Models and Empirical Bayes, §6.2 (variances: scaled inverse χ², moments of the log); Efron & Morris 1975
+(means). Bounds are quantiles of μ + z·σ under the posterior.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class ClassPrior:
 
     Parameters
     ----------
-    degrees: d₀, what the class is worth as degrees of freedom of a workload's variance.
+    degrees: d₀, the class's weight in degrees of freedom of a workload's variance.
     variance: s₀², the class's variance of ln gap inside a workload.
     mean: M₀, mean of the workloads' means of ln gap.
     mean_variance: τ², variance of those means.
-    workloads: how many the prior was made of.
+    workloads: number of workloads behind the prior.
     """
 
     degrees: float
@@ -44,7 +44,7 @@ class ClassPrior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posterior:
-    """Say what is known of one workload's ln gap: mean ~ N(mean, mean_variance), variance ~ degrees·variance/χ²."""
+    """The posterior of one workload's ln gap: mean ~ N(mean, mean_variance), variance ~ degrees·variance/χ²."""
 
     mean: float
     mean_variance: float
@@ -73,7 +73,7 @@ class Posterior:
         return math.exp(high)
 
     def survival(self, time_ms: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """Predict P(next gap > time): the law averaged over what is not known of it, hence with a heavier tail."""
+        """Predict P(next gap > time): the law averaged over its uncertainty, hence with a heavier tail."""
         sigmas = self._sigmas()
         total = np.sqrt(sigmas**2 + self.mean_variance)
         logs = np.log(np.maximum(np.asarray(time_ms, dtype=np.float64), 1e-9))
@@ -172,8 +172,8 @@ def censored_log_moments(
     Returns
     -------
     tuple[float, float, float]
-        (effective number, mean, variance with n−1). The number counts ended gaps in full and the others by how much
-        of the variance they still settle; (0, nan, nan) without an ended gap.
+        (effective number, mean, variance with n−1). The number counts ended gaps in full and the others by their share
+        of information about the variance; (0, nan, nan) without an ended gap.
 
     Notes
     -----
@@ -204,7 +204,7 @@ def censored_log_moments(
 
 
 def _between(means: NDArray[np.float64], noise: NDArray[np.float64]) -> tuple[float, float]:
-    """Solve Σ (m−M)²/(τ²+noise) = w−1 for τ² (Paule & Mandel 1982), which weighs workloads by what they know."""
+    """Solve Σ (m−M)²/(τ²+noise) = w−1 for τ² (Paule & Mandel 1982), which weighs workloads by their precision."""
     low, high = 0.0, float(means.var(ddof=1)) * 4 + 1e-9
     for _ in range(60):
         middle = 0.5 * (low + high)

@@ -1,7 +1,7 @@
-"""Say what a rebalance costs a group, and how anybody knows.
+"""The price of a rebalance for a group, and its source.
 
-The one idea: a price that nobody measured or stated is a guess, and a guess may not turn an advice around. It travels with its
-source, so that whoever compares costs can see whether he may.
+The one idea: a price that was neither measured nor stated is a guess, and a guess may not reverse an advice. A price
+carries its source, so that code that compares costs can check whether it may.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from journal.recommendations import PriceSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Hold for how long a partition that a rebalance stops is without a consumer.
+    """Hold how long a partition that a rebalance stops has no consumer.
 
     Parameters
     ----------
     seconds: the best estimate, > 0.
     lower_seconds, upper_seconds: its 90 % interval; equal to it when the price is stated or assumed.
-    source: where it is from.
-    rebalances: that it was measured at; 0 when it was not.
+    source: measured, stated or assumed.
+    rebalances: number of measured rebalances; 0 without a measurement.
     """
 
     seconds: float
@@ -37,5 +37,5 @@ class Price:
 
     @property
     def is_known(self) -> bool:
-        """Say whether costs may be compared by it."""
+        """Return whether costs may be compared by it."""
         return self.source is not PriceSource.ASSUMED

@@ -1,9 +1,9 @@
 """Extrapolate the far tail of a class of workloads by a generalised Pareto law above a high threshold.
 
-The one idea: whatever the law of the gaps, its excesses over a high threshold follow a generalised Pareto law
-(Pickands 1975, Balkema & de Haan 1974). One workload never has enough of them, so it is fitted to a class, and never
-asked for more than the data can carry.
-Source: Hosking & Wallis 1987, probability-weighted moments, which stay stable where maximum likelihood does not.
+The one idea: whatever the law of the gaps, its excesses over a high threshold follow a generalised Pareto law (Pickands
+1975, Balkema & de Haan 1974). One workload never has enough of them, so it is fitted to a class, and never extrapolated
+beyond what the data support. Source: Hosking & Wallis 1987, probability-weighted moments, which stay stable where
+maximum likelihood does not.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .kaplan_meier import kaplan_meier
 
 EXCESSES_MIN = 50
 SHAPE_MIN, SHAPE_MAX = -0.3, 0.9
-"""The moments need ξ < 1; below -0.3 the law has an end so near that it is not to be trusted."""
+"""The moments need ξ < 1; below -0.3 the law ends too early to be credible."""
 BEYOND_DATA = 10
-"""A quantile is asked for down to p = 1/(10 n), not beyond."""
+"""Quantiles are computed down to p = 1/(10 n), not beyond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +99,8 @@ def fit_tail(
     Parameters
     ----------
     gaps_ms: (n,) of all workloads of the class.
-    is_returned: (n,); None: all ended. Ends that were not seen are made up for by the Kaplan–Meier weights of the
-        others, since long gaps are the ones that are cut off.
+    is_returned: (n,); None: all ended. The Kaplan–Meier weights of the others compensate for unseen ends, because long
+        gaps are the ones cut off.
     counts: (n,) whole, how many gaps have that length; None: one each.
     threshold_share: the quantile at which the tail begins.
 

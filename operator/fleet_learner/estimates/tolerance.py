@@ -18,7 +18,7 @@ from .cost import windows_ms
 from .laws import Law
 
 SHARE_ABSORBED = 0.995
-"""Of the restarts, by the timeout of a group whose rebalances nobody has put a price on."""
+"""Share of restarts that the timeout of a group without a known price absorbs."""
 
 
 def stops_needed(share: float, confidence: float) -> int:
@@ -85,7 +85,7 @@ def lognormal_bound_ms(gaps_ms: NDArray[np.float64], share: float, confidence: f
 
 
 def expelled_share(law: Law, timeouts_ms: NDArray[np.float64], heartbeat_interval_ms: float) -> NDArray[np.float64]:
-    """Compute which share of restarts a timeout expels: P(gap > T − u), u uniform on 0..heartbeat interval.
+    """Compute the share of restarts that a timeout expels: P(gap > T − u), u uniform on 0..heartbeat interval.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""Draw workloads whose law is known: what estimators are held against.
+"""Draw workloads with a known law, to test estimators.
 
-The one idea: a scenario is a lognormal law with one thing that the estimators do not expect, or with all of them.
+The one idea: a scenario is a lognormal law with one violation of the estimators' assumptions, or with all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROLLOUT_SIZE = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Describe a truth.
+    """Describe a scenario.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ SCENARIOS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Hold one truth and what was seen of it."""
+    """Hold one true law and the observations of it."""
 
     law: Law
     sample: GapSample
@@ -80,7 +80,7 @@ def draw_workload(scenario: Scenario, stops: int, mean: float, deviation: float,
     gaps = np.where(heavy, pareto.least_ms * rng.random(stops) ** (-1 / pareto.index), gaps)
     limits = np.full(stops, np.inf)
     if scenario.censored > 0:
-        # Exponential with the mean at which a gap of average length is cut off with the wanted chance.
+        # Exponential; its mean cuts off a gap of average length with the wanted chance.
         patience = -math.exp(mean + deviation**2 / 2) / math.log1p(-scenario.censored)
         limits = patience * rng.standard_exponential(stops)
     lognormal = LognormalLaw(mean=mean, deviation=deviation)

@@ -1,9 +1,10 @@
-"""Show by simulation that what the estimators state holds: coverage of bounds, regret of choices, power of alarms.
+"""Check the estimators by simulation: coverage of bounds, regret of choices, power of alarms.
 
 The one idea: draw workloads from a known truth, estimate from n stops each, and count. A bound that states 90 % must
-cover in at least 90 % of the workloads, give or take the Monte Carlo error; a choice is judged by what it costs beyond
-the choice of somebody who knows the truth; an alarm by how often it comes without and with a reason. `python -m fleet_learner.estimates.validation --write` puts the tables into
-docs/reference/fleet-learner.md; randomness is Philox with a key for each cell, so any cell repeats by itself.
+cover in at least 90 % of the workloads, give or take the Monte Carlo error; a choice is judged by its extra cost over
+the best choice under the true law; an alarm by its frequency without and with a change. `python -m
+fleet_learner.estimates.validation --write` puts the tables into docs/reference/fleet-learner.md; randomness is Philox
+with a key for each cell, so each cell can be reproduced alone.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def coverage(
     return cells
 
 
-# regret ----------------------------------------------------------------------------------------------------------------
+# regret ---------------------------------------------------------------------------------------------------------------
 
 PRICES = (
     ("eager, 4 s rebalance", 384.0),
@@ -143,7 +144,7 @@ CHOICES = ("45 s", "κ/ν", "q99 bound", "own curve", "**chosen**")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regret:
-    """Hold by how much a choice is dearer than the best one: 0.1 is 10 %."""
+    """Hold the extra cost of a choice over the best one: 0.1 is 10 %."""
 
     median: float
     p95: float
@@ -156,7 +157,7 @@ class Regret:
 def regret(
     scenario: Scenario, stops: int, eviction_cost: float, workloads: int = REGRET_WORKLOADS, seed: int = SEED
 ) -> dict[str, Regret]:
-    """Compare choices with that of somebody who knows the law.
+    """Compare choices with the best choice under the true law.
 
     Parameters
     ----------
@@ -198,12 +199,12 @@ def _nearest(grid: NDArray[np.float64], timeout_ms: float) -> int:
     return int(np.argmin(np.abs(grid - min(timeout_ms, HORIZON_MS))))
 
 
-# slower restarts -------------------------------------------------------------------------------------------------------
+# slower restarts ------------------------------------------------------------------------------------------------------
 
 DRIFT_WORKLOADS = 1000
 DRIFT_RATIOS = (1.0, 1.1, 1.25, 1.5, 2.0)
 DRIFT_ROLLOUTS = ((8, 10), (8, 30), (15, 30), (15, 60), (30, 60))
-"""Rollouts that say what used to be, and rollouts after them."""
+"""Rollouts of the baseline, and watched rollouts after them."""
 DRIFT_SCENARIOS = (
     Scenario(name="lognormal", correlation=0.3),
     Scenario(name="1 % Pareto tail", tail_weight=0.01, correlation=0.3),
@@ -230,7 +231,7 @@ class Detection:
 
 
 def stated_false_alarms(rollouts: int) -> float:
-    """Return the share of workloads with a false alarm that the average run length states, the mean being known."""
+    """Return the share of workloads with a false alarm by the average run length, with a known mean."""
     return -math.expm1(-rollouts / average_run_length())
 
 
@@ -241,7 +242,7 @@ def detection(
 
     Parameters
     ----------
-    baseline, watched: rollouts of 10 members each; the first ones say what used to be.
+    baseline, watched: rollouts of 10 members each; the first ones define the former level.
     ratio: 1: nothing changed, and every alarm is a false one.
     """
     key = 700_000 + 10_000 * DRIFT_SCENARIOS.index(scenario) + 100 * baseline + watched
@@ -261,7 +262,7 @@ def detection(
     )
 
 
-# the page --------------------------------------------------------------------------------------------------------------
+# the page -------------------------------------------------------------------------------------------------------------
 
 
 def tables(
@@ -284,8 +285,9 @@ def tables(
             sys.stderr.write(lines[-1] + "\n")
     lines += [
         "",
-        f"Regret: what a choice costs beyond the best timeout of somebody who knows the law, median / 95th percentile of "
-        f"{regret_workloads} workloads; ν = 4 partitions, timeouts 6 s to 30 min, truth with {SCENARIOS[1].name}.",
+        "Regret: what a choice costs beyond the best timeout of somebody who knows the law, median / 95th "
+        f"percentile of {regret_workloads} workloads; ν = 4 partitions, timeouts 6 s to 30 min, truth with "
+        f"{SCENARIOS[1].name}.",
         "",
         "| prices | stops | " + " | ".join(CHOICES) + " |",
         "|---|---|" + "---|" * len(CHOICES),
@@ -301,8 +303,10 @@ def tables(
 
 def _drift_table(workloads: int) -> list[str]:
     lines = [
-        f"Slower restarts: share of {workloads} workloads in which an alarm came within the rollouts after the change, ± its Monte",
-        "Carlo error, and after how many of them (median). × 1.0: nothing changed, so all are false alarms; *stated* is what the",
+        f"Slower restarts: share of {workloads} workloads in which an alarm came within the rollouts after the change, "
+        "± its Monte",
+        "Carlo error, and after how many of them (median). × 1.0: nothing changed, so all are false alarms; *stated* "
+        "is what the",
         "threshold's average run length promises when the mean is known. Rollouts of 10 members, ρ = 0.3.",
         "",
         "| truth | rollouts before | after | stated | " + " | ".join(f"× {ratio}" for ratio in DRIFT_RATIOS) + " |",
@@ -323,7 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 when the page has no place for them.
+        0; 1 when the page lacks the markers.
     """
     parser = argparse.ArgumentParser(prog="python -m fleet_learner.estimates.validation", description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write the tables into {PAGE}")
@@ -339,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.write:
         sys.stdout.write(table + "\n")
         return 0
-    before, rest = options.page.read_text().split(BEGIN, 1)  # as it is by now: the tables took minutes
+    before, rest = options.page.read_text().split(BEGIN, 1)  # read the page only now: the tables took minutes
     options.page.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.split(END, 1)[1]}")
     return 0
 

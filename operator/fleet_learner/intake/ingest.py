@@ -1,25 +1,25 @@
-"""One run of ingest: what is new in the sources becomes bronze, silver and a published run, exactly once.
+"""One run of ingest: new records of the sources become bronze, silver and a published run, exactly once.
 
-The one idea: a run is a function of its plan and of the tables before it. The plan (offsets, as-of time) is fixed in the log of
-runs before anything is read, and changes at most by a source that is lost before its records were written; each table is written once, under the run's number; publishing at the end makes all of it the
-tables' contents at once. A run that dies anywhere is done again from its plan: tables that it wrote already are left as they
-are, and the others come to the same rows.
+The one idea: a run is a function of its plan and of the tables before it. The plan (offsets, as-of time) is fixed in
+the log of runs before anything is read, and can only lose a source that disappears before its records are written; each
+table is written once, under the run's number; publishing at the end makes all of it visible at once. A run that dies
+anywhere is repeated from its plan: tables that it has written stay, and the others get the same rows.
 
-The window ends at the as-of time, or where the data end if that is earlier: of what comes after the newest record
-nothing is known yet, and a backlog that is read in several runs must come to the same as in one.
+The window ends at the as-of time, or at the newest record if that is earlier: nothing is known of later times, and a
+backlog must yield the same in several runs as in one.
 
-Copies: a fact whose source and id silver has already is one, if it lies within `rewrite_days` of its first telling. Further off
-(the same id with another time) it counts for a fact of its own; a run never looks through all of history.
+Copies: a fact is a copy if silver has its source and id within `rewrite_days` of it. Further away (the same id with
+another time) it counts as a new fact; a run never searches all of history.
 
-Late data: outages are made again from `rewrite_from_ms` on: whole days, at least `rewrite_days` before the newest fact that the
-run before had of each Kubernetes cluster that says something new, further back while a member is away, at most `open_days_max`.
-So a cluster that is new, or was not heard of for long, has its history made whole. A fact that is older than that is kept in
-silver and counted as late; a run with `backfill_from_ms` applies it. A time beyond the window moves no watermark.
+Late data: outages are recomputed from `rewrite_from_ms` on: whole days, at least `rewrite_days` before the newest
+earlier fact of each Kubernetes cluster with new records, further back while a member is away, at most `open_days_max`.
+So a cluster that is new, or was silent for long, gets its whole history. An older fact is kept in silver and counted as
+late; a run with `backfill_from_ms` applies it. A time beyond the window moves no watermark.
 
-Facts are read from `open_days_max` before that midnight on, so that a member that was away then is not away anew when its next process
-ends. What is known of an outage goes no further: when it has lasted for so long it is blind, in many runs as in one. One thing may lie
-further back: that an end is told late (see `staticgroup.api.absences`) shows by when its process started.
-Source: the design of Spark's own offset and commit logs; Delta's idempotent writes.
+Facts are read from `open_days_max` before that midnight on, so that an absence that began earlier is not taken for a
+new one when the member's next process ends. An outage that lasts longer becomes blind, in many runs as in one. One
+dependency may lie further back: whether an end was recorded late (see `staticgroup.api.absences`) depends on the start
+of its process. Source: the design of Spark's own offset and commit logs; Delta's idempotent writes.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class _Run:
     counts: dict[str, int] = field(default_factory=dict)
 
     def keep(self, table: schemas.Table, written: Written) -> None:
-        """Note what was written to a table, and tell that it is done."""
+        """Note what was written to a table, and report the step."""
         self.written[table.name] = written
         self.on_step(f"{table.name}: {written.rows} rows")
 
     def version(self, table: schemas.Table) -> int | None:
-        """Return the version of a table that is this run's: the one it wrote, or the newest."""
+        """Return this run's version of a table: the one it wrote, or the newest."""
         if table.name not in self.written:
             self.written[table.name] = Written(self.lake.log(table).latest(), 0)
         return self.written[table.name].version
@@ -89,25 +89,26 @@ def ingest(
     erased: str | None = None,
     on_step: OnStep = lambda _: None,
 ) -> Published:
-    """Take in what is new, and publish it.
+    """Ingest new records, and publish the result.
 
     Parameters
     ----------
     sources: with different names.
-    as_of_ms: end of the window, Unix milliseconds. An unfinished run goes on with its own, and with its own offsets, but for those
-        of a source that was lost before its records were written.
-    erased: the digest of what was taken out of the tables just before; the run publishes them without it.
-    on_step: is told after each step.
+    as_of_ms: end of the window, Unix milliseconds. An unfinished run continues with its own time and offsets, except
+        for a source that was lost before its records were written.
+    erased: the digest of the subject that was just erased from the tables; the run publishes them without it.
+    on_step: called after each step.
 
     Returns
     -------
-    The run that holds it; the last one when there is nothing new and the window has not moved.
+    The new run; the last one if there is nothing new and the window has not moved.
 
     Raises
     ------
     ConflictError: another writer published this number, or wrote a table at the same moment.
-    ConservationError: records were lost or made up.
-    SourceError: no source can be read. Of several the others are read, and `on_step` is told of each that is not.
+    ConservationError: records were lost or invented.
+    SourceError: no source can be read. If only some cannot, the others are read, and `on_step` gets a line for each
+        unreadable one.
     """
     before = lake.runs.latest()
     plan = lake.runs.unfinished()
@@ -117,7 +118,7 @@ def ingest(
             return before
         lake.runs.begin(plan)
     elif lake.written(schemas.EVENTS, plan.number) is None:
-        # Nothing is written before the raw records, so what can no longer be read may still be left out.
+        # Nothing was written yet, so a source that can no longer be read may still be left out.
         begun, plan = plan, revised_plan(plan, sources, on_step)
         if plan != begun:
             lake.runs.amend(plan)
@@ -151,7 +152,7 @@ def _silver(run: _Run) -> None:
     parsed = silver.parsed(run.mine(schemas.EVENTS))
     facts = silver.facts(parsed)
     copies = silver.copies(facts).persist()
-    if facts.count() < run.count(schemas.EVENTS):  # what is refused is little, and parsed again
+    if facts.count() < run.count(schemas.EVENTS):  # refused records are few, and parsed again
         refused = silver.quarantine(parsed)
         run.keep(schemas.QUARANTINE, run.lake.append(schemas.QUARANTINE, refused, run=run.plan.number))
     run.counts["duplicates"] = copies.count() + _merge(run, silver.originals(facts, copies))
@@ -161,7 +162,7 @@ def _silver(run: _Run) -> None:
 
 
 def _merge(run: _Run, facts: DataFrame) -> int:
-    """Add the facts that silver does not have yet; returns how many it had."""
+    """Add the facts that silver lacks; returns how many it had."""
     made = {
         schemas.MEMBER_EVENTS: silver.member_events(facts),
         schemas.GROUP_EVENTS: silver.group_events(facts),
@@ -170,11 +171,11 @@ def _merge(run: _Run, facts: DataFrame) -> int:
     found = silver.days(facts)
     copies = 0
     for table, frame in made.items():
-        if told := found.get(table.name):
+        if days := found.get(table.name):
             around = run.plan.settings["rewrite_days"]
             number = run.plan.number
-            run.keep(table, run.lake.merge_new(table, frame, by=_FACT, days=told, around_days=around, run=number))
-            copies += sum(told.values()) - run.count(table)
+            run.keep(table, run.lake.merge_new(table, frame, by=_FACT, days=days, around_days=around, run=number))
+            copies += sum(days.values()) - run.count(table)
     return copies
 
 
@@ -203,7 +204,7 @@ def _outages(run: _Run) -> None:
 
 
 def _opened_ms(run: _Run) -> int | None:
-    """Return when the first outage began that was open; on most days silver/outages has none that can be."""
+    """Return the start of the first open outage; on most days silver/outages has no open one."""
     from pyspark.sql import functions as F
 
     before = run.before
@@ -212,14 +213,14 @@ def _opened_ms(run: _Run) -> int | None:
         days = max(each.settings.get("open_days_max", 0) for each in (before.plan, run.plan))
         since_ms = before.counts["window_end_ms"] - (days + 1) * DAY_MS
     old = run.lake.published(schemas.OUTAGES, before, since_ms=max(0, since_ms) if since_ms is not None else None)
-    # A departed member may be removed yet.
+    # A departed member may still be removed.
     is_away = F.col("end_kind").isin(EndKind.OPEN.value, EndKind.DEPARTED.value)
     opened_ms: int | None = old.where(is_away).agg(F.min("down_ms")).collect()[0][0]
     return opened_ms
 
 
 def _outside(run: _Run, from_ms: int, end_ms: int) -> dict[str, int]:
-    """Count the facts of this run that the outages do not show: too late, or after the window."""
+    """Count the facts of this run that are missing in the outages: too late, or after the window."""
     from pyspark.sql import functions as F
 
     if not run.count(schemas.MEMBER_EVENTS):
@@ -231,7 +232,7 @@ def _outside(run: _Run, from_ms: int, end_ms: int) -> dict[str, int]:
 
 
 def _heard_of(run: _Run) -> tuple[int, dict[str, tuple[int, int]]]:
-    """Return the newest time of any fact, and what this run heard of each Kubernetes cluster: oldest, newest until the window's end."""
+    """Return the newest fact's time, and by Kubernetes cluster this run's oldest and newest time in the window."""
     from pyspark.sql import functions as F
 
     frames = [
@@ -254,13 +255,11 @@ def _watermarks(before: Published | None) -> dict[str, int]:
     return {name: at_ms for name, at_ms in counts.items() if name.startswith(_WATERMARK)}
 
 
-def _since(
-    before: Published | None, heard: Mapping[str, tuple[int, int]], end_ms: int, open_days_max: int
-) -> int:
-    """Return from when on something new may be said: the least watermark of the clusters that spoke, or their first word.
+def _since(before: Published | None, heard: Mapping[str, tuple[int, int]], end_ms: int, open_days_max: int) -> int:
+    """Return the start of possible news: the least watermark of clusters with records, or their first record.
 
-    Of what lies beyond the window of the run before nothing was said yet. In a window that ends earlier than that one, an
-    outage may be open that had ended.
+    Times after the previous run's window are all new. In a window that ends earlier, an outage that had ended may be
+    open.
     """
     known = _watermarks(before)
     times = [known.get(f"{_WATERMARK}{uid}", oldest) for uid, (oldest, _) in heard.items()]
@@ -277,13 +276,13 @@ def _newest_ms(before: Published | None) -> int:
 
 
 def rewrite_from_ms(opened_ms: int | None, newest_ms: int, settings: Mapping[str, Any]) -> int:
-    """Return the midnight (UTC) from which outages are made again.
+    """Return the midnight (UTC) from which outages are recomputed.
 
     Parameters
     ----------
-    opened_ms: when the first outage began that was open; None when none was.
-    newest_ms: time of the newest fact or beat before this run, of the cluster that is furthest behind; 0 when there was none.
-    settings: of the plan. A backfill reaches further back, never less far: what is new is read once.
+    opened_ms: start of the first open outage; None without one.
+    newest_ms: time of the newest earlier fact or beat of the cluster that is furthest behind; 0 without one.
+    settings: of the plan. A backfill only extends the range, because new records are read once.
     """
     starts = [max(0, newest_ms - settings["rewrite_days"] * DAY_MS), opened_ms, settings["backfill_from_ms"]]
     return int(min(start for start in starts if start is not None)) // DAY_MS * DAY_MS
@@ -294,7 +293,7 @@ def _is_same(old: Mapping[str, TableState], table: schemas.Table, version: int) 
 
 
 def _published(run: _Run) -> Published:
-    """Return what the run leaves: of a table that it did not write, the newest version."""
+    """Return the state to publish, with the newest version of each table that the run did not write."""
     old = run.before.tables if run.before is not None else {}
     tables = {}
     for table in TABLES:

@@ -1,7 +1,7 @@
-"""What a run will read: the positions of its sources, fixed before it begins.
+"""Plan a run: the positions of its sources, fixed before it begins.
 
-The one idea: a source that cannot be read holds up no other. It is named, keeps its position, and is read when it can be. That holds
-for a plan of a run that was killed, too, as long as the run has written nothing.
+The one idea: an unreadable source does not delay the others. It is reported, keeps its position, and is read when it
+can be. This also holds for the plan of a killed run, as long as that run has written nothing.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 OnStep = Callable[[str], None]
 LEFT_OUT: Final = "left out: "
-"""A step that begins so names a source that could not be read; it is read when it can be, from where it was."""
+"""The prefix of a step that reports an unreadable source, which a later run reads from its old position."""
 
 
 class Source(Protocol):
-    """Where records come from; positions are JSON values."""
+    """A source of records; positions are JSON values."""
 
     @property
     def name(self) -> str:
         """Return the name under which runs keep the positions."""
 
     def plan(self, start: Mapping[str, Any], log: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the `start` and `end` positions of a run that goes on from `start`, and what else is to be kept or told.
+        """Return the `start` and `end` positions of a run that continues from `start`, and notes to keep or report.
 
         Parameters
         ----------
-        log: what the source said of itself then; {} when it said nothing.
+        log: the source's description of itself in the previous plan; {} without one.
 
         Returns
         -------
-        `start`, `end`; where there is something to say, `log`, `left_out` (why something is not read, and what to do) and
-        `gone` (names of what was deleted since).
+        `start`, `end`; if needed, `log`, `left_out` (why something is not read, and what to do) and `gone` (names of
+        what was deleted since).
 
         Raises
         ------
@@ -46,7 +46,7 @@ class Source(Protocol):
         """
 
     def recheck(self, plan: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return an unfinished plan without what can no longer be read; SourceError when nothing of it can."""
+        """Return an unfinished plan without unreadable parts; raises SourceError if nothing can be read."""
 
     def frame(self, spark: SparkSession, plan: Mapping[str, Any]) -> DataFrame:
         """Return the records of a plan, with the columns of bronze/events, the same at every call."""
@@ -54,13 +54,13 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizon:
-    """How far back outages are made again.
+    """How far back outages are recomputed.
 
     Parameters
     ----------
-    rewrite_days: at least so many days before the newest fact of the run before.
+    rewrite_days: at least so many days before the newest fact of the previous run.
     open_days_max: an outage that lasts for longer is blind from then on.
-    backfill_from_ms: once, from here on where that is earlier; None for an ordinary run.
+    backfill_from_ms: for one run, from here on if that is earlier; None for an ordinary run.
     """
 
     rewrite_days: int = 3
@@ -80,8 +80,8 @@ def new_plan(
 
     Parameters
     ----------
-    before: the last run; its positions are gone on from, also of sources that are not named any more.
-    on_step: is told of what is left out.
+    before: the last run; the plan continues its positions and keeps those of sources that are no longer configured.
+    on_step: gets a line for each part that is left out.
 
     Raises
     ------
@@ -93,7 +93,9 @@ def new_plan(
     for source in sources:
         try:
             old = known.get(source.name, {})
-            planned[source.name] = _told(source.name, source.plan(old.get("end", {}), old.get("log", {})), on_step)
+            planned[source.name] = _report_notes(
+                source.name, source.plan(old.get("end", {}), old.get("log", {})), on_step
+            )
         except SourceError as error:
             failed.append(error)
             on_step(f"{LEFT_OUT}{error}")
@@ -111,16 +113,16 @@ def new_plan(
 
 
 def revised_plan(plan: Plan, sources: Sequence[Source], on_step: OnStep) -> Plan:
-    """Return an unfinished plan without what can no longer be read, of which a later run reads what is there by then.
+    """Return an unfinished plan without unreadable sources, which a later run reads.
 
     Parameters
     ----------
     plan: of a run that has written nothing yet.
-    on_step: is told of what is left out.
+    on_step: gets a line for each part that is left out.
 
     Raises
     ------
-    SourceError: no source that is named can be read; the plan is kept.
+    SourceError: no configured source can be read; the plan is kept.
     """
     here = {source.name: source for source in sources}
     revised: dict[str, Mapping[str, Any]] = {}
@@ -130,7 +132,7 @@ def revised_plan(plan: Plan, sources: Sequence[Source], on_step: OnStep) -> Plan
             if each["start"] == each["end"]:
                 revised[name] = each
             elif name in here:
-                revised[name] = _told(name, here[name].recheck(each), on_step)
+                revised[name] = _report_notes(name, here[name].recheck(each), on_step)
             else:
                 gone = f"run {plan.number} was begun with the source {name}, which the configuration no longer names"
                 raise SourceError(f"{gone}: what it was to read is read when it is named again")
@@ -143,8 +145,8 @@ def revised_plan(plan: Plan, sources: Sequence[Source], on_step: OnStep) -> Plan
     return replace(plan, sources=revised)
 
 
-def _told(name: str, planned: Mapping[str, Any], on_step: OnStep) -> Mapping[str, Any]:
-    """Tell what a source says of itself; returns what the plan keeps."""
+def _report_notes(name: str, planned: Mapping[str, Any], on_step: OnStep) -> Mapping[str, Any]:
+    """Report a source's notes; returns what the plan keeps."""
     for text in planned.get("left_out", ()):
         on_step(f"{LEFT_OUT}{text}")
     if gone := planned.get("gone", ()):
@@ -154,7 +156,7 @@ def _told(name: str, planned: Mapping[str, Any], on_step: OnStep) -> Mapping[str
 
 
 def is_idle(before: Published, plan: Plan) -> bool:
-    """Return whether a plan comes to what was published before it."""
+    """Return whether a plan would only repeat the published state."""
     nothing_new = all(source["start"] == source["end"] for source in plan.sources.values())
     same_window = before.plan.as_of_ms == plan.as_of_ms and plan.settings == before.plan.settings
     return nothing_new and same_window

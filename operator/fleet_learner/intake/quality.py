@@ -1,7 +1,7 @@
-"""Check the data: what must hold is an error, what may happen is counted.
+"""Check the data: violated invariants are errors, oddities are counted.
 
-The one idea: one pass over a table counts all that is odd, with names that the report prints. What would mean that the
-pipeline itself is wrong, a record lost or made up, stops the run.
+The one idea: one pass over a table counts all oddities, under names that the report prints. A lost or invented record
+would be an error of the pipeline itself and stops the run.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 SKEW_MS_MAX: Final = 60_000
 GAP_MS_MAX: Final = 86_400_000
 GHOST_MS_MAX: Final = 40 * 86_400_000
-"""Nobody's place is kept for longer than a window and what it lets stay open."""
+"""The most time for which a member can be kept: a window and the longest open outage."""
 LOST_MAX: Final = 10**12
-"""So many records of one operator are counted as lost at most: their numbers may be anything, and are summed up."""
+"""At most so many records of one operator count as lost: numbers may be arbitrary, and are summed up."""
 SILVER: Final = (MEMBER_EVENTS.name, GROUP_EVENTS.name, BEATS.name)
 
 
@@ -35,7 +35,7 @@ def assert_conserved(rows: Mapping[str, int], duplicates: int) -> None:
     Parameters
     ----------
     rows: written in this run, by table.
-    duplicates: counted for themselves, not by difference.
+    duplicates: counted independently, not by difference.
 
     Raises
     ------
@@ -48,12 +48,12 @@ def assert_conserved(rows: Mapping[str, int], duplicates: int) -> None:
 
 
 def member_event_findings(member_events: DataFrame) -> dict[str, int]:
-    """Count what is odd about facts of members, in one pass.
+    """Count oddities of member facts, in one pass.
 
     Returns
     -------
-    By name: `bounds_reversed` (time_hi before time_lo), `clock_skew` (the two clocks more than a minute apart, where the
-    fact was observed at once), `observed_before_source` (more than a minute).
+    By name: `bounds_reversed` (time_hi before time_lo), `clock_skew` (the two clocks more than a minute apart, where
+    the fact was observed at once), `observed_before_source` (more than a minute).
     """
     from pyspark.sql import functions as F
 
@@ -81,10 +81,10 @@ def outage_findings(outages: DataFrame) -> dict[str, int]:
 
 
 def impossible_days(group_day: DataFrame) -> list[tuple[str, str, int]]:
-    """Return (Kafka cluster id, group id, day_ms) of figures that cannot be, in order: a journal or this pipeline is wrong.
+    """Return (Kafka cluster id, group id, day_ms) of impossible figures, in order.
 
-    More time without consumption than a group's partitions have in a day; absences that ended in no way or in two; more
-    partitions-time watched than a day has.
+    A journal or this pipeline is wrong if a group lost more time than its partitions have in a day, if an absence ended
+    in no way or in two, or if more time was watched than a day has.
     """
     from pyspark.sql import functions as F
 
@@ -105,11 +105,11 @@ def impossible_days(group_day: DataFrame) -> list[tuple[str, str, int]]:
 def lost_records(
     member_events: DataFrame, group_events: DataFrame, beats: DataFrame, *, since_ms: int = 0
 ) -> DataFrame:
-    """Return the holes in each operator's numbering, which copies told by another operator do not fill.
+    """Return the holes in each operator's numbering; another operator's copies do not fill them.
 
     Parameters
     ----------
-    since_ms: leave out what was observed before, Unix milliseconds: numbers go up with that time, not with when facts were.
+    since_ms: leave out earlier observations, Unix milliseconds; numbers increase with the time of observation.
 
     Returns
     -------
@@ -117,14 +117,12 @@ def lost_records(
     """
     from pyspark.sql import functions as F
 
-    # Numbers that follow each other lie in one file: put into words of 64 bits there, little of them is left to exchange.
+    # Consecutive numbers lie in one file: as bits in words of 64, few rows remain to exchange.
     bit = F.expr("shiftleft(1L, int(pmod(seq, 64)))")
     words = [
         frame.where(F.col("observed_at_ms") >= since_ms)
         .groupBy("operator_id", F.expr("seq - pmod(seq, 64)").alias("word"))
-        .agg(
-            F.bit_or(bit).alias("bits"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq")
-        )
+        .agg(F.bit_or(bit).alias("bits"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq"))
         for frame in (member_events, group_events, beats)
     ]
     whole = words[0].unionByName(words[1]).unionByName(words[2]).groupBy("operator_id", "word")

@@ -1,12 +1,12 @@
-"""Outages: for every time that a member was away, when the group had it back, or what hid that from us.
+"""Outages: each absence of a member with its end, or with the reason why the end is unknown.
 
-The one idea: the definition is `staticgroup.api.absences`; here it is said once more in windows over all members of a
-fleet, and both tell the same published stories. With the facts of a member in order, an absence begins with a `member.down`
-that no other one came before since the member was back or removed, and ends with the next return or removal; a departure between the
-two takes it out of the restarts. One shuffle,
-by the 64-bit `group_key`, serves every window here; `xxhash64` keys and packed (time, rank) numbers are what makes it fast.
+The one idea: `staticgroup.api.absences` is the definition; this file expresses it as windows over all members of a
+fleet, and both agree on the published stories. In the ordered facts of a member, an absence begins with the first
+`member.down` since the member was last back or removed, and ends with the next return or removal; a departure in
+between means that it is no restart. One shuffle, by the 64-bit `group_key`, serves every window here; `xxhash64` keys
+and packed (time, rank) numbers make it fast.
 
-An absence that meets a time in which no operator looked is *blind*, too, from where that time begins.
+An absence that overlaps an unwatched time is *blind*, too, from the start of that time.
 Source: Kaplan and Meier 1958 for censoring; KIP-345 for what an absence means to the group.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BEATS_MISSED_MAX: Final = 2.5
-"""Beats further apart than so many intervals: nobody looked in between."""
+"""Between beats more than so many intervals apart no operator was watching."""
 INTERVAL_MS_MAX: Final = 10**15
 EVERY_GROUP: Final = "*"
 """Stands for all StaticGroups of a cluster; no name of Kubernetes holds it."""
@@ -35,17 +35,17 @@ _RANKS: Final = 1 << _RANK_BITS
 
 
 def blind_windows(beats: DataFrame, as_of_ms: int, *, until_ms: int | None = None) -> DataFrame:
-    """Return when nobody looked, from the first beat of each Kubernetes cluster on.
+    """Return unwatched times, from the first beat of each Kubernetes cluster on.
 
     Two beats of one operator and one watch epoch, not further apart than `BEATS_MISSED_MAX` intervals, cover the time
-    between them; what no operator covers is blind. Before the first beat nothing is said.
+    between them; what no operator covers is blind. Times before the first beat are not included.
 
     Parameters
     ----------
     beats: silver/beats, one row per beat.
     as_of_ms: where the records end, Unix milliseconds; later beats are left out.
-    until_ms: to where windows go, at or after `as_of_ms`, which it is by default: in between nobody told anything, so only a
-        last beat that reaches to its end covers it.
+    until_ms: end of the last window, by default `as_of_ms`; the time after `as_of_ms` has no records, so only a last
+        beat that reaches its end covers it.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def blind_windows(beats: DataFrame, as_of_ms: int, *, until_ms: int | None = Non
     order = W.partitionBy("k8s_cluster_uid").orderBy("from_ms", "to_ms", "event_id")
     so_far = F.max("to_ms").over(order.rowsBetween(W.unboundedPreceding, W.currentRow))
     return (
-        # A beat that covers nothing would cut a window in two; the first one begins it.
+        # Skip beats that cover nothing, which would split a window, except the first one, which begins it.
         covered.withColumn("number", F.row_number().over(order))
         .where((F.col("number") == 1) | (F.col("to_ms") > F.col("from_ms")))
         .withColumn("start_ms", so_far)
@@ -82,31 +82,32 @@ def blind_windows(beats: DataFrame, as_of_ms: int, *, until_ms: int | None = Non
 
 
 def _patience_ms() -> Column:
-    """Return how far from a beat the next one may be."""
+    """Return the longest allowed time to the next beat."""
     from pyspark.sql import functions as F
 
-    # No time is beyond the longest interval, and a longer one has no room in 64 bits.
+    # Cap the interval: longer ones exceed all times and overflow 64 bits.
     return (F.least("interval_ms", F.lit(INTERVAL_MS_MAX)) * BEATS_MISSED_MAX).cast("bigint")
 
 
 def unread_spans(beats: DataFrame, *, start_ms: int, as_of_ms: int) -> DataFrame:
-    """Return when somebody looked and could not read a group: between two beats of which one names its StaticGroup.
+    """Return times in which a watched group was unreadable: between two beats of which one names it.
 
     Parameters
     ----------
     beats: silver/beats.
-    start_ms, as_of_ms: from when to when, Unix milliseconds; the last beat before its end speaks for the time up to it.
+    start_ms, as_of_ms: from and to, Unix milliseconds; the last beat before the end counts up to the end.
 
     Returns
     -------
-    (k8s_cluster_uid, static_group, start_ms, end_ms), in no blind window; `static_group` is `<namespace>/<name>`, or `EVERY_GROUP`
-    for a beat that does not name all. Spans of one name do not overlap, unless two operators looked at once.
+    (k8s_cluster_uid, static_group, start_ms, end_ms), in no blind window; `static_group` is `<namespace>/<name>`, or
+    `EVERY_GROUP` for a beat that does not name all. Spans of one name do not overlap, unless two operators were
+    watching at once.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
     inside = beats.where(F.col("observed_at_ms").between(start_ms - DAY_MS, as_of_ms))
-    # Most clusters never had any: their beats need no order.
+    # Most clusters never had unreadable groups: their beats need no order.
     troubled = inside.where(F.col("unreachable_total") > 0).select("k8s_cluster_uid").distinct()
     of_one = W.partitionBy("k8s_cluster_uid", "operator_id", "watch_epoch").orderBy("observed_at_ms", "event_id")
     named = F.coalesce("unreachable_groups", F.array().cast("array<string>"))
@@ -120,7 +121,9 @@ def unread_spans(beats: DataFrame, *, start_ms: int, as_of_ms: int) -> DataFrame
     )
     is_cut = F.array_contains("either", EVERY_GROUP)
     return (
-        spans.where((F.col("end_ms") > F.col("start_ms")) & (F.col("end_ms") - F.col("start_ms") <= F.col("patience_ms")))
+        spans.where(
+            (F.col("end_ms") > F.col("start_ms")) & (F.col("end_ms") - F.col("start_ms") <= F.col("patience_ms"))
+        )
         .withColumn("static_group", F.explode(F.when(is_cut, F.array(F.lit(EVERY_GROUP))).otherwise(F.col("either"))))
         .select("k8s_cluster_uid", "static_group", "start_ms", "end_ms")
     )
@@ -136,8 +139,8 @@ def outages(
     member_events: silver/member_events, one row per fact.
     windows: silver/blind_windows; few, they are sent to every task.
     as_of_ms: end of the window; later events are left out.
-    away_ms_max: an absence that lasts longer is blind from then on, whatever became of it, and an end does not belong to
-        an absence of which nothing was heard for longer: so a row depends on facts that lie so near. None: no such limit.
+    away_ms_max: a longer absence is blind from then on, and an end belongs to no absence that had no fact for longer;
+        so a row depends on facts within this time only. None: no limit.
 
     Returns
     -------
@@ -147,23 +150,23 @@ def outages(
 
 
 def paired(member_events: DataFrame, as_of_ms: int, away_ms_max: int | None = None) -> DataFrame:
-    """Return silver/outages as if somebody had looked all the time."""
+    """Return silver/outages as if all time had been watched."""
     return paired_in_groups(in_groups(member_events, as_of_ms), as_of_ms, away_ms_max)
 
 
 def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
-    """Return the events that begin, end or belong to an absence, with the numbers that order and tell them apart.
+    """Return the events that begin, end or belong to an absence, with numbers that order and identify them.
 
     Returns
     -------
-    The same columns and `packed` (time and rank), `run` (the process) and `fact` (source and id); all rows of a group are
-    in one Spark partition, and all of a member are together. This is the exchange.
+    The same columns and `packed` (time and rank), `run` (the process) and `fact` (source and id); all rows of a group
+    are in one Spark partition, and all of a member are together. This is the exchange.
 
     Notes
     -----
-    Spark sorts by radix when there is one column of 64 bits, and otherwise compares rows wherever in memory they lie. Once
-    the rows of a member lie together, what a window needs beyond that is compared within the cache. Spark takes out a
-    sort below another one; it does not look past a condition that it takes for random.
+    Spark sorts by radix when there is one column of 64 bits, and otherwise compares rows wherever in memory they lie.
+    Once the rows of a member lie together, further comparisons of a window stay within the cache. Spark removes a sort
+    below another sort, but not below a condition that it considers random.
     """
     from pyspark.sql import functions as F
 
@@ -176,7 +179,7 @@ def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
         .when(is_removal, _REMOVAL)
         .when(kind == "member.departed", _DEPARTURE)
     )
-    # That nobody wants it any more holds when it is said, not since the proof that it names.
+    # A departure counts from its record on, not from the time of its proof.
     at_ms = F.when(kind == "member.departed", F.col("observed_at_ms")).otherwise(F.col("event_ms"))
     return (
         member_events.withColumns({"rank": rank, "event_ms": at_ms})
@@ -192,7 +195,7 @@ def in_groups(member_events: DataFrame, as_of_ms: int) -> DataFrame:
 
 
 def paired_in_groups(rows: DataFrame, as_of_ms: int, away_ms_max: int | None = None) -> DataFrame:
-    """Return silver/outages as if somebody had looked all the time.
+    """Return silver/outages as if all time had been watched.
 
     Parameters
     ----------
@@ -200,9 +203,9 @@ def paired_in_groups(rows: DataFrame, as_of_ms: int, away_ms_max: int | None = N
 
     Notes
     -----
-    What came before is asked in the order of time, what comes next in the reverse: a window that looks ahead to the end of
-    its partition is computed anew for every row. `member_key` leads the order because Spark's sort compares the first
-    eight bytes of a row without looking at the row, and members differ more often than groups.
+    Earlier rows are found in the order of time, later rows in reverse order: a window that extends to the end of its
+    partition is recomputed for every row. `member_key` leads the order because Spark's sort compares the first eight
+    bytes without reading the row, and members differ more often than groups.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -225,10 +228,10 @@ def paired_in_groups(rows: DataFrame, as_of_ms: int, away_ms_max: int | None = N
 
 
 def _with_begins(rows: DataFrame, away_ms_max: int | None) -> DataFrame:
-    """Add `ups` and `up_ms`, the starts so far and the last of them, and `begins`: an absence begins here.
+    """Add `ups` and `up_ms`, the number and the time of starts so far, and `begins`: an absence begins here.
 
-    An end does not begin one while the member is away, nor when it is told late: its successor started and is back already.
-    A member of which nothing was heard for longer than `away_ms_max` is not known to be still away.
+    An end begins no absence while the member is away, nor when it was recorded late: its successor has started and is
+    back already. A member without facts for longer than `away_ms_max` is not known to be still away.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -307,7 +310,7 @@ def _with_end(rows: DataFrame, as_of_ms: int, away_ms_max: int | None) -> DataFr
 
 
 def seen_through(pairs: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFrame:
-    """Mark the outages that meet a blind window; their gap ends where the first such window begins.
+    """Mark the outages that overlap a blind window; their gap ends at the start of the first such window.
 
     Parameters
     ----------
@@ -320,9 +323,9 @@ def seen_through(pairs: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFra
 
     Notes
     -----
-    Of all windows that end after an outage began, only the first can be the first that it meets; every window is that
-    one for the outages that begin after all earlier windows have ended. So an outage is joined with at most one window,
-    by comparing numbers in compiled code; looking through an array of windows costs more than all the rest.
+    The first window that ends after the start of an outage is the only candidate. So an outage is joined with at most
+    one window, by comparing numbers in compiled code; searching an array of windows would cost more than all other
+    steps.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
@@ -353,5 +356,5 @@ def seen_through(pairs: DataFrame, windows: DataFrame, as_of_ms: int) -> DataFra
 
 
 def union(frames: list[DataFrame]) -> DataFrame:
-    """Return the rows of frames with the same columns."""
+    """Return the union of frames with the same columns."""
     return reduce(lambda one, other: one.unionByName(other), frames)

@@ -1,10 +1,10 @@
-"""From raw records to facts: parse, refuse with a reason, drop copies, and spread over three tables.
+"""From raw records to facts: parse, quarantine with a reason, drop copies, and split into three tables.
 
-The one idea: every raw record has exactly one *fate* (silver, quarantine or duplicate), so that the three add up to what
-was read. A record is parsed by Spark itself with one schema for all types; what it accepts and refuses agrees with
-`journal.records.read`, except that a number is taken where text is expected.
+The one idea: every raw record has exactly one *fate* (silver, quarantine or duplicate), so that the three add up to the
+records read. Spark itself parses a record with one schema for all types; it accepts the same records as
+`journal.records.read`, and numbers in place of text.
 
-Copies have the same source and id. Of several the one that was observed first counts; between runs the one that was
+Copies have the same source and id. Within a run the copy that was observed first counts; between runs the one that was
 read first. Fields that this version does not know stay in bronze.
 """
 
@@ -45,7 +45,7 @@ REQUIRED: Final = {
     "removal.held": ("instance_id", "member_id", "guard", "message"),
     BEAT: ("static_groups", "watch_epoch"),
 }
-"""What the data of each type must have, besides operator_id, seq, observed_at_ms and, but for beats, the group."""
+"""Required fields of each type, besides operator_id, seq, observed_at_ms and, except in beats, the group."""
 _MAY_BE_EMPTY: Final = {"kafka_cluster_id", "node_name", "watch_epoch"}
 
 _DATA: Final = """
@@ -57,8 +57,8 @@ _DATA: Final = """
     outcome STRING, state_before STRING, members BIGINT, partitions_total BIGINT, partitions_moved BIGINT,
     replicas BIGINT, replicas_before BIGINT, replicas_after BIGINT, rebalances BIGINT,
     session_timeout_ms_before BIGINT, session_timeout_ms_after BIGINT, timeout_source STRING, guard STRING,
-    message STRING, static_groups BIGINT, watch_epoch STRING, watch_scope STRING, interval_ms BIGINT, unreachable_groups ARRAY<STRING>,
-    unreachable_total BIGINT
+    message STRING, static_groups BIGINT, watch_epoch STRING, watch_scope STRING, interval_ms BIGINT,
+    unreachable_groups ARRAY<STRING>, unreachable_total BIGINT
 """
 _FIELDS: Final = ", ".join(": ".join(field.split()) for field in _DATA.split(","))
 RECORD_DDL: Final = (
@@ -69,9 +69,9 @@ _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3
 _SOURCE: Final = r"^/k8s/([^/]+)/"
 _ORIGIN: Final = ("topic", "partition", "file", "offset")
 CLUSTER_ID_MAX: Final = 253
-"""So long may the identity of a Kafka cluster be in a recommendation."""
+"""Maximum length of a Kafka cluster's id in a recommendation."""
 SIZE_MAX: Final = 10_000_000
-"""No group has more members or partitions, a Kafka cluster holds some millions: what is said to be larger is not known."""
+"""A Kafka cluster holds some millions of partitions, so a larger number of members or partitions is no fact."""
 _SIZES: Final = ("members", "partitions_total", "partitions_moved", "replicas", "replicas_before", "replicas_after")
 _EMPTY_IS_UNKNOWN: Final = ("image_digest", "rollout_id", "reason", "node_name", "state_before", "previous_member_id")
 
@@ -85,8 +85,8 @@ def parsed(events: DataFrame) -> DataFrame:
 
     Returns
     -------
-    The same rows with `event` (the record, null where it cannot be parsed), `kind`, and `reason` and `detail`, which are
-    null for a good record.
+    The same rows with `event` (the record, null where it cannot be parsed), `kind`, and `reason` and `detail`, which
+    are null for a good record.
     """
     from pyspark.sql import functions as F
 
@@ -120,7 +120,7 @@ def _verdict() -> Column:
     is_event = F.coalesce((F.col("event.specversion") == "1.0") & F.col("event.type").isNotNull(), F.lit(False))
     is_known = F.col("kind").isin(*REQUIRED)
     expected = F.concat(F.lit("urn:staticgroup:journal:"), F.col("kind"), F.lit(":1"))
-    missing = F.concat_ws(", ", *_missing())  # passes over nulls, and is compiled, which a filter of an array is not
+    missing = F.concat_ws(", ", *_missing())  # skips nulls and is compiled, unlike a filter of an array
     rules = (
         (F.col("raw").isNull() | (F.length("raw") == 0), bad(QuarantineReason.EMPTY)),
         (F.col("text").isNull(), bad(QuarantineReason.NOT_UTF8)),
@@ -140,7 +140,7 @@ def _verdict() -> Column:
 
 
 def _missing() -> list[Column]:
-    """Return, for every field that may be required, its name where it is missing and null where it is not."""
+    """Return, for every possibly required field, its name if it is missing, else null."""
     from pyspark.sql import functions as F
 
     def absent(path: str, name: str) -> Column:
@@ -194,7 +194,7 @@ def quarantine(rows: DataFrame) -> DataFrame:
 
 
 def facts(rows: DataFrame) -> DataFrame:
-    """Return what the good records tell, copies included.
+    """Return the facts of the good records, copies included.
 
     Parameters
     ----------
@@ -202,10 +202,11 @@ def facts(rows: DataFrame) -> DataFrame:
 
     Returns
     -------
-    One row per good record with the columns of all silver tables, where it was read, `fact`, a hash of its source and id, and `row`,
-    a number that no other has. `event_ms` is what `staticgroup.api.absences.event_ms` says. They are computed here and lie on local
-    disk: three tables and some counts are made of them, parsing is the dearest part of a run, and what is numbered anew is numbered
-    otherwise. As rows, because half of the time went into columns of fifty fields.
+    One row per good record with the columns of all silver tables, where it was read, `fact`, a hash of its source and
+    id, and `row`, a number that no other has. `event_ms` is what `staticgroup.api.absences.event_ms` says. The facts
+    are stored on local disk, because three tables and some counts use them, parsing is the most expensive part of a
+    run, and recomputed row numbers would differ. They are stored as rows, because columns of fifty fields took half of
+    the time.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
@@ -226,7 +227,7 @@ def facts(rows: DataFrame) -> DataFrame:
 
 
 def copies(facts: DataFrame) -> DataFrame:
-    """Say which facts of one run are copies.
+    """Return which facts of one run are copies.
 
     Parameters
     ----------
@@ -238,17 +239,17 @@ def copies(facts: DataFrame) -> DataFrame:
 
     Notes
     -----
-    Copies are few. Only hashes are exchanged to find them, and only what has one in common with another is put in order:
-    facts have fifty fields. Where they were read orders them and does not name them: topics of two Kafka clusters may have one name.
+    Copies are few, and facts have fifty fields. So only hashes are exchanged to find copies, and only facts with equal
+    hashes are ordered. The position orders them but is no identity: topics of two Kafka clusters may have one name.
     """
     from pyspark.sql import Window as W
     from pyspark.sql import functions as F
 
-    told_twice = facts.groupBy("fact").agg(F.count("*").alias("told")).where("told > 1").select("fact")
+    repeated = facts.groupBy("fact").agg(F.count("*").alias("times")).where("times > 1").select("fact")
     first = W.partitionBy("source", "event_id").orderBy("observed_at_ms", "operator_id", "seq", *_ORIGIN, "row")
     ranked = (
         facts.select("row", "fact", "source", "event_id", "observed_at_ms", "operator_id", "seq", *_ORIGIN)
-        .join(told_twice, on="fact", how="left_semi")
+        .join(repeated, on="fact", how="left_semi")
         .withColumn("rank", F.row_number().over(first))
     )
     return ranked.where("rank > 1").select("row")
@@ -260,16 +261,16 @@ def originals(facts: DataFrame, copies: DataFrame) -> DataFrame:
 
 
 def _named(facts: DataFrame) -> DataFrame:
-    """Add what tables have beyond the records' own fields: what is unknown is null, times are one, names are keys."""
+    """Add the tables' own columns: unknown values become null, times become `event_ms`, names get keys."""
     from pyspark.sql import functions as F
 
     early = F.when(F.col("kind") == "member.down", F.col("time_lo_ms")).otherwise(F.col("time_hi_ms"))
     known = {name: F.nullif(F.col(name), F.lit("")) for name in _EMPTY_IS_UNKNOWN}
     known |= {name: F.when(F.col(name) <= SIZE_MAX, F.col(name)) for name in _SIZES}
-    # Two operators that never reached their brokers speak of two groups, whatever they are called.
+    # Two operators that never reached their brokers report two groups, even under one name.
     unreached = F.concat_ws("/", F.concat(F.lit("?"), "k8s_cluster_uid"), "namespace", "static_group")
     cluster = F.when(F.col("kafka_cluster_id") == "", unreached).otherwise(F.col("kafka_cluster_id"))
-    # Of two operators in one Kubernetes cluster that serve different namespaces, neither looks for the other when that one is away.
+    # Two operators in one Kubernetes cluster that serve different namespaces do not stand in for each other.
     teller = F.concat_ws("/", "k8s_cluster_uid", F.nullif("watch_scope", F.lit("")))
     return (
         facts.withColumns(known)
@@ -283,11 +284,13 @@ def _named(facts: DataFrame) -> DataFrame:
 
 
 def _fitting(cluster: Column) -> Column:
-    """Shorten an identity that a recommendation has no room for; its digest keeps it from being another one's."""
+    """Shorten an id that is too long for a recommendation; a digest keeps it unique."""
     from pyspark.sql import functions as F
 
     begin = F.substring(cluster, 1, CLUSTER_ID_MAX - 65)
-    return F.when(F.length(cluster) > CLUSTER_ID_MAX, F.concat(begin, F.lit("~"), F.sha2(cluster, 256))).otherwise(cluster)
+    return F.when(F.length(cluster) > CLUSTER_ID_MAX, F.concat(begin, F.lit("~"), F.sha2(cluster, 256))).otherwise(
+        cluster
+    )
 
 
 def member_events(facts: DataFrame) -> DataFrame:
@@ -296,9 +299,10 @@ def member_events(facts: DataFrame) -> DataFrame:
 
     one = F.when(F.col("certificate").isNotNull(), F.array("certificate"))
     member = F.xxhash64("kafka_cluster_id", "group_id", "instance_id")
-    told = facts.where(F.col("kind").startswith("member."))
+    members = facts.where(F.col("kind").startswith("member."))
     return _selected(
-        told.withColumn("member_key", member).withColumn("certificates", F.coalesce(one, "certificates")), MEMBER_EVENTS
+        members.withColumn("member_key", member).withColumn("certificates", F.coalesce(one, "certificates")),
+        MEMBER_EVENTS,
     )
 
 
@@ -313,8 +317,8 @@ def beats(facts: DataFrame) -> DataFrame:
     """Return silver/beats of facts."""
     from pyspark.sql import functions as F
 
-    told = facts.where(F.col("kind") == BEAT)
-    return _selected(told.withColumn("interval_ms", F.coalesce("interval_ms", F.lit(30_000))), BEATS)
+    records = facts.where(F.col("kind") == BEAT)
+    return _selected(records.withColumn("interval_ms", F.coalesce("interval_ms", F.lit(30_000))), BEATS)
 
 
 def days(facts: DataFrame) -> dict[str, dict[date, int]]:
@@ -322,7 +326,11 @@ def days(facts: DataFrame) -> dict[str, dict[date, int]]:
     from pyspark.sql import functions as F
 
     is_beat = F.col("kind") == BEAT
-    name = F.when(F.col("kind").startswith("member."), MEMBER_EVENTS.name).when(is_beat, BEATS.name).otherwise(GROUP_EVENTS.name)
+    name = (
+        F.when(F.col("kind").startswith("member."), MEMBER_EVENTS.name)
+        .when(is_beat, BEATS.name)
+        .otherwise(GROUP_EVENTS.name)
+    )
     day = F.when(is_beat, day_column(str(BEATS.day_of))).otherwise(day_column(str(MEMBER_EVENTS.day_of)))
     found: dict[str, dict[date, int]] = {}
     for row in facts.groupBy(name.alias("name"), day.alias("day")).count().collect():

@@ -17,14 +17,14 @@ import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Delta's log on S3, safe for writers that know nothing of each other.
+ * Delta's log on S3, safe for independent writers.
  *
- * <p>Why: a commit is a file that must not be there yet. Delta's own log store for S3 looks and then writes, which keeps only writers
- * of one JVM apart: of two drivers the later silently overwrites the commit of the other. This one has the store refuse the second
- * file (`If-None-Match: *`, S3 since August 2024; Hadoop 3.5 asks for it when a file is created with the option below), and tells
- * Delta, which then looks at what the other has done and commits after it or gives up, as on a file system.
+ * <p>Why: a commit is a file that must not exist yet. Delta's own log store for S3 checks and then writes, which is safe
+ * only within one JVM: of two drivers the later silently overwrites the commit of the other. This store makes S3 refuse
+ * the second file (`If-None-Match: *`, S3 since August 2024; Hadoop 3.5 sends it when a file is created with the option
+ * below), and reports it to Delta, which then reads the other commit and commits after it or fails, as on a file system.
  *
- * <p>It goes when Delta ships one of its own (delta-io/delta, pull request 7369).
+ * <p>Remove it when Delta ships its own (delta-io/delta, pull request 7369).
  */
 public final class S3ConditionalLogStore extends S3SingleDriverLogStore {
 
@@ -53,8 +53,8 @@ public final class S3ConditionalLogStore extends S3SingleDriverLogStore {
   }
 
   /**
-   * A refusal is not yet a defeat: when an answer was lost, the client asks again, and the store refuses it its own file. Each commit
-   * holds an id of its transaction, so the same bytes are the same commit.
+   * A refusal may be false: when a response was lost, the client sends again, and the store refuses the client's own
+   * file. Each commit contains its transaction's id, so equal bytes are the same commit.
    */
   private static void judge(IOException refused, FileSystem store, Path path, byte[] commit) throws IOException {
     byte[] there;

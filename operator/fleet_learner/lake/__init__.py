@@ -1,7 +1,7 @@
 """The tables: Delta Lake below one root, written by numbered runs, read as the last published run left them.
 
-`Lake` (lake.py) reads and writes tables, `RunLog` (runs.py) says what a run will do and did, `upkeep` and `erasure` keep them small
-and forget, `jars` finds what the Java side needs.
+`Lake` (lake.py) reads and writes tables, `RunLog` (runs.py) records plans and results of runs, `upkeep` compacts tables
+and deletes old files, `jars` finds the jars of the Java side.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a Delta table's log says of its commits: which run made which version, and how many rows it wrote.
+"""Read the commits of a Delta table's log: the run behind each version, and the number of its rows.
 
-The one idea: every write of a run carries `txnVersion` = the run's number, so the log itself says what a run has done already,
-whoever did it and whenever it died. Only single commits are read here, from the newest back; Delta reads all the rest.
-Source: the Delta protocol, "Commit Provenance Information" and "Transaction Identifiers".
+The one idea: every write of a run carries `txnVersion` = the run's number, so the log itself shows what a run has
+already written, even if its process died. This file reads only single commits, from the newest back; Delta reads
+everything else. Source: the Delta protocol, "Commit Provenance Information" and "Transaction Identifiers".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Commit:
 
     Parameters
     ----------
-    run: the number of the run that wrote it; None of upkeep.
+    run: the number of the run that wrote it; None for upkeep.
     metrics: figures of the operation, by Delta's names.
     """
 
@@ -50,11 +50,11 @@ class CommitLog:
         self._objects = objects
 
     def versions(self) -> list[int]:
-        """Return the versions whose commits are there, ascending."""
+        """Return the versions whose commit files exist, ascending."""
         return sorted(int(match[1]) for match in map(_NAME.match, self._objects.names()) if match)
 
     def latest(self) -> int | None:
-        """Return the newest version; None when there is no table."""
+        """Return the newest version; None without a table."""
         return max(self.versions(), default=None)
 
     def read(self, version: int) -> Commit:
@@ -62,7 +62,7 @@ class CommitLog:
 
         Raises
         ------
-        CorruptError: it cannot be read; names the file.
+        CorruptError: it cannot be read; the error names the file.
         """
         name = f"{version:020d}.json"
         info: dict[str, Any] = {}
@@ -82,7 +82,7 @@ class CommitLog:
         return Commit(version, info.get("operation", ""), run, info.get("operationMetrics", {}))
 
     def of_run(self, run: int) -> Commit | None:
-        """Return the commit of a run; None when it did not come to one."""
+        """Return the commit of a run; None if it made none."""
         for version in reversed(self.versions()):
             commit = self.read(version)
             if commit.run is not None and commit.run <= run:

@@ -1,8 +1,8 @@
-"""The Java side of Delta Lake: two jars, pinned by version and digest, which Spark must have from its first moment.
+"""The Java side of Delta Lake: two jars, pinned by version and digest, which Spark needs at its start.
 
-The one idea: they are looked for where they may be already (Spark's own folder, as in the image; a folder that is named; the user's
-cache) and fetched once, by their Maven coordinates and through Spark's own resolver, where they are not. No jar is used that is not
-the one this version was tested with.
+The one idea: the jars are searched in Spark's own folder (as in the image), in a folder that a variable names and in
+the user's cache; if they are missing, Spark's own resolver fetches them once by their Maven coordinates. Only the jars
+that this version was tested with are used.
 
 `python -m fleet_learner.lake.jars FOLDER` puts them into a folder.
 """
@@ -49,13 +49,13 @@ JARS: Final = (
 
 
 def cache_folder(kind: str = DELTA) -> Path:
-    """Return where jars of a kind are kept once they were fetched."""
+    """Return the cache folder for jars of a kind."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "staticgroup" / "jars" / kind
 
 
 def jar_paths(jars: Sequence[Jar] = JARS, kind: str = DELTA) -> list[Path]:
-    """Return the jars that Spark must be given; none when its own folder has them.
+    """Return the jars to pass to Spark; none if its own folder has them.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def jar_paths(jars: Sequence[Jar] = JARS, kind: str = DELTA) -> list[Path]:
 
     Raises
     ------
-    JobError: they are not there and cannot be fetched, or one is another file than it should be.
+    JobError: a jar is missing and cannot be fetched, or has the wrong digest.
     """
     if all((spark_folder() / jar.name).is_file() for jar in jars):
         return []
@@ -87,11 +87,11 @@ def spark_folder() -> Path:
 
 
 def fetch(folder: Path, jars: Sequence[Jar] = JARS) -> None:
-    """Fetch the jars into a folder, each whole or not at all.
+    """Fetch the jars into a folder, each atomically.
 
     Raises
     ------
-    JobError: they cannot be fetched; says how to bring them by hand.
+    JobError: they cannot be fetched; the text says how to install them by hand.
     """
     from py4j.protocol import Py4JError
     from pyspark.java_gateway import launch_gateway
@@ -128,7 +128,7 @@ def _checked(path: Path, jar: Jar) -> Path:
 
 
 def put(folder: Path) -> None:
-    """Put the jars into a folder: those of the folder that the variable names, or fetched where it has none."""
+    """Copy the jars into a folder, from the folder that the variable names, or fetch them."""
     brought = [Path(os.environ.get(VARIABLE, "")) / jar.name for jar in JARS]
     if not all(path.is_file() for path in brought):
         fetch(folder)

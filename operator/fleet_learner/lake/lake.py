@@ -1,11 +1,11 @@
 """Tables of one root, written by numbered runs and read at a version.
 
 The one idea: a write belongs to a run, and a run writes a table once. Delta keeps the run's number with the commit
-(`txnVersion`), so a run that is done again after its death finds what it wrote and writes it no second time; what a stage reads
-is pinned to a version, so it reads the same again. Rows carry the run that wrote them (`run`) and, in tables with a time, their
-UTC day (`day`, the partition): a run reads what it wrote, or the days it needs, and no more.
+(`txnVersion`), so a repeated run finds its earlier writes and does not repeat them; a stage reads pinned versions, so
+it reads the same rows again. Rows carry the run that wrote them (`run`) and, in tables with a time, their UTC day
+(`day`, the partition): a run reads only its own rows, or the days that it needs.
 
-Statistics are kept of numbers only: names of groups must not stay in a log that outlives their rows.
+Only numbers have statistics: names of groups must not stay in a log that outlives their rows.
 Source: the Delta protocol; Delta's documentation, "Idempotent table writes in foreachBatch".
 """
 
@@ -39,12 +39,12 @@ DAY_MS: Final = 86_400_000
 SCHEMA: Final = "staticgroup.schemaId"
 _MADE_MEANWHILE: Final = "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"
 _DAYS_LISTED: Final = 400
-"""A merge names the days of its target up to so many; beyond that it reads all."""
+"""A merge lists the days of its target up to so many; with more days it reads all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a run wrote to a table: the version that holds it, and the number of rows."""
+    """A run's write to a table: its version and its number of rows."""
 
     version: int | None
     rows: int
@@ -69,7 +69,7 @@ class Lake:
         return RunLog(objects_in(self.spark, f"{self.root}/{FOLDER}"))
 
     def uri(self, table: Table) -> str:
-        """Return where a table lies."""
+        """Return the URI of a table."""
         return f"{self.root}/{table.name}"
 
     def log(self, table: Table) -> CommitLog:
@@ -88,14 +88,14 @@ class Lake:
         after_run: int | None = None,
         with_run: bool = False,
     ) -> DataFrame:
-        """Return the rows of a version, with the table's columns; of a column that is not there yet, null.
+        """Return the rows of a version, with the table's columns; a column that the version lacks is null.
 
         Parameters
         ----------
-        version: None: the table is not there yet, and has no rows.
-        since_ms: leave out days that are over before this time; rows of the day itself are not looked at.
-        run, after_run: only what this run wrote, or what later ones wrote.
-        with_run: with the column `run` behind the table's own.
+        version: None: the table does not exist yet, and has no rows.
+        since_ms: leave out days that end before this time; the day of this time is returned whole.
+        run, after_run: only rows of this run, or of later runs.
+        with_run: add the column `run`.
         """
         from pyspark.sql import functions as F
 
@@ -115,7 +115,7 @@ class Lake:
         return rows.select(*columns, *([F.col(RUN)] if with_run else []))
 
     def stored(self, table: Table, version: int) -> DataFrame:
-        """Return the rows of a version with all columns that are stored."""
+        """Return the rows of a version with all stored columns."""
         return self.spark.read.format("delta").option("versionAsOf", version).load(self.uri(table))
 
     def published(self, table: Table, state: Published | None, **more: Any) -> DataFrame:
@@ -137,7 +137,7 @@ class Lake:
     # writing ---------------------------------------------------------------------------------------------------------
 
     def written(self, table: Table, run: int) -> Written | None:
-        """Return what a run wrote to a table; None when it did not yet."""
+        """Return a run's write to a table; None if it has not written yet."""
         return self._done(table, run)
 
     def append(self, table: Table, rows: DataFrame, *, run: int) -> Written:
@@ -145,24 +145,24 @@ class Lake:
         return self._save(table, rows, run, "append")
 
     def overwrite(self, table: Table, rows: DataFrame, *, run: int) -> Written:
-        """Put these rows in place of all others; in a table that is kept by run, in place of the run's own."""
+        """Replace all rows; in a table that is kept by run, replace the run's own rows."""
         return self._save(table, rows, run, "overwrite", f"{RUN} = {run}" if table.is_kept_by_run else None)
 
     def replace_since(self, table: Table, rows: DataFrame, *, since_ms: int, run: int) -> Written:
-        """Put these rows in place of all of the days from a midnight (UTC) on; none may be older."""
+        """Replace all days from a midnight (UTC) on; none of the rows may be older."""
         return self._save(table, rows, run, "overwrite", f"{DAY} >= DATE'{day_of(since_ms)}'")
 
     def merge_new(
         self, table: Table, rows: DataFrame, *, by: tuple[str, ...], days: Iterable[date], around_days: int, run: int
     ) -> Written:
-        """Add those rows whose `by` is not there yet (MERGE with nothing but inserts).
+        """Add the rows whose `by` is new (MERGE with inserts only).
 
         Parameters
         ----------
         rows: unique in `by`.
         days: the days of the rows.
-        around_days: rows of the same `by` are looked for on these days and so many before and after each. One that lies further
-            off is not seen, and both count.
+        around_days: rows of the same `by` are searched on these days and so many before and after each. A row further
+            away is not found, and both count.
         """
         if (done := self._done(table, run)) is not None:
             return done
@@ -182,13 +182,13 @@ class Lake:
         return self._outcome(table, run)
 
     def remove(self, table: Table, keys: DataFrame, *, by: tuple[str, ...]) -> int:
-        """Delete the rows that have these keys; returns how many. No run's write: the table's log names no key."""
+        """Delete the rows with these keys; returns how many. It is no run's write, and the table's log holds no key."""
         with self._writing(table):
             done = self._matched(table, keys, by).whenMatchedDelete().execute()
         return int(done.collect()[0]["num_deleted_rows"])
 
     def mend(self, table: Table, rows: DataFrame, *, by: tuple[str, ...]) -> None:
-        """Set the other columns of these rows where their keys are. No run's write, as `remove`."""
+        """Update the other columns of the rows with these keys. Like `remove`, it is no run's write."""
         values = {name: f"new.{name}" for name in rows.columns if name not in by}
         with self._writing(table):
             self._matched(table, rows, by).whenMatchedUpdate(set=dict(values)).execute()
@@ -221,7 +221,7 @@ class Lake:
         return laid if table.day_of is None else laid.withColumn(DAY, day_column(table.day_of))
 
     def _make(self, table: Table) -> bool:
-        """Make a table that is not there; returns whether it was made."""
+        """Create a missing table; returns whether it was created."""
         from delta.tables import DeltaTable
         from pyspark.sql import types as T
 
@@ -250,12 +250,12 @@ class Lake:
         return None if commit is None else Written(commit.version, commit.rows)
 
     def _outcome(self, table: Table, run: int) -> Written:
-        """Return what a write came to; Delta commits nothing when there is nothing to write."""
+        """Return the result of a write; Delta makes no commit without rows."""
         return self._done(table, run) or Written(self.log(table).latest(), 0)
 
     @contextmanager
     def _transaction(self, run: int) -> Iterator[None]:
-        """Give the session's MERGE the identity that a writer takes as options."""
+        """Set the run's identity for the session's MERGE, which takes no writer options."""
         names = {"spark.databricks.delta.write.txnAppId": APP_ID, "spark.databricks.delta.write.txnVersion": str(run)}
         for name, value in names.items():
             self.spark.conf.set(name, value)
@@ -267,11 +267,11 @@ class Lake:
 
     @contextmanager
     def _writing(self, table: Table) -> Iterator[None]:
-        """Turn Delta's word for a faster writer into ours."""
+        """Turn Delta's exceptions for a faster writer into `ConflictError`."""
         from delta import exceptions
         from pyspark.errors import AnalysisException
 
-        conflicts = tuple(getattr(exceptions, name) for name in exceptions.__all__)  # they have no base of their own
+        conflicts = tuple(getattr(exceptions, name) for name in exceptions.__all__)  # they share no base class
         try:
             yield
         except conflicts as error:
@@ -296,7 +296,7 @@ def day_of(at_ms: int) -> date:
 
 
 def days_around(days: Iterable[date], around_days: int) -> set[date]:
-    """Return these days and so many before and after each, as far as the calendar goes."""
+    """Return these days and so many before and after each, within Python's calendar."""
     first, last = date.min.toordinal(), date.max.toordinal()
     numbers = {day.toordinal() + off for day in days for off in range(-around_days, around_days + 1)}
     return {date.fromordinal(number) for number in numbers if first <= number <= last}
@@ -310,7 +310,7 @@ def day_column(time: str) -> Column:
 
 
 def _stored(table: Table) -> StructType:
-    """Return the columns as they are stored: a merge does not believe that an array has no null in it."""
+    """Return the columns as stored: a merge cannot guarantee an array without nulls."""
     from pyspark.sql import types as T
 
     def wide(kind: DataType) -> DataType:
@@ -320,7 +320,7 @@ def _stored(table: Table) -> StructType:
 
 
 def _counted(table: Table) -> tuple[str, ...]:
-    """Return the columns of which least and greatest values are kept: numbers, by which rows are found."""
+    """Return the columns with statistics: numbers that queries filter by."""
     numbers = [c.name for c in table.columns if c.type in {"bigint", "int"}]
     found = [name for name in numbers if name in {*table.key, table.day_of, "group_key"}]
     return (*found, *(() if table.is_kept_by_run else (RUN,)))

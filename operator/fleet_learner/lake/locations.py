@@ -1,7 +1,7 @@
-"""Where tables lie: URIs in the one form that Hadoop and Delta compare.
+"""Locations of tables: URIs in the one form that Hadoop and Delta compare.
 
-The one idea: a plain path is a URI of the local file system, and a URI without a scheme that Hadoop knows is an error at once,
-not a folder with an odd name.
+The one idea: a plain path is a URI of the local file system, and a URI with an unknown scheme is an error at once, not
+a folder with an odd name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def uri_of(place: str | Path) -> str:
-    """Return the URI of a folder: `file:/data/fleet`, `s3a://bucket/fleet`; a plain path is one of the local file system."""
+    """Return the URI of a folder: `file:/data/fleet`, `s3a://bucket/fleet`; a plain path is local."""
     text = str(place)
     if not _SCHEME.match(text):
         return f"file:{Path(text).absolute()}"
@@ -23,5 +23,5 @@ def uri_of(place: str | Path) -> str:
 
 
 def local_path(uri: str) -> Path | None:
-    """Return the folder of a `file:` URI; None of any other."""
+    """Return the folder of a `file:` URI; None for other URIs."""
     return Path(uri.removeprefix("file:")) if uri.startswith("file:") else None

@@ -1,8 +1,8 @@
-"""One writer at a time where the file system can say so.
+"""Allow one writer at a time if the file system has locks.
 
-The one idea: on a disk or a shared volume Delta's own commit is a look and then a rename, with a moment between the two; a lock of
-the operating system closes it, and it is gone with its process. Where there are no such locks (object stores) the log of
-runs decides who wins, as it does everywhere.
+The one idea: on a disk or a shared volume Delta's own commit is a check and then a rename, with a race between them; a
+lock of the operating system prevents the race and ends with its process. Without such locks (object stores) only the
+log of runs decides which writer wins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def only_writer(uri: str) -> Iterator[None]:
     Raises
     ------
     ConflictError: another process holds it.
-    JobError: the root is no folder that this process may write.
+    JobError: the root is not a writable folder.
     """
     folder = local_path(uri)
     if folder is None:

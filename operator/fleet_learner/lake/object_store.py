@@ -1,11 +1,11 @@
-"""What tables in S3 need besides Delta's own jars: Spark settings, and errors that say what to do.
+"""Tables in S3: Spark settings besides Delta's own jars, and errors that say what to do.
 
-The one idea: the store itself decides between two writers. A commit of Delta is an object that must not be there yet; the log store
-of this project (`S3ConditionalLogStore.java`) has the store refuse a second one of the same name, as S3 does since 2024. `probe`
-sees whether a store does, before anything is written to it.
+The one idea: the store itself decides between two writers. A commit of Delta is an object that must not exist yet; the
+log store of this project (`S3ConditionalLogStore.java`) makes the store refuse a second object of the same name, as S3
+supports since 2024. `probe` checks this support before anything is written.
 
-Credentials are found by the AWS SDK where its other users find them: environment, web identity, shared file, the pod's or the
-machine's role. Nothing here takes or shows one.
+The AWS SDK finds credentials in its usual places: environment, web identity, shared file, the pod's or the machine's
+role. Nothing here takes or shows credentials.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 SCHEME: Final = "s3a"
 PROBE: Final = "_runs/.probe-"
-"""How objects begin that a run makes to try the store."""
+"""Prefix of the objects that a run creates to test the store."""
 _ENDPOINT: Final = "spark.hadoop.fs.s3a.endpoint"
 _CONDITIONAL: Final = "spark.hadoop.fs.s3a.create.conditional.enabled"
+_CREDENTIALS: Final = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 _SETTINGS: Final[Mapping[str, str]] = {
-    "spark.hadoop.fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
-    # Usually the client tries for minutes before it says that nobody answers.
+    "spark.hadoop.fs.s3a.aws.credentials.provider": _CREDENTIALS,
+    # By default the client retries for minutes before it reports an unreachable store.
     "spark.hadoop.fs.s3a.attempts.maximum": "3",
     "spark.hadoop.fs.s3a.retry.limit": "4",
     "spark.hadoop.fs.s3a.connection.establish.timeout": "10s",
@@ -37,11 +38,13 @@ _EXPLANATIONS: Final = (
     (("UnknownStoreException", "NoSuchBucket"), "the bucket {bucket} is not there: make it, or correct `root`"),
     (
         ("CredentialInitialization", "Unable to load credentials", "NoAwsCredentials", "NoAuthWithAWS"),
-        "no credentials were found: give AWS_SHARED_CREDENTIALS_FILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or a role",
+        "no credentials were found: give AWS_SHARED_CREDENTIALS_FILE, AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or "
+        "a role",
     ),
     (
         ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "No user exists"),
-        "the store refuses the credentials that were found: see that they are right and in force, and may list, read, write and delete there",
+        "the store refuses the credentials that were found: see that they are right and in force, and may list, read, "
+        "write and delete there",
     ),
     (
         (
@@ -63,11 +66,11 @@ class ObjectStoreError(JobError):
 
 
 def is_in_object_store(root: str) -> bool:
-    """Tell whether a root lies in an object store.
+    """Return whether a root lies in an object store.
 
     Raises
     ------
-    ObjectStoreError: it names one in a way that cannot work, or carries credentials.
+    ObjectStoreError: its URI cannot work, or carries credentials.
     """
     parts = urlsplit(root)
     if parts.scheme in {"s3", "s3n"}:
@@ -75,19 +78,19 @@ def is_in_object_store(root: str) -> bool:
     if parts.scheme != SCHEME:
         return False
     if "@" in parts.netloc:
-        raise ObjectStoreError("root: credentials do not belong into a URI: give them by environment, file or role")
+        raise ObjectStoreError("root: credentials do not belong in a URI: give them by environment, file or role")
     if not parts.netloc:
         raise ObjectStoreError(f"root: name the bucket: {SCHEME}://BUCKET/FOLDER")
     return True
 
 
 def settings_for(root: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return Spark's settings for tables below a root: the caller's, and what its scheme needs beside them.
+    """Return Spark's settings for tables below a root: the caller's, and those that the root's scheme needs.
 
     Raises
     ------
     ObjectStoreError: the root cannot be used, or `given` holds a key, a secret or a token.
-    JobError: a jar is missing and cannot be had.
+    JobError: a jar is missing and cannot be fetched.
     """
     if not is_in_object_store(root):
         return dict(given)
@@ -100,13 +103,13 @@ def settings_for(root: str, given: Mapping[str, str]) -> dict[str, str]:
 def s3_settings(given: Mapping[str, str]) -> dict[str, str]:
     """Return Spark's settings for S3, without jars; `given` wins.
 
-    A server that is named by `spark.hadoop.fs.s3a.endpoint` is asked for buckets by path. Without conditional writes
-    (`spark.hadoop.fs.s3a.create.conditional.enabled=false`) Delta's own log store is left, which knows one writer.
+    A server named by `spark.hadoop.fs.s3a.endpoint` gets path-style requests. Without conditional writes
+    (`spark.hadoop.fs.s3a.create.conditional.enabled=false`) Delta's own log store remains, which supports one writer.
     """
     for name in given:
         if ".fs.s3a." in name and name.endswith(_SECRETS):
             raise ObjectStoreError(
-                f"{name}: secrets do not belong into a configuration: give them by environment, file or role"
+                f"{name}: secrets do not belong in a configuration: give them by environment, file or role"
             )
     settings = dict(_SETTINGS)
     if given.get(_CONDITIONAL, "true") != "false":
@@ -117,15 +120,15 @@ def s3_settings(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def probe(spark: SparkSession, root: str, name: str | None) -> None:
-    """See that the store answers, and lets this run write and refuses an object that is there already.
+    """Check that the store answers, allows writes, and refuses an object that exists already.
 
     Parameters
     ----------
-    name: of an object below the root that nobody else makes; it is gone afterwards. None: nothing is to be written.
+    name: unique name of a test object below the root, which is deleted afterwards. None: test no write.
 
     Raises
     ------
-    ObjectStoreError: it does not; says what to do.
+    ObjectStoreError: a check failed; the text says what to do.
     """
     hadoop = _java(spark)._jsc.hadoopConfiguration()
     try:
@@ -134,7 +137,8 @@ def probe(spark: SparkSession, root: str, name: str | None) -> None:
         raise ObjectStoreError(explanation(error, root, hadoop.get("fs.s3a.endpoint") or "AWS")) from None
     if not is_fit:
         raise ObjectStoreError(
-            f"{root}: the store overwrites an object that must not be there yet (it ignores If-None-Match), so nothing keeps two runs"
+            f"{root}: the store overwrites an object that must not be there yet (it ignores If-None-Match), so nothing "
+            "keeps two runs"
             f' apart. Say {_CONDITIONAL}: "false" below `spark`, and see to it that one run writes at a time'
         )
 
@@ -144,14 +148,14 @@ def _java(spark: SparkSession) -> Any:
 
 
 def _is_there(spark: SparkSession, root: str) -> bool:
-    """Look at the root; that nothing is there is well."""
+    """List the root; a missing root is no error."""
     path = _java(spark)._jvm.org.apache.hadoop.fs.Path(root)
     path.getFileSystem(_java(spark)._jsc.hadoopConfiguration()).exists(path)
     return True
 
 
 def _is_exclusive(spark: SparkSession, uri: str) -> bool:
-    """Write an object and tell whether the store then refuses a second one of its name, where it is to be asked for that."""
+    """Write an object and return whether the store refuses a second one of its name, if configured to."""
     hadoop = _java(spark)._jsc.hadoopConfiguration()
     path = _java(spark)._jvm.org.apache.hadoop.fs.Path(uri)
     store = path.getFileSystem(hadoop)
@@ -164,7 +168,7 @@ def _is_exclusive(spark: SparkSession, uri: str) -> bool:
 
 
 def explanation(error: BaseException, root: str, endpoint: str) -> str:
-    """Say in one line why a store cannot be used and what to do; nothing is cited of what was said, which may name a key."""
+    """Return in one line why a store cannot be used and what to do, without its own message, which may name a key."""
     causes = list(_causes(error))
     said = " ".join(f"{kind} {text}" for kind, text in causes)
     for signs, advice in _EXPLANATIONS:
@@ -175,7 +179,7 @@ def explanation(error: BaseException, root: str, endpoint: str) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[tuple[str, str]]:
-    """Yield class and text of a Java exception and of what caused it."""
+    """Yield class and text of a Java exception and of its causes."""
     cause: Any = getattr(error, "java_exception", None)
     while cause is not None:
         yield str(cause.getClass().getName()), str(cause.getMessage())
@@ -183,7 +187,7 @@ def _causes(error: BaseException) -> Iterator[tuple[str, str]]:
 
 
 def _is_refused(store: Any, path: Any) -> bool:
-    """Tell whether the store refuses a second object of one name."""
+    """Return whether the store is configured to refuse a second object of one name."""
     stream = store.createFile(path).create().must("fs.option.create.conditional.overwrite", True).build()
     try:
         stream.close()

@@ -1,9 +1,9 @@
-"""Small objects in one folder, each created once and whole: on a POSIX file system, or on any that Hadoop knows.
+"""Small objects in one folder, each created once and atomically: on a POSIX file system, or on any of Hadoop's.
 
-The one idea: what two writers fight over is a name. On a disk or a shared volume a hard link of a complete, synced file takes
-it or fails; on an object store a conditional PUT does; on HDFS a rename that never overwrites. So exactly one of two writers
-gets the name, and no reader sees half an object.
-Source: Hadoop's FileSystem specification (`fs.option.create.conditional.overwrite`, rename).
+The one idea: two writers compete for a name. On a disk or a shared volume a hard link of a complete, synced file takes
+the name or fails; on an object store a conditional PUT does, on HDFS a rename that never overwrites. So exactly one of
+two writers gets the name, and no reader sees half an object. Source: Hadoop's FileSystem specification
+(`fs.option.create.conditional.overwrite`, rename).
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Objects(Protocol):
         """Create an object, whole and durable; ConflictError when the name is taken."""
 
     def delete(self, name: str) -> None:
-        """Delete an object; one that is missing is well."""
+        """Delete an object; a missing object is no error."""
 
     def modified_ms(self, name: str) -> int:
         """Return when an object was created, Unix milliseconds."""
 
     def where(self, name: str) -> str:
-        """Return an object's place, for people."""
+        """Return an object's location, for messages."""
 
 
 def objects_in(spark: SparkSession | None, uri: str) -> Objects:
-    """Return the objects of a folder; without a session only of the local file system."""
+    """Return the objects of a folder; without a session only on the local file system."""
     folder = local_path(uri)
     if folder is not None:
         return LocalObjects(folder)
@@ -63,7 +63,7 @@ def sync_folder(path: Path) -> None:
 
 
 def draft_of(path: Path) -> Path:
-    """Return a hidden name beside a file that no other writer takes: pods that share a volume have the same pids."""
+    """Return a unique hidden name beside a file; a pid is not unique, because pods may share a volume."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
 
 

@@ -1,8 +1,9 @@
-"""The log of runs: what a run will do, fixed before it reads, and what it left, published at its end.
+"""The log of runs: each run's plan, fixed before it reads, and its result, published at its end.
 
-The one idea: a run's number is a name that can be taken once. `<n>.plan.json` fixes the sources' positions, the window's end and
-the settings; `<n>.json` says which version of each table is the run's. A run that was killed at any moment is done again from its
-plan; readers read the versions of the last published run, so nobody sees half a run. Of two writers one gets the name.
+The one idea: a run's number is a name that can be taken once. `<n>.plan.json` fixes the sources' positions, the
+window's end and the settings; `<n>.json` says which version of each table is the run's. A killed run is repeated from
+its plan; readers read the versions of the last published run, so they never see half a run. Of two writers one gets the
+name.
 
 Layout: `<root>/_runs/<n>.plan.json`, `<root>/_runs/<n>.json` with n of 12 digits.
 """
@@ -19,7 +20,7 @@ from .objects import Objects
 
 FOLDER: Final = "_runs"
 _DIGITS: Final = 12
-_REMEDY: Final = "bring it back, or delete it with all later ones: the next run goes on from the one before it"
+_REMEDY: Final = "bring it back, or delete it with all later ones: the next run continues from the one before it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class TableState:
     Parameters
     ----------
     version: of the Delta table.
-    rows: in all.
+    rows: total number.
     """
 
     version: int
@@ -38,12 +39,12 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run will do, fixed before it reads anything.
+    """The plan of a run, fixed before it reads anything.
 
     Parameters
     ----------
     number: of the run.
-    as_of_ms: the end of the window, Unix milliseconds; nothing in a run asks for the time.
+    as_of_ms: the end of the window, Unix milliseconds; a run never reads a clock.
     sources: by source, its start and end positions, as JSON values.
     settings: parameters that results depend on.
     """
@@ -55,7 +56,7 @@ class Plan:
 
     @property
     def run(self) -> str:
-        """Return the run's number as snapshots and reports carry it."""
+        """Return the run's id in snapshots and reports."""
         return f"{self.number:0{_DIGITS}d}"
 
 
@@ -65,7 +66,7 @@ class Published:
 
     Parameters
     ----------
-    tables: every table that has a version, also those that this run did not touch.
+    tables: every table with a version, including those that this run did not touch.
     counts: the run's figures (records read, duplicates, late rows, ...).
     """
 
@@ -108,8 +109,8 @@ class RunLog:
 
         Raises
         ------
-        FileNotFoundError: there is none with this number.
-        CorruptError: it cannot be read; names the object.
+        FileNotFoundError: no run has this number.
+        CorruptError: it cannot be read; the error names the object.
         """
         name = _name(number)
         try:
@@ -120,7 +121,7 @@ class RunLog:
             raise CorruptError(f"{self._objects.where(name)} is no run ({_brief(error)}): {_REMEDY}") from None
 
     def unfinished(self) -> Plan | None:
-        """Return the plan of a run that did not come to its end; None when there is none."""
+        """Return the plan of an unfinished run; None without one."""
         name = _name(max(self.numbers(), default=-1) + 1, ".plan")
         try:
             return Plan(**json.loads(self._objects.read(name)))
@@ -142,17 +143,17 @@ class RunLog:
         self._objects.create(_name(plan.number, ".plan"), _dump(asdict(plan)))
 
     def amend(self, plan: Plan) -> None:
-        """Put a plan in the place of that of an unfinished run which has written nothing.
+        """Replace the plan of an unfinished run that has written nothing.
 
         Raises
         ------
-        ConflictError: another writer did so at this moment.
+        ConflictError: another writer did so at the same time.
         """
         self._objects.delete(_name(plan.number, ".plan"))
         self.begin(plan)
 
     def publish(self, published: Published) -> None:
-        """Make the versions of a run the ones that are read.
+        """Publish a run, so that readers see its versions.
 
         Raises
         ------

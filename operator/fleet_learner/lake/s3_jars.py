@@ -1,7 +1,7 @@
-"""The jars that tables in S3 need besides Delta's own: Hadoop's client, what it uses of the AWS SDK, and Delta's log store for S3.
+"""The jars for tables in S3 besides Delta's own: Hadoop's client, its part of the AWS SDK, and a log store.
 
-The one idea: jars that others publish are pinned and looked for as Delta's are; the log store is compiled once from its source, which
-lies beside this file, because nobody publishes one that keeps two drivers apart.
+The one idea: published jars are pinned and found like Delta's; the log store is compiled once from the source beside
+this file, because no published log store prevents conflicts of two drivers.
 
 `python -m fleet_learner.lake.s3_jars FOLDER` puts them into a folder.
 """
@@ -23,9 +23,9 @@ from ..errors import JobError
 from .jars import VARIABLE, Jar, cache_folder, fetch, jar_paths, spark_folder
 
 HADOOP: Final = "3.5.0"
-"""As old as the Hadoop of PySpark 4.2.0."""
+"""The version of Hadoop in PySpark 4.2.0."""
 SDK: Final = "2.35.4"
-"""With which Hadoop's client of this version was built."""
+"""The version that this Hadoop's client was built with."""
 KIND: Final = f"s3-{HADOOP}"
 _SDK_MODULES: Final[Mapping[str, str]] = {
     "annotations": "6f36bd87155d1dd85d6efbdd29e532e3759a022211feb71affebee1aa34f04b8",
@@ -83,29 +83,29 @@ S3_JARS: Final = (
     ),
     *(Jar(name, digest, SDK, "software.amazon.awssdk") for name, digest in _SDK_MODULES.items()),
 )
-"""Of the SDK the modules for S3, STS and their HTTP clients, 13 MB in all, instead of the bundle of all services that Hadoop names. Netty,
-Apache's HTTP client, codecs and logging are Spark's."""
+"""The SDK's modules for S3, STS and their HTTP clients, 13 MB in all, instead of Hadoop's bundle of all services.
+Netty, Apache's HTTP client, codecs and logging are Spark's."""
 
 LOG_STORE: Final = "io.staticgroup.fleet.S3ConditionalLogStore"
 _SOURCE: Final = Path(__file__).with_name("S3ConditionalLogStore.java")
 
 
 def s3_jar_paths() -> list[Path]:
-    """Return the jars that Spark must be given; none when its own folder has them.
+    """Return the jars to pass to Spark; none if its own folder has them.
 
     Raises
     ------
-    JobError: one is missing and cannot be had, or is another file than it should be.
+    JobError: a jar is missing and cannot be fetched, or has the wrong digest.
     """
     return [*jar_paths(S3_JARS, KIND), *log_store_paths()]
 
 
 def log_store_paths() -> list[Path]:
-    """Return the jar of the log store if Spark must be given it; it is compiled where it is not there.
+    """Return the jar of the log store if Spark lacks it, compiled if needed.
 
     Raises
     ------
-    JobError: it cannot be compiled; says what is missing.
+    JobError: it cannot be compiled; the text says what is missing.
     """
     name = f"staticgroup-s3-log-store-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]}.jar"
     if (spark_folder() / name).is_file():
@@ -120,11 +120,12 @@ def log_store_paths() -> list[Path]:
 
 
 def _compile(target: Path) -> None:
-    """Compile the log store against Spark's Hadoop and Delta's jar, and make the jar whole or not at all."""
+    """Compile the log store against Spark's Hadoop and Delta's jar, and write the jar atomically."""
     javac = shutil.which("javac", path=f"{os.environ.get('JAVA_HOME', '')}/bin") or shutil.which("javac")
     if javac is None:
         raise JobError(
-            "tables in S3 need javac once, of a JDK 17 or newer (Debian: openjdk-17-jdk-headless), or an image that was built for them"
+            "tables in S3 need javac once, of a JDK 17 or newer (Debian: openjdk-17-jdk-headless), or an image that "
+            "was built for them"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     libraries = [
@@ -154,7 +155,7 @@ def _compile(target: Path) -> None:
 
 
 def bring(folder: Path) -> None:
-    """Put all jars that tables in S3 need beside Spark's and Delta's own into a folder."""
+    """Copy all jars for tables in S3, besides Spark's and Delta's own, into a folder."""
     fetch(folder, S3_JARS)
     for path in log_store_paths():
         shutil.copyfile(path, folder / path.name)

@@ -1,4 +1,4 @@
-"""Say which file of a table cannot be read, in one line, where Spark says it in a hundred."""
+"""Name the unreadable file of a table in one line instead of Spark's hundred."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _SIGNS: Final = (
 
 
 def unreadable(error: BaseException) -> CorruptError | None:
-    """Return what an error of Spark says of a file that cannot be read; None when it speaks of something else."""
+    """Return one line about the unreadable file in an error of Spark; None for other errors."""
     text = str(error)
     path = _PATH.search(text)
     if path is None or not any(sign in text for sign in _SIGNS):
         return None
     return CorruptError(
-        f"cannot read {path[0]}: bring it back from a copy, or name a new root: what the journal still holds is read again"
+        f"cannot read {path[0]}: bring it back from a copy, or name a new root: what the journal still holds is read "
+        "again"
     )

@@ -1,9 +1,9 @@
-"""Keep tables small: many small files become few, and files that no kept run needs are deleted.
+"""Keep tables small: merge small files, and delete files that no kept run needs.
 
-The one idea: a run is kept by its number, and Delta forgets by age; so the age is that of the oldest run that is kept, and never
-less than a day, because another writer may still be at work on files that no commit names yet.
-Files are not Z-ordered: a day of a table is one or a few files, sorted by group when they were written.
-Source: Delta's documentation, "Optimizations" and "Remove files no longer referenced by a Delta table".
+The one idea: runs are kept by number, but Delta deletes files by age; so the age is that of the oldest kept run, and at
+least a day, because another writer may be working on files that no commit names yet. Files are not Z-ordered: a day of
+a table is one or a few files, sorted by group when they were written. Source: Delta's documentation, "Optimizations"
+and "Remove files no longer referenced by a Delta table".
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from ..schemas import Table
 
 COMMITS_MAX: Final = 20
-"""After so many commits without it a table's small files are put together."""
+"""A table is compacted after so many commits without compaction."""
 HOURS_MIN: Final = 24
 _HOUR_MS: Final = 3_600_000
 
 
 def present(lake: Lake, tables: Iterable[Table]) -> list[Table]:
-    """Return the tables that are there."""
+    """Return the existing tables."""
     return [table for table in tables if lake.log(table).latest() is not None]
 
 
 def is_scattered(lake: Lake, table: Table) -> bool:
-    """Return whether a table had many commits since its files were put together."""
+    """Return whether a table had many commits since its last compaction."""
     log = lake.log(table)
     last = log.versions()[-COMMITS_MAX:]
     return len(last) == COMMITS_MAX and all(log.read(version).operation != "OPTIMIZE" for version in last)
 
 
 def compact(lake: Lake, table: Table) -> None:
-    """Put the small files of each partition together."""
+    """Merge the small files of each partition."""
     from delta.tables import DeltaTable
 
     DeltaTable.forPath(lake.spark, lake.uri(table)).optimize().executeCompaction()
@@ -49,20 +49,20 @@ def vacuum(lake: Lake, table: Table, *, hours: int) -> None:
 
 
 def retention_hours(published_ms: int, now_ms: int) -> int:
-    """Return for how long files must be kept so that the run that was published then can still be read."""
+    """Return how long files must be kept so that a run published at this time can still be read."""
     return max(HOURS_MIN, -(-(now_ms - published_ms) // _HOUR_MS) + 1)
 
 
 def tidy(lake: Lake, tables: Iterable[Table], *, keep: int, now_ms: int, is_thorough: bool = False) -> list[int]:
-    """Forget all but the last runs and what only they needed, and compact what is scattered.
+    """Delete old runs and the files that only they needed, and compact tables with many small files.
 
     Parameters
     ----------
-    is_thorough: compact every table, and look for files that nobody needs although no run is forgotten.
+    is_thorough: compact every table, and delete unneeded files even if no run is deleted.
 
     Returns
     -------
-    The numbers of the runs that are forgotten.
+    The numbers of the deleted runs.
     """
     from delta.tables import DeltaTable
 

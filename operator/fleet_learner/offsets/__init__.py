@@ -1,1 +1,1 @@
-"""What `__consumer_offsets` holds, decoded."""
+"""Decoders for the records of `__consumer_offsets`."""

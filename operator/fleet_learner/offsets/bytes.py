@@ -1,7 +1,7 @@
-"""Take Kafka's primitive types from bytes, each bounded by what is left.
+"""Take Kafka's primitive types from bytes, each bounded by the remaining bytes.
 
-Why: the bytes come from a topic that anybody with the right may write to. One idea: every read asks for its size first,
-so that a lie about a length is a `BadRecord` and never an IndexError, a long loop or a large allocation.
+Why: the bytes come from a topic that anybody with the right may write to. The one idea: every read checks its size
+first, so that a wrong length is a `BadRecord` and never an IndexError, a long loop or a large allocation.
 Source: `org.apache.kafka.common.protocol.types.Type`, `ByteUtils`, KIP-482 (compact types and tagged fields).
 """
 
@@ -18,11 +18,11 @@ _INT8, _INT16, _INT32, _INT64 = (struct.Struct(f">{code}") for code in "bhiq")
 
 
 class BadRecord(ValueError):
-    """The bytes are not what their type says."""
+    """The bytes break the layout of their type."""
 
 
 class Reader:
-    """Take one field after the other from bytes, each bounded by what is left."""
+    """Take one field after the other from bytes, each bounded by the remaining bytes."""
 
     __slots__ = ("at", "buffer")
 
@@ -119,7 +119,7 @@ class Reader:
         return self._items(self.varint() - 1, item)
 
     def _items(self, count: int, item: Callable[[], _T]) -> list[_T]:
-        # Every item of these messages has at least one byte: a count beyond the rest is a lie.
+        # Every item has at least one byte, so a count above the number of remaining bytes is wrong.
         if not 0 <= count <= len(self.buffer) - self.at:
             raise BadRecord(f"an array of {count} items, {len(self.buffer) - self.at} bytes left")
         return [item() for _ in range(count)]
@@ -132,6 +132,6 @@ class Reader:
         return dict((self.varint(), self.take(self.varint())) for _ in range(count))
 
     def finish(self) -> None:
-        """Refuse bytes that are left over."""
+        """Refuse remaining bytes."""
         if self.at != len(self.buffer):
             raise BadRecord(f"{len(self.buffer) - self.at} bytes after the end")

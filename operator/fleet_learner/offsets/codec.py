@@ -1,12 +1,12 @@
-"""Decode the records of `__consumer_offsets` that tell of members, generations and assignments, in plain Python.
+"""Decode the records of `__consumer_offsets` about members, generations and assignments, in plain Python.
 
-Why: what the coordinator wrote down is evidence that does not need the operator's word. The one idea: bytes in, one
-`GroupRecord` out; a type that this decoder does not know is a record of kind UNKNOWN (Kafka's own loader skips it, too),
-and bytes that end early or lie about a length are a `BadRecord`, never an IndexError and never a long allocation.
+Why: the coordinator's log is evidence independent of the operator. The one idea: bytes in, one `GroupRecord` out; an
+unknown type is a record of kind UNKNOWN (Kafka's own loader skips it, too), and bytes that end early or have a wrong
+length are a `BadRecord`, never an IndexError and never a long allocation.
 
-Read with it: same generation and another member.id for an instance id = a restart that static membership absorbed;
-generation + 1 = a rebalance; an instance that is missing afterwards left or was evicted. The start of a rebalance, a
-heartbeat and the reason of an eviction are never written.
+How to read them: the same generation with another member.id for an instance id is a restart that static membership
+absorbed; the next generation is a rebalance; an instance that is missing afterwards left or was evicted. The start of a
+rebalance, heartbeats and the reason of an eviction are never written.
 
 Source: the message definitions of Kafka's group-coordinator 4.4 (`GroupMetadataValue` 0-4, `ConsumerGroup*Value` 0,
 `StreamsGroup*Value` 0; the same layouts in 4.0 and 4.1), `CoordinatorRecordType`, `GroupCoordinatorRecordSerde`;
@@ -55,14 +55,14 @@ class RecordKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member as a record shows it; None where that record does not say it.
+    """One member as a record shows it; fields that the record lacks are None.
 
     Parameters
     ----------
     member_epoch: -2 when a static member closed and means to return.
-    session_timeout_ms: of the client; a KIP-848 member has one only while it speaks the classic protocol.
+    session_timeout_ms: of the client; a KIP-848 member has one only while it uses the classic protocol.
     assignment: `<topic or topic id>-<partition>`; of a streams member `<kind>:<subtopology>_<partition>`. Sorted.
-    pending_revocation: what it shall give up and still holds.
+    pending_revocation: partitions that it has to revoke and still holds.
     state: `MemberState` as the coordinator numbers it.
     """
 
@@ -80,14 +80,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRecord:
-    """One record; of a member's record `members` holds that member.
+    """One record; `members` of a member's record holds that member.
 
     Parameters
     ----------
     key_type: the number before the key.
-    group_id: None only of a kind UNKNOWN.
-    value_version: the number before the value; None of a tombstone.
-    tombstone: the value was null, what the key names is gone.
+    group_id: None only for kind UNKNOWN.
+    value_version: the number before the value; None for a tombstone.
+    tombstone: the value was null, so the key's object is gone.
     epoch: generation (classic), group epoch or target assignment epoch, by kind.
     """
 
@@ -132,7 +132,7 @@ _TYPES: Final[Mapping[int, tuple[RecordKind, GroupType | None]]] = MappingProxyT
     }
 )
 GROUP_KEY_TYPES: Final = frozenset(_TYPES) - {0, 1}
-"""Key types that are worth decoding; the rest of the topic is offset commits."""
+"""Key types to decode; all other records of the topic are offset commits."""
 _OF_A_MEMBER: Final = frozenset({RecordKind.MEMBER, RecordKind.TARGET_MEMBER, RecordKind.CURRENT_MEMBER})
 
 
@@ -181,7 +181,7 @@ def _with_value(bare: GroupRecord, value: bytes) -> GroupRecord:
     reader = Reader(value)
     version = reader.int16()
     layout = _VALUES.get((bare.kind, bare.group_type))
-    if layout is None:  # its key says all that is needed
+    if layout is None:  # the key alone suffices
         return replace(bare, value_version=version)
     highest, read = layout
     if not 0 <= version <= highest:
@@ -234,12 +234,12 @@ def _group_metadata(reader: Reader, version: int, _: str) -> dict[str, object]:
 
 
 def classic_assignment(data: bytes) -> tuple[str, ...] | None:
-    """Decode what the group's leader assigned to a classic consumer.
+    """Decode the assignment of a classic consumer by the group's leader.
 
     Returns
     -------
-    `<topic>-<partition>`, sorted; None when the bytes are not a ConsumerProtocolAssignment, which only clients write and
-    the coordinator never looks at (a group between two generations has none).
+    `<topic>-<partition>`, sorted; None if the bytes are not a ConsumerProtocolAssignment, which clients write and the
+    coordinator never checks (a group between two generations has none).
     """
     if not data:
         return ()
@@ -396,4 +396,4 @@ _VALUES: Final[Mapping[tuple[RecordKind, GroupType | None], _Layout]] = MappingP
         (RecordKind.CURRENT_MEMBER, GroupType.STREAMS): (0, _streams_current),
     }
 )
-"""The highest known version of a value, and what reads it; of a kind that is missing here the key says enough."""
+"""The highest known version of a value, and its reader; for other kinds the key suffices."""

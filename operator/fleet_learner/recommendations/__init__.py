@@ -1,1 +1,1 @@
-"""From facts to what each group is recommended."""
+"""From facts to a recommendation for each group."""

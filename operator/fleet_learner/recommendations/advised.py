@@ -1,9 +1,9 @@
 """From tables to recommendations, in two steps, each over all groups at once.
 
-The one idea: similar workloads learn from each other, but not by meeting. First every group is summed up where its stops
-are, and a class is made of the sums (`estimates.class_sums`); then the few classes go to all tasks, and each group is
-recommended for by itself. A class is a protocol: the journal says neither the node pool nor the image's size. Nothing
-is drawn from a partition's number or a clock, so the records are the same with any number of cores.
+The one idea: similar workloads learn from each other without being in one task. First every group is summed up where
+its stops are, and a class is computed from the sums (`estimates.class_sums`); then the few classes go to all tasks, and
+each group is evaluated on its own. A class is a protocol: the journal has neither the node pool nor the image's size.
+Nothing depends on a partition's number or a clock, so the records are the same with any number of cores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from . import policy
 from .canary import CanaryState
 from .features import group_features, known_protocols, names_of, stops_of
 from .histories import Advised, SlowerRestarts, Standing, Terms, history, sample_of, usable
-from .recommend import gold_row, recommend
+from .recommend import recommend
+from .rows import gold_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,10 +52,10 @@ _SUMS: Final = Table(
 _GAPS: Final = ("step", "returned", "censored")
 _UNTAUGHT: Final = ClassModel(prior=None, correlation=0.0, tail=None)
 TEXT: Final = "advised"
-"""The column that holds what a row of gold/recommendation leaves out."""
+"""The column with the fields that a row of gold/recommendation lacks."""
 
 
-# what a class teaches --------------------------------------------------------------------------------------------
+# classes ---------------------------------------------------------------------------------------------------------
 
 
 def class_models(stops: DataFrame, group_day: DataFrame, *, as_of_ms: int) -> dict[str, ClassModel]:
@@ -68,8 +69,8 @@ def class_models(stops: DataFrame, group_day: DataFrame, *, as_of_ms: int) -> di
     Returns
     -------
     dict[str, ClassModel]
-        By the name of the class. One row per class comes to the driver; to one task of each class one row per group, of
-        eight numbers, and the counts of gaps by length, once for each task of the step before.
+        By the name of the class. One row per class reaches the driver; one task of each class gets a row of eight
+        numbers per group, and the counts of gaps by length from each task of the previous step.
     """
     names = known_protocols(names_of(group_day)).select("group_key", "kafka_cluster_id", "group_id", "workload_class")
 
@@ -87,7 +88,7 @@ def class_models(stops: DataFrame, group_day: DataFrame, *, as_of_ms: int) -> di
 
 
 def _summed(batches: Iterator[pa.RecordBatch], as_of_ms: int) -> Iterator[pa.RecordBatch]:
-    """Yield a row for every group, and in the end one for every class with the gaps of this task's groups."""
+    """Yield a row for every group, and finally one for every class with the gaps of this task's groups."""
     import pyarrow as pa
 
     counted: dict[str, list[GapCounts]] = {}
@@ -108,7 +109,7 @@ def _summed(batches: Iterator[pa.RecordBatch], as_of_ms: int) -> Iterator[pa.Rec
 
 
 def _class_of_rows(rows: pa.Table) -> pa.Table:
-    """Make one class of its rows, whatever their order."""
+    """Compute one class from its rows, in any order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -137,7 +138,7 @@ def _model_of(text: str) -> ClassModel:
     )
 
 
-# what each group is recommended ----------------------------------------------------------------------------------
+# recommendations --------------------------------------------------------------------------------------------------
 
 
 def advice(
@@ -154,14 +155,15 @@ def advice(
     Parameters
     ----------
     group_day: gold/group_day of the same window.
-    states: gold/group_state of the same window; None makes it of the facts.
-    stops: of the window, from `features.stops_of`, looked at twice; None makes them of the facts each time.
-    fleet: gold/group_day of all groups, whose waves count, where `group_day` is of some; whole classes, as they learn together.
+    states: gold/group_state of the same window; None computes it from the facts.
+    stops: of the window, from `features.stops_of`, used twice; None computes them from the facts each time.
+    fleet: gold/group_day of all groups, for the waves, if `group_day` has only some; those must be whole classes, which
+        learn together.
 
     Returns
     -------
-    gold/recommendation and `TEXT`, one row per group; without those that are `set_aside`. It is computed anew whenever it is
-    looked at: persist it to write it and to collect it.
+    gold/recommendation and `TEXT`, one row per group; without those that are `set_aside`. Each use computes it again:
+    persist it before writing and collecting it.
     """
     from pyspark.sql import types as T
 
@@ -192,8 +194,8 @@ def advice(
 
 
 def collected(advice: DataFrame) -> list[Advised]:
-    """Bring recommendations to the driver, in the order of (Kafka cluster, group)."""
-    # Put in order here: Spark would compute everything once more to learn where to cut.
+    """Collect recommendations on the driver, in the order of (Kafka cluster, group)."""
+    # Sort on the driver: Spark's sort would compute everything twice to sample its ranges.
     rows = advice.select("kafka_cluster_id", "group_id", TEXT).collect()
     ordered = sorted(rows, key=lambda row: (row["kafka_cluster_id"], row["group_id"]))
     return [_advised(row[TEXT]) for row in ordered]
@@ -225,7 +227,7 @@ def advise(
 def advise_class(
     rows: Sequence[Mapping[str, Any]], terms: Terms, canary: CanaryState, *, start_ms: int, as_of_ms: int
 ) -> list[Advised]:
-    """Recommend for all groups of one class, without Spark and to the same records, in the order of (Kafka cluster, group)."""
+    """Recommend for all groups of one class without Spark, with the same records and order."""
     ordered = sorted(rows, key=lambda row: (row["kafka_cluster_id"], row["group_id"]))
     model = class_model([sample_of(usable(row["stops"]), as_of_ms) for row in ordered])
     return [advise(row, model, terms, canary, start_ms=start_ms, as_of_ms=as_of_ms) for row in ordered]

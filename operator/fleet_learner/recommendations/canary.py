@@ -1,12 +1,11 @@
-"""Change a fleet in waves of 1, 10, 50, 95 and 100 %, each of which has to show first that it does no harm.
+"""Change a fleet in waves of 1, 10, 50, 95 and 100 %; each must prove harmless before the next begins.
 
-The one idea: the next state of the canary is a function of the state that the run before published and of what the
-journal says came of it since, so a run that is done again comes to the same. Harm is measured against a promise: what
-a group's stops before let expect with the timeouts that are in force since, corrected by what the groups that nobody
-touched went through. Evictions and the time for which places were kept are both looked at, because a timeout that is
-too short does the one and a timeout that is too long the other. Pure functions of their arguments.
-Sources: Robbins 1970 (mixture martingales), Ville 1939 (a bound at any time one looks), Waudby-Smith & Ramdas 2024
-(betting on a mean), Vovk & Wang 2021 (the mean of e-values is an e-value).
+The one idea: the next state of the canary is a function of the previous run's state and of the facts since, so a
+repeated run yields the same. Harm is measured against an expectation: what a group's earlier stops predict under its
+new timeout, corrected by the experience of the unchanged groups. Both evictions and the time in which absent members
+were kept count, because a too short timeout causes the former and a too long one the latter. Pure functions of their
+arguments. Sources: Robbins 1970 (mixture martingales), Ville 1939 (a bound at any time one looks), Waudby-Smith &
+Ramdas 2024 (betting on a mean), Vovk & Wang 2021 (the mean of e-values is an e-value).
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from scipy.special import betaincc, betaln
 
 Wave = Literal[1, 10, 50, 95, 100]
 WAVES: Final[tuple[Wave, ...]] = (1, 10, 50, 95, 100)
-"""Per cent of the groups; the last ones are the control of those before, until nothing is left to compare."""
+"""Per cent of the groups; later waves are the control group of the earlier ones."""
 WAVE_MS_MIN: Final = 86_400_000
 WAVE_STOPS_MIN: Final = 100
 LOCK_MS: Final = 14 * 86_400_000
 PATIENCE_MS: Final = 14 * 86_400_000
-"""A group that has not taken a released timeout after that long is not waited for."""
+"""A wave waits this long for a group to take a released timeout."""
 ALARM_LEVEL: Final = 0.05
 WATCH_MS: Final = 28 * 86_400_000
-"""After the last wave, changes of so many days are looked at on and on; windows that slide give no bound at any time."""
+"""After the last wave, the changes of so many days stay under watch; sliding windows have no anytime bound."""
 WATCH_ALARM_LEVEL: Final = 0.01
 RATIO_TOLERATED: Final = 1.1
-"""Treated groups may have this many times what the controls let expect: noise of the baseline."""
+"""Treated groups may exceed the controls' expectation by this factor: noise of the baseline."""
 GHOST_RATIO_MAX: Final = 4.0
 EVICTION_RATIO_MAX: Final = 10.0
-"""A day counts as this many times its promise at most, so that one lost node is no proof."""
+"""A day counts as at most this many times its expectation, so that one lost node is no proof."""
 BETS: Final = (0.125, 0.25, 0.5, 0.75)
 PSEUDO_STOPS: Final = 20.0
 FOLLOWING_SOURCES: Final = frozenset({"Structural", "Fleet"})
@@ -44,7 +43,7 @@ FOLLOWING_SOURCES: Final = frozenset({"Structural", "Fleet"})
 
 
 class CanaryVerdict(StrEnum):
-    """Say what becomes of a wave."""
+    """The verdict on a wave."""
 
     WAIT = "Wait"
     ADVANCE = "Advance"
@@ -57,8 +56,8 @@ class Arm:
 
     Parameters
     ----------
-    stops_before: that the expectation rests on.
-    evictions_before: of those, with the timeouts that are in force since, and with each group's share of the stops since.
+    stops_before: stops behind the expectation.
+    evictions_before: of those, under the present timeouts, and weighted by each group's share of the stops since.
     """
 
     stops_before: float = 0.0
@@ -69,13 +68,13 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialDay:
-    """Hold what happened on one day in all groups of an arm: evictions, and for how long places were kept.
+    """Hold one day of all groups of an arm: evictions, and the time in which absent members were kept.
 
     Parameters
     ----------
     day_ms: its midnight, Unix milliseconds.
-    promised_ms, evictions_promised: what each group's stops before let expect of as many stops with the timeouts now in
-        force.
+    promised_ms, evictions_promised: the expectation from each group's earlier stops for as many stops under the present
+        timeouts.
     """
 
     day_ms: int
@@ -88,7 +87,7 @@ class TrialDay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveAccount:
-    """Hold what came of a campaign so far.
+    """Hold the results of a campaign so far.
 
     Parameters
     ----------
@@ -106,17 +105,17 @@ class WaveAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryState:
-    """Hold how far the fleet is.
+    """Hold the progress of the fleet.
 
     Parameters
     ----------
     wave: groups of this wave and earlier ones may act.
     began_ms: of the wave, Unix milliseconds.
-    campaign_ms: when the first wave began; what the fleet changed since then is on trial.
+    campaign_ms: when the first wave began; changes by the fleet learner since then are on trial.
     locked_until_ms: nothing acts before; 0 when not locked.
-    withdrawn: groups of this wave and earlier ones lost what they were recommended, until their wave is released again.
-    is_over: all waves are released and were seen to do no harm; what changes from now on is watched only.
-    as_of_ms: when it was so, by the clock that waves go by; a run may be made for an end of the window that is still to come.
+    withdrawn: groups of this wave and earlier ones lost their recommended timeout, until their wave is released again.
+    is_over: all waves are released and proved harmless; later changes are only watched.
+    as_of_ms: time of this state by the canary's clock; the window of a run may end in the future.
     """
 
     wave: Wave
@@ -130,11 +129,11 @@ class CanaryState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryHistory:
-    """Hold everything that the canary's next state depends on.
+    """Hold all inputs of the canary's next state.
 
     Parameters
     ----------
-    before: what the run before published; None: there was none with this policy.
+    before: the previous run's state; None: no run had this policy.
     account: of the campaign of `before`.
     followers: groups by wave that act, or may still act, on a recommendation.
     now_ms: end of the window, Unix milliseconds.
@@ -147,11 +146,11 @@ class CanaryHistory:
 
 
 def wave_order(kafka_cluster_id: str, group_id: str, salt: str = "") -> int:
-    """Return by what groups are ordered into waves: CRC-32 of `canary/<salt>/<kafka_cluster_id>/<group_id>`.
+    """Return the sort key of groups for the waves: CRC-32 of `canary/<salt>/<kafka_cluster_id>/<group_id>`.
 
     Parameters
     ----------
-    salt: of the policy's version, so that not the same groups are first for ever.
+    salt: of the policy's version, so that the first groups change with it.
     """
     return zlib.crc32(f"canary/{salt}/{kafka_cluster_id}/{group_id}".encode())
 
@@ -167,7 +166,7 @@ def wave_of_rank(rank: int, groups: int) -> Wave:
     Returns
     -------
     Wave
-        The first group goes alone in a small fleet, and the last one of at least two is never changed with others.
+        In a small fleet the first group goes alone, and so does the last one of at least two.
     """
     for wave in WAVES[:-1]:
         if rank < min(max(groups * wave // 100, 1), max(groups - 1, 1)):
@@ -176,23 +175,23 @@ def wave_of_rank(rank: int, groups: int) -> Wave:
 
 
 def waves_of(groups: Iterable[tuple[str, str]], salt: str = "") -> dict[tuple[str, str], Wave]:
-    """Put the groups of a fleet, each (Kafka cluster id, group id), into waves."""
+    """Assign the groups of a fleet, each (Kafka cluster id, group id), to waves."""
     ordered = sorted(set(groups), key=lambda each: (wave_order(each[0], each[1], salt), each))
     return {each: wave_of_rank(rank, len(ordered)) for rank, each in enumerate(ordered)}
 
 
 def is_released(wave: Wave, state: CanaryState) -> bool:
-    """Say whether a group of this wave may act."""
+    """Return whether a group of this wave may act."""
     return state.as_of_ms >= state.locked_until_ms and wave <= state.wave
 
 
 def is_withdrawn(wave: Wave, state: CanaryState) -> bool:
-    """Say whether a group of this wave has to give up what it was recommended."""
+    """Return whether a group of this wave has to give up its recommended timeout."""
     return state.withdrawn is not None and wave <= state.withdrawn and not is_released(wave, state)
 
 
 def harm_evidence(treated: Arm, control: Arm) -> float:
-    """Weigh the evidence that the treated groups are expelled more than the controls let expect.
+    """Weigh the evidence that treated groups have more evictions than the controls predict.
 
     Parameters
     ----------
@@ -201,7 +200,7 @@ def harm_evidence(treated: Arm, control: Arm) -> float:
     Returns
     -------
     float
-        An e-value: if there is no harm, it ever exceeds 1/α with a chance of at most α, however often one looks. 1
+        An e-value: without harm it ever exceeds 1/α with a probability of at most α, however often it is evaluated. 1
         while there is no eviction or no baseline.
 
     Notes
@@ -226,18 +225,18 @@ def harm_evidence(treated: Arm, control: Arm) -> float:
 
 
 def ghost_evidence(treated: Iterable[TrialDay], control: Iterable[TrialDay]) -> float:
-    """Weigh the evidence that places are kept for absent members for longer than was promised.
+    """Weigh the evidence that absent members are kept for longer than expected.
 
     Returns
     -------
     float
-        An e-value, as `harm_evidence`; 1 while there is nothing to compare.
+        An e-value like `harm_evidence`; 1 while there is nothing to compare.
 
     Notes
     -----
-    Each day's ghost time, over what was promised and over what the controls' own differs from theirs, has a mean of
-    RATIO_TOLERATED at most without harm. Who bets the share λ of what he has on each day then gains nothing on average;
-    the evidence is the mean over a few λ of what he has in the end. Cutting a day off at GHOST_RATIO_MAX only lowers it.
+    The ratio of each day's ghost time to its expectation, corrected by the same ratio of the controls, has without harm
+    a mean of RATIO_TOLERATED at most. A bet of a share λ of the capital on each day then gains nothing on average; the
+    evidence is the mean of the final capital over a few λ. Capping a day at GHOST_RATIO_MAX only lowers it.
     """
     days = sorted((day for day in treated if day.promised_ms > 0), key=lambda day: day.day_ms)
     others = [day for day in control if day.promised_ms > 0]
@@ -252,18 +251,19 @@ def ghost_evidence(treated: Iterable[TrialDay], control: Iterable[TrialDay]) -> 
 
 
 def eviction_evidence(account: WaveAccount) -> float:
-    """Weigh the evidence that members are expelled more often than was promised, day by day.
+    """Weigh the evidence that members are expelled more often than expected, day by day.
 
     Returns
     -------
     float
-        An e-value, as `harm_evidence`, which says nothing where neither arm expected evictions at all; a promise that
-        is broken every day is harm, too. 1 while there is nothing to compare.
+        An e-value. `harm_evidence` is blind where neither arm expected evictions; evictions above the expectation every
+        day are harm, too. 1 while there is nothing to compare.
 
     Notes
     -----
-    As in `ghost_evidence`, a day's evictions over what is allowed have a mean of 1 at most without harm. Stops of a day may
-    depend on each other as they like. What the controls went through beyond their own promise is allowed as well.
+    As in `ghost_evidence`, the ratio of a day's evictions to the allowed number has a mean of at most 1 without harm.
+    Stops of a day may depend on each other in any way. The controls' own excess over their expectation is allowed as
+    well.
     """
     treated, control = account.treated, account.control
     expected = 1.0 + _baseline(control, treated) * control.stops
@@ -279,7 +279,7 @@ def eviction_evidence(account: WaveAccount) -> float:
 
 
 def _won(ratios: Sequence[float]) -> float:
-    """Return what is left of 1 after betting on each ratio to exceed 1, the mean over a few shares that are bet."""
+    """Return the final capital, from 1, of betting that each ratio exceeds 1: the mean over a few shares."""
     logs = [sum(math.log1p(bet * (ratio - 1.0)) for ratio in ratios) for bet in BETS]
     return sum(math.exp(min(each, 700.0)) for each in logs) / len(BETS)
 
@@ -291,13 +291,13 @@ def harm(account: WaveAccount) -> float:
 
 
 def judge_wave(state: CanaryState, account: WaveAccount, *, now_ms: int) -> CanaryVerdict:
-    """Decide about the wave that is under way.
+    """Decide about the current wave.
 
     Returns
     -------
     CanaryVerdict
-        ROLL_BACK as soon as harm is shown at 5 %, at 1 % after the last wave; ADVANCE after a day and 100 stops without,
-        or, in the last wave, 14 days; else WAIT.
+        ROLL_BACK as soon as harm is shown at 5 %, or at 1 % after the last wave; ADVANCE after a day and 100 stops
+        without harm, or after 14 days in the last wave; else WAIT.
     """
     if now_ms < state.locked_until_ms:
         return CanaryVerdict.WAIT
@@ -311,7 +311,7 @@ def judge_wave(state: CanaryState, account: WaveAccount, *, now_ms: int) -> Cana
 
 
 def next_canary(state: CanaryState, verdict: CanaryVerdict, *, now_ms: int) -> CanaryState:
-    """Carry a verdict out: the next wave, or the end; the first one, after 14 days in which nothing acts; or the same."""
+    """Apply a verdict: the next wave or the end; the first wave after a lock of 14 days; or no change."""
     match verdict:
         case CanaryVerdict.ADVANCE:
             later = next((wave for wave in WAVES if wave > state.wave), None)
@@ -326,12 +326,12 @@ def next_canary(state: CanaryState, verdict: CanaryVerdict, *, now_ms: int) -> C
 
 
 def canary_state(history: CanaryHistory) -> CanaryState:
-    """Say how far the fleet is, from what the run before published and what came of it since.
+    """Return the canary's next state from the previous run's state and the results since.
 
     Returns
     -------
     CanaryState
-        Equal for equal histories. Waves without a group that follows are passed: nothing can be learned from them.
+        Equal for equal histories. Waves without a following group are skipped, because they show nothing.
     """
     before, now_ms = history.before, history.now_ms
     if before is None:
@@ -348,7 +348,7 @@ def _at_wave(state: CanaryState, wave: Wave, now_ms: int) -> CanaryState:
 
 
 def _baseline(arm: Arm, other: Arm) -> float:
-    """Estimate an arm's evictions per stop before, drawn to that of both arms by a few pseudo-stops."""
+    """Estimate an arm's earlier evictions per stop, shrunk towards both arms' by a few pseudo-stops."""
     stops = arm.stops_before + other.stops_before
     both = (arm.evictions_before + other.evictions_before + 0.5) / (stops + 1.0)
     return (arm.evictions_before + PSEUDO_STOPS * both) / (arm.stops_before + PSEUDO_STOPS)

@@ -1,8 +1,8 @@
-"""What a run knows of each group: its stops of the window, and what was in force, from sums and last words of each day.
+"""The features of each group: its stops in the window, and the timeout in force, from rows per day.
 
-The one idea: a day's row says what that day told and never changes once the day is over, so a window is put together from
-its days without reading the facts again. Stops are brought together by one exchange of narrow rows; names and waves are
-joined to them afterwards, so that nothing wide goes through one task.
+The one idea: a day's row holds that day's sums and last values and never changes after the day, so a window is combined
+from its days without reading the facts again. One exchange of narrow rows collects the stops; names and waves are
+joined afterwards, so that no wide rows go through one task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STOP: Final = ("down_ms", "event_id", "gap_ms", "end_kind", "reason", "rollout_
 
 
 def group_state(group_events: DataFrame, member_events: DataFrame, outages: DataFrame) -> DataFrame:
-    """Say what each day told of each group.
+    """Return the timeout changes and sums of each group and day.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def group_state(group_events: DataFrame, member_events: DataFrame, outages: Data
     def of_change(value: Column) -> Column:
         return F.max_by(value, F.when(changed, latest))
 
-    told = _by_day(group_events.where(changed | moves), "event_ms").agg(
+    changes = _by_day(group_events.where(changed | moves), "event_ms").agg(
         of_change(F.col("session_timeout_ms_after")).alias("set_timeout_ms"),
         of_change(F.col("timeout_source")).alias("timeout_source"),
         of_change(F.col("protocol")).alias("set_protocol"),
@@ -61,7 +61,7 @@ def group_state(group_events: DataFrame, member_events: DataFrame, outages: Data
         )
     )
     by = ["group_key", "day_ms"]
-    return told.join(started, on=by, how="full").join(seen, on=by, how="full").select(*GROUP_STATE.names)
+    return changes.join(started, on=by, how="full").join(seen, on=by, how="full").select(*GROUP_STATE.names)
 
 
 def _by_day(rows: DataFrame, at_ms: str) -> GroupedData:
@@ -86,7 +86,7 @@ def stops_of(outages: DataFrame) -> DataFrame:
 
 
 def names_of(group_day: DataFrame) -> DataFrame:
-    """Return what the last day of each group says who it is; of an unknown protocol when nobody told it."""
+    """Return each group's names of its last day, with protocol Unknown if none was recorded."""
     from pyspark.sql import functions as F
 
     names = ("kafka_cluster_id", "group_id", "namespace", "static_group", "workload", "protocol")
@@ -114,10 +114,10 @@ def group_features(
     Parameters
     ----------
     group_day: gold/group_day of the same window.
-    earlier: gold/recommendation of the run before.
-    states: gold/group_state of the same window; None makes it of the facts.
-    stops: of the window, from `stops_of`; None makes them of the facts.
-    fleet: gold/group_day of all groups where `group_day` is of some: a wave is a share of the whole fleet.
+    earlier: gold/recommendation of the previous run.
+    states: gold/group_state of the same window; None computes it from the facts.
+    stops: of the window, from `stops_of`; None computes them from the facts.
+    fleet: gold/group_day of all groups if `group_day` has only some: a wave is a share of the whole fleet.
 
     Returns
     -------
@@ -140,17 +140,17 @@ def group_features(
     groups = groups.join(sizes, on="group_key", how="left")
     for other in (_in_force(states_of(tables) if states is None else states), _earlier(earlier)):
         groups = groups.join(other, on="group_key", how="left") if other is not None else groups
-    # Merged where the stops lie: sent to where the names lie, few tasks would have all groups.
+    # Join where the stops are: with the names, few tasks would hold all groups.
     known = stops_of(tables.outages) if stops is None else stops
     return known.join(groups.hint("merge"), on="group_key", how="right")
 
 
 def _in_force(states: DataFrame) -> DataFrame:
-    """Put the days of each group together: the last word counts, sums add up."""
+    """Combine the days of each group: the last value counts, sums add up."""
     from pyspark.sql import functions as F
 
-    def last(name: str, told: str | None = None) -> Column:
-        return F.max_by(name, F.when(F.col(told or name).isNotNull(), F.col("day_ms"))).alias(name)
+    def last(name: str, reported: str | None = None) -> Column:
+        return F.max_by(name, F.when(F.col(reported or name).isNotNull(), F.col("day_ms"))).alias(name)
 
     return states.groupBy("group_key").agg(
         last("seen_timeout_ms"),
@@ -166,7 +166,7 @@ def _in_force(states: DataFrame) -> DataFrame:
 
 
 def _earlier(recommended: DataFrame | None) -> DataFrame | None:
-    """Keep of the run before what the journal's window may no longer hold, and what it said."""
+    """Select the previous run's values that the journal's window may no longer hold, and its recommendations."""
     names = ("session_timeout_ms", "timeout_source", "changed_ms", "recommended_ms", "advised_ms", "protocol")
     return None if recommended is None else recommended.selectExpr("group_key", *(f"{n} AS earlier_{n}" for n in names))
 
@@ -174,7 +174,7 @@ def _earlier(recommended: DataFrame | None) -> DataFrame | None:
 def set_aside(group_day: DataFrame) -> list[tuple[str, str, str]]:
     """Return (Kafka cluster id, group id, protocol) of the groups whose protocol this version does not know, in order.
 
-    They are counted like others and nothing is recommended for them: what it would be a setting of is not known.
+    They are counted like others, but get no recommendation, because the setting to change is not known.
     """
     from pyspark.sql import functions as F
 

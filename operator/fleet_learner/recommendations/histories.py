@@ -1,7 +1,7 @@
-"""From a row of the tables to the history of a group: which stops count, what is in force, and whether restarts got slower.
+"""Turn a row of the tables into a group's history: the stops that count, the timeout in force, and drift.
 
-The one idea: a history is a function of one row (`features.group_features`), of the configuration and of the window, so groups
-are looked at one by one, wherever their row is.
+The one idea: a history is a function of one row (`features.group_features`), of the configuration and of the window, so
+groups are processed one by one, in any task.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _ROLLED: Final = "Deleted"
 class Bounds:
     """What brokers and clients allow, in milliseconds; Kafka's defaults.
 
-    Source: `GroupCoordinatorConfig` (group.min/max.session.timeout.ms, group.consumer.… and group.streams.min/max.session.timeout.ms).
+    Source: `GroupCoordinatorConfig` (group.min/max.session.timeout.ms, group.consumer.… and
+    group.streams.min/max.session.timeout.ms).
     """
 
     classic_minimum_ms: int = 6_000
@@ -56,14 +57,14 @@ class Bounds:
             found = self.streams_minimum_ms, self.streams_maximum_ms, self.streams_heartbeat_ms
         else:
             found = self.classic_minimum_ms, self.classic_maximum_ms, self.classic_heartbeat_ms
-        # Kafka allows a session of weeks; nobody is ever recommended more than a day.
+        # Kafka allows a session of weeks; recommendations stop at a day.
         least, most = (min(each, TIMEOUT_MS_MAX) for each in found[:2])
         return TimeoutBounds(broker_minimum_ms=least, broker_maximum_ms=most, heartbeat_interval_ms=found[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What recommendations depend on besides the tables.
+    """The inputs of recommendations besides the tables.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ class Terms:
         )
 
     def price_of(self, kafka_cluster_id: str, group_id: str, protocol: str) -> Price:
-        """Return the price of a group: measured, else what the configuration says of its kind."""
+        """Return the price of a group: the measured one, else the configuration's for its kind."""
         measured = self.prices.get((kafka_cluster_id, group_id))
         if measured is not None:
             return measured
@@ -103,11 +104,11 @@ class Terms:
         return Price.given(stop_ms / 1000, is_stated=self.is_stated(protocol))
 
     def is_stated(self, protocol: str) -> bool:
-        """Say whether somebody wrote down how long such a group's rebalance stops a partition; that of the other kind says nothing."""
+        """Return whether the configuration states how long a rebalance of this kind of group stops a partition."""
         return self.durations.is_eager_stated if self.is_eager(protocol) else self.durations.is_cooperative_stated
 
     def is_eager(self, protocol: str) -> bool:
-        """Say whether a rebalance of such a group stops all of its partitions."""
+        """Return whether a rebalance of such a group stops all of its partitions."""
         return protocol == "Classic" and not self.durations.classic_is_cooperative
 
     def bounds_of(self, kafka_cluster_id: str, protocol: str) -> TimeoutBounds:
@@ -116,7 +117,7 @@ class Terms:
 
 
 def _known_durations(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what plans of earlier versions say of both durations at once: which of them was written down, it does not tell."""
+    """Drop the old flag for both durations in plans of earlier versions: it does not tell which was stated."""
     return {name: value for name, value in values.items() if name != "is_stated"}
 
 
@@ -126,12 +127,12 @@ def _sourced(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where the fleet stands when a run recommends, from what is published.
+    """The fleet's state before a run recommends, as published.
 
     Parameters
     ----------
     canary: which waves may act.
-    earlier: gold/recommendation of the run before; None: there was none.
+    earlier: gold/recommendation of the previous run; None: there was none.
     """
 
     canary: CanaryState
@@ -150,11 +151,11 @@ class SlowerRestarts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
-    """A recommendation, and what was found on the way.
+    """A recommendation, and intermediate results.
 
     Parameters
     ----------
-    state: of the group's timeout when it was made.
+    state: the group's timeout at that time.
     """
 
     record: Recommendation
@@ -165,7 +166,7 @@ class Advised:
 def history(
     row: Mapping[str, Any], terms: Terms, *, start_ms: int, as_of_ms: int
 ) -> tuple[GroupHistory, SlowerRestarts | None]:
-    """Turn one row of `features.group_features` into what `recommend` needs, and say whether its restarts became slower."""
+    """Turn one row of `features.group_features` into the inputs of `recommend`, with drift, if any."""
     protocol = row["protocol"] or "Unknown"
     stops = row["stops"] or []
     ending = usable(stops)
@@ -179,7 +180,7 @@ def history(
         protocol=protocol,
         workload_class=protocol,
         members=row["members"],
-        # Whoever works has one at least: a group without a known size is not free of charge.
+        # A member has at least one partition: a group of unknown size is not free of charge.
         partitions=row["members"] if row["partitions"] is None else row["partitions"],
         wave=row["wave"],
         price=terms.price_of(row["kafka_cluster_id"], row["group_id"], protocol),
@@ -197,20 +198,22 @@ def history(
 
 
 def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy.GroupState:
-    """Say what is in force: what the journal's window tells, else what the run before knew."""
+    """Return the timeout in force: by the journal's window, else by the previous run."""
 
     def known(*names: str) -> Any:
         return next((row[name] for name in names if row.get(name) is not None), None)
 
     changed_ms = known("changed_ms", "earlier_changed_ms")
-    # The timeout of a classic group says nothing of the KIP-848 group that it became: that one has the brokers' setting.
+    # A classic group's timeout does not apply once it became a KIP-848 group: then the brokers' setting does.
     timeouts = (
-        ("set_timeout_ms", "set_protocol"), ("seen_timeout_ms", "seen_protocol"), ("earlier_session_timeout_ms", "earlier_protocol"),
-    )  # fmt: skip
+        ("set_timeout_ms", "set_protocol"),
+        ("seen_timeout_ms", "seen_protocol"),
+        ("earlier_session_timeout_ms", "earlier_protocol"),
+    )
     now = row["protocol"]
     current_ms = known(*(name for name, then in timeouts if now is None or row.get(then) in {None, now}))
     return policy.GroupState(
-        # Brokers can be told to allow more than a recommendation has a number for.
+        # Brokers may be configured to allow more than a recommendation can express.
         current_ms=None if current_ms is None else min(current_ms, TIMEOUT_MS_MAX),
         changed_ms=changed_ms,
         stops_since_change=sum(changed_ms is None or s["down_ms"] >= changed_ms for s in stops),
@@ -222,11 +225,11 @@ def _state(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> policy
 
 
 def _image_is_new(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) -> bool:
-    """Say whether nobody knows yet how processes of the image that runs come up.
+    """Return whether the restart times of the running image are still unknown.
 
-    A stop tells the image of the process that ended. An image is known once a process of it has ended, or once the rollout that
-    brought it in, which is the last thing that happened then, has brought back as many members as there are: with a new image in
-    each deploy the first never comes.
+    A stop records the image of the process that ended. An image is known once one of its processes has ended, or once
+    the rollout that introduced it, the last event, has returned as many members as the group has: with a new image in
+    each deploy the former never happens.
     """
     if not stops or row["image_digest"] is None or row["image_digest"] in {s["image_digest"] for s in stops}:
         return False
@@ -234,18 +237,19 @@ def _image_is_new(row: Mapping[str, Any], stops: Sequence[Mapping[str, Any]]) ->
     if last["reason"] != _ROLLED or not last["rollout_id"]:
         return True
     brought = sum(
-        s["rollout_id"] == last["rollout_id"] and s["reason"] == _ROLLED and s["end_kind"] == EndKind.RETURNED for s in stops
+        s["rollout_id"] == last["rollout_id"] and s["reason"] == _ROLLED and s["end_kind"] == EndKind.RETURNED
+        for s in stops
     )
     return brought < max(1.0, row["members"] or 0.0)
 
 
 def usable(stops: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
-    """Keep the stops that ended, or may still end, by themselves."""
+    """Keep the stops that ended, or may still end, by a return."""
     return [s for s in stops or () if s["end_kind"] in {EndKind.RETURNED, EndKind.OPEN}]
 
 
 def sample_of(stops: Sequence[Mapping[str, Any]], as_of_ms: int) -> GapSample:
-    """Bring stops into arrays; those of one rollout share a code, any other has a code of its own."""
+    """Convert stops to arrays; stops of one rollout share a code, each other stop has its own."""
     codes: dict[str, int] = {}
     cluster = [
         codes.setdefault(
@@ -273,7 +277,7 @@ def _slower(stops: Sequence[Mapping[str, Any]], sample: GapSample) -> tuple[Drif
         return None, None
     begin = int(np.sort(first)[drift.begin])
     since = stops[rolled[begin]]
-    # A stopped process still ran the image before: the one that is slow is the first that was not there before.
+    # A stopped process still ran the previous image: the slow image is the first new one after it.
     known = {stops[i]["image_digest"] for i in rolled[:begin]}
     later = (stops[i]["image_digest"] for i in rolled[begin:])
     image = next((each for each in later if each and each not in known), since["image_digest"] or "")

@@ -1,9 +1,9 @@
 """Decide which timeout a group gets next: bounds, hysteresis and freezes, without any statistics.
 
-The one idea: an estimate says where to go, the policy how. Up is allowed at once (a timeout that is too short expels
-members today), down slowly, and neither for a trifle; a new image freezes the way down, because its restarts are not
-known yet. Whatever comes in, the answer lies in [max(spec.min, broker.min, 3·heartbeat), min(spec.max, broker.max)],
-or there is none. Pure functions of their arguments; property-tested. Which groups may act at all: `canary.py`.
+The one idea: an estimate sets the goal, the policy the steps. Increases are allowed at once (a too short timeout expels
+members today), decreases slowly, and small changes not at all; a new image freezes decreases, because its restarts are
+not known yet. For any input the answer lies in [max(spec.min, broker.min, 3·heartbeat), min(spec.max, broker.max)], or
+is None. Pure functions of their arguments; property-tested. Which groups may act at all: `canary.py`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ PROBABILITY_MIN: Final = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """Hold what is known about a group's timeout now.
+    """Hold the present state of a group's timeout.
 
     Parameters
     ----------
     current_ms: in force; None when it is not known.
-    changed_ms: Unix milliseconds of the last change; None: never seen one.
+    changed_ms: Unix milliseconds of the last change; None: no change was seen.
     stops_since_change: of members.
-    image_is_new: its pods run an image that has not been through a rollout yet.
-    source: of the timeout in force, as the operator tells it (Fixed, Structural, Broker, Fleet); None: not known.
-    recommended_ms: what the run before recommended; None: nothing, or there was none.
-    advised_ms: everything that was recommended before, the newest last.
+    image_is_new: its pods run an image whose restarts are still unknown.
+    source: of the timeout in force, as the operator reports it (Fixed, Structural, Broker, Fleet); None: not known.
+    recommended_ms: the previous run's recommendation; None: nothing, or no run.
+    advised_ms: all earlier recommendations, the newest last.
     """
 
     current_ms: int | None
@@ -56,10 +56,10 @@ class Decision:
 
     Parameters
     ----------
-    timeout_ms: inside the bounds; None when the bounds leave none, or none is wanted.
+    timeout_ms: inside the bounds; None if the bounds exclude all, or none is wanted.
     goal_ms: the goal inside the bounds; None as above.
-    is_change: whether it differs from what is in force.
-    reasons: what shaped it, in order.
+    is_change: whether it differs from the timeout in force.
+    reasons: of the decision, in order.
     """
 
     timeout_ms: int | None
@@ -69,7 +69,7 @@ class Decision:
 
 
 def bounded(goal_ms: float, bounds: TimeoutBounds) -> tuple[int | None, tuple[Reason, ...]]:
-    """Bring a goal onto the 5 s grid, rounded up, and inside the bounds, which win over the grid.
+    """Round a goal up to the 5 s grid, and clip it to the bounds, which win over the grid.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def bounded(goal_ms: float, bounds: TimeoutBounds) -> tuple[int | None, tuple[Re
     stepped = math.ceil(min(goal_ms, bounds.maximum_ms + STEP_MS) / STEP_MS - 1e-9) * STEP_MS
     if stepped > bounds.maximum_ms:
         is_broker = bounds.broker_maximum_ms == bounds.maximum_ms
-        # A goal that only the grid lifts above the maximum was not cut by it.
+        # A goal that exceeds the maximum only by the rounding was not capped.
         cut = () if goal_ms <= bounds.maximum_ms else (Reason.BROKER_CAP if is_broker else Reason.SPEC_MAXIMUM,)
         return bounds.maximum_ms, cut
     if stepped < bounds.minimum_ms:
@@ -97,18 +97,18 @@ def bounded(goal_ms: float, bounds: TimeoutBounds) -> tuple[int | None, tuple[Re
 def next_timeout(
     goal_ms: float | None, bounds: TimeoutBounds, state: GroupState, *, now_ms: int, probability_better: float = 1.0
 ) -> Decision:
-    """Take one step from what is in force towards a goal.
+    """Take one step from the timeout in force towards a goal.
 
     Parameters
     ----------
     goal_ms: from an estimate, > 0; None: there is no estimate.
     now_ms: Unix milliseconds.
-    probability_better: that the goal is better than what is in force.
+    probability_better: that the goal is better than the timeout in force.
 
     Returns
     -------
     Decision
-        A value in force outside the bounds is brought inside at once, whatever hysteresis says.
+        A value outside the bounds is brought inside at once, regardless of hysteresis.
     """
     if goal_ms is None:
         kept = None if state.current_ms is None else bounds.clamped_ms(state.current_ms)
@@ -131,7 +131,7 @@ def next_timeout(
 
 
 def _as_said(said_ms: int | None, base_ms: int, step_ms: int, bounds: TimeoutBounds) -> int:
-    """Keep to what the run before said and nobody did yet, when the step is no more than a trifle away from it."""
+    """Repeat the previous recommendation, if it was not followed yet and the new step hardly differs."""
     if said_ms is None or not _is_trifle(said_ms, step_ms) or bounds.clamped_ms(said_ms) != said_ms:
         return step_ms
     is_same_way = said_ms != base_ms and (said_ms > base_ms) == (step_ms > base_ms)
@@ -144,7 +144,7 @@ def _is_trifle(from_ms: int, to_ms: int) -> bool:
 
 
 def _holds(base_ms: int, goal_ms: int, state: GroupState, now_ms: int, probability_better: float) -> Reason | None:
-    """Say why a change must not happen now; None when it may. First match wins."""
+    """Return why a change must not happen now; None if it may. The first match wins."""
     if _is_trifle(base_ms, goal_ms) or probability_better < PROBABILITY_MIN:
         return Reason.SMALL_CHANGE
     is_down = goal_ms < base_ms

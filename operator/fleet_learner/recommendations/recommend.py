@@ -1,9 +1,9 @@
 """Turn a group's history into a recommendation.
 
-The one idea: estimate the law of the gaps, price every timeout, take the cheapest, and let the policy decide how much
-of the way is gone now. When dynamic membership would be cheaper, that is the answer. While nobody knows what a rebalance
-costs the group, nothing is compared by cost: the shortest timeout that absorbs nearly all restarts is taken. Every number
-comes with the interval that the data allow. Pure: the same history gives the same record.
+The one idea: estimate the law of the gaps, price every timeout, take the cheapest, and let the policy decide the size
+of the next step. If dynamic membership would be cheaper, that is the answer. Without a known price of a rebalance,
+costs are not compared: the shortest timeout that absorbs nearly all restarts is taken. Every number has an interval.
+Pure: the same history gives the same record.
 """
 
 from __future__ import annotations
@@ -44,13 +44,12 @@ from .timeout_bounds import TimeoutBounds
 
 MODEL_VERSION = "2.0"
 HORIZON_MS = 1_800_000
-"""group.max.session.timeout.ms by default: no classic group can wait longer."""
+"""Kafka's default of group.max.session.timeout.ms: no classic group can wait longer."""
 DAY_MS = 86_400_000
 COVERAGE_MIN = 0.5
-ADVISED_MAX = 32
 DYNAMIC_MARGIN = 0.95
 ABSORBED_AT_LEAST = 0.99
-"""Of the restarts, by a shorter timeout, under a law of the data: else it is not known well enough to go down."""
+"""Share of restarts that a shorter timeout must absorb under the data's laws; else the timeout is not lowered."""
 SETTINGS: Mapping[str, Setting] = {
     "Classic": Setting.SESSION_TIMEOUT,
     "Consumer": Setting.CONSUMER_SESSION_TIMEOUT,
@@ -62,7 +61,7 @@ SETTINGS: Mapping[str, Setting] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupHistory:
-    """Hold what is known about one group.
+    """Hold the evidence about one group.
 
     Parameters
     ----------
@@ -70,12 +69,12 @@ class GroupHistory:
     workload_class: workloads of one class learn from each other.
     members, partitions: of the group, on average.
     wave: of the canary.
-    price: how long a stopped partition rests in a rebalance, and who says so.
-    stopped_share: share of the partitions that a rebalance stops: 1 eager, what moves otherwise.
+    price: how long a rebalance stops a partition, with its source.
+    stopped_share: share of the partitions that a rebalance stops: 1 if eager, else the moved share.
     sample: stops that ended or may still end by themselves.
-    removed, blind: stops that did not end by themselves; and those that nobody watched to the end.
+    removed, blind: stops that ended by a removal; stops that were not watched to the end.
     from_ms, to_ms: the window, Unix milliseconds.
-    coverage: share of the window in which an operator looked, 0..1.
+    coverage: share of the window in which an operator was watching, 0..1.
     leaves_on_close: whether its clients would leave when closed, were they dynamic members.
     """
 
@@ -106,7 +105,7 @@ class GroupHistory:
 
     @property
     def rates(self) -> CostRates:
-        """Price the group: stops per day of looking, partitions of a member, partition-seconds of an eviction."""
+        """Price the group: stops per watched day, partitions of a member, partition-seconds of an eviction."""
         looked_days = max((self.to_ms - self.from_ms) * max(self.coverage, 0.01) / DAY_MS, 1e-3)
         known = self.sample.gaps_ms.size + self.removed
         is_connect = self.protocol == "Connect"
@@ -135,7 +134,7 @@ def recommend_fleet(
     Returns
     -------
     list[Recommendation]
-        In the order of (Kafka cluster, group), whatever the order that came in.
+        In the order of (Kafka cluster, group), for input in any order.
     """
     ordered = sorted(histories, key=lambda each: (each.kafka_cluster_id, each.group_id))
     classes: dict[str, list[GapSample]] = {}
@@ -173,7 +172,9 @@ def recommend(
         goal_ms, history.bounds, history.state, now_ms=now_ms,
         probability_better=1.0 if probability is None else probability,
     )  # fmt: skip
-    reasons = tuple(dict.fromkeys((*reasons, *chosen.reasons, *_of_canary(history.wave, canary, is_change=chosen.is_change))))
+    reasons = tuple(
+        dict.fromkeys((*reasons, *chosen.reasons, *_of_canary(history.wave, canary, is_change=chosen.is_change)))
+    )
     return api.Recommendation(
         kafka_cluster_id=history.kafka_cluster_id,
         group_id=history.group_id,
@@ -209,12 +210,12 @@ def _key(history: GroupHistory) -> tuple[str, str]:
 def _goal(
     history: GroupHistory, estimate: LawEstimate | None
 ) -> tuple[float | None, int | None, tuple[Reason, ...], str]:
-    """Choose where to go: (goal, goal without bounds, reasons, what to say)."""
+    """Choose the goal: (goal, goal without bounds, reasons, note)."""
     rates = history.rates
     first = (Reason.CONNECT_DELAY,) if history.protocol == "Connect" else ()
     first = (*first, Reason.SLOWER_RESTARTS) if history.drift is not None else first
     if history.coverage < COVERAGE_MIN:
-        return None, None, (*first, Reason.LOW_COVERAGE), "an operator looked for less than half of the time"
+        return None, None, (*first, Reason.LOW_COVERAGE), "an operator was watching for less than half of the time"
     if estimate is None:
         return _goal_without_restarts(history, first)
     grid = timeout_grid_ms(1_000, HORIZON_MS)
@@ -238,17 +239,17 @@ def _goal(
 def _goal_without_restarts(
     history: GroupHistory, first: tuple[Reason, ...]
 ) -> tuple[float | None, int | None, tuple[Reason, ...], str]:
-    """Rent or buy: at most twice the best, whatever the gaps are; without a price, or partitions, there is nothing to go by."""
+    """Choose by rent or buy, at most twice the best cost for any gaps; None without a price or partitions."""
     if not history.price.is_known:
         return None, None, (*first, Reason.TOO_FEW), "too few restarts were seen"
     if history.rates.eviction_partition_seconds <= 0 or history.rates.member_partitions <= 0:
-        return None, None, (*first, Reason.TOO_FEW), "nobody works in it, so no timeout is better than another"
+        return None, None, (*first, Reason.TOO_FEW), "it has no members, so no timeout is better than another"
     goal = min(history.rates.rent_or_buy_ms, HORIZON_MS)
     return goal, int(goal), (*first, Reason.TOO_FEW), "too few restarts were seen"
 
 
 def _of_canary(wave: Wave, canary: CanaryState, *, is_change: bool) -> tuple[Reason, ...]:
-    """Say what holds a group of this wave back; one that already runs with a withdrawn value must hear of it too."""
+    """Return the canary's reasons to hold this wave back, also for a group with a withdrawn value in force."""
     if is_withdrawn(wave, canary):
         return (Reason.CANARY_ROLLED_BACK,)
     return (Reason.CANARY_WAITING,) if is_change and not is_released(wave, canary) else ()
@@ -257,7 +258,7 @@ def _of_canary(wave: Wave, canary: CanaryState, *, is_change: bool) -> tuple[Rea
 def _certainty(
     history: GroupHistory, laws: Law | None, goal_ms: float | None, uncapped_ms: int | None
 ) -> tuple[tuple[int | None, int | None], float | None]:
-    """Say how well the goal is known: its interval, and the probability that it is better than what is in force."""
+    """Return the goal's interval, and the probability that it is better than the timeout in force."""
     bounded_ms = None if goal_ms is None else policy.bounded(goal_ms, history.bounds)[0]
     known = [each for each in (history.state.current_ms, bounded_ms) if each is not None]
     grid = timeout_grid_ms(1_000, HORIZON_MS)
@@ -272,7 +273,7 @@ def _certainty(
 def _interval(
     history: GroupHistory, laws: Law | None, draws: Draws | None, grid: NDArray[np.float64], uncapped_ms: int | None
 ) -> tuple[int | None, int | None]:
-    """Give where the goal lies under the laws that the data allow, 5 % to 95 %, and the estimate's own."""
+    """Return the 5 % to 95 % range of the goal under the laws that the data allow, and the estimate's goal."""
     if laws is None or draws is None or uncapped_ms is None:
         return None, None
     if history.price.is_known:
@@ -284,10 +285,10 @@ def _interval(
 
 
 def _probability_better(history: GroupHistory, laws: Law | None, draws: Draws | None, known: list[int]) -> float | None:
-    """Count under how many laws the goal is better than what is in force; `known`: in force, goal.
+    """Return the share of laws under which the goal is better than the timeout in force; `known`: both.
 
-    It costs less, by a known price. Without one, a longer timeout is better where the one in force expels too many, and a
-    shorter one where it still expels few.
+    Better means cheaper, by a known price. Without one, a longer timeout is better if the present one expels too many
+    members, and a shorter one if it still expels few.
     """
     if draws is None or laws is None:
         return None
@@ -320,7 +321,7 @@ def _effects(
 
 
 def _round(value: NDArray[np.float64] | float) -> float:
-    """Round to what the estimate is good for, so that another BLAS does not make other bytes."""
+    """Round to the estimate's precision, so that another BLAS yields the same bytes."""
     return round(float(value), 4)
 
 
@@ -349,7 +350,7 @@ def _message(
     uncapped_ms: int | None,
     note: str,
 ) -> str:
-    """Say what to do, then why, then which setting of the broker is in the way."""
+    """Write what to do, then why, then which broker setting is in the way."""
     setting = SETTINGS[history.protocol].value
     if chosen.timeout_ms is None:
         parts = [f"no {setting} can be recommended"]
@@ -369,44 +370,3 @@ def _message(
     if history.drift is not None:
         parts.append(f"restarts take {history.drift.ratio:.1f} times as long as before")
     return "; ".join(parts)[:1024]
-
-
-def gold_row(record: api.Recommendation, state: policy.GroupState) -> dict[str, object]:
-    """Write a recommendation as a row of gold/recommendation, without the columns that name the group.
-
-    Parameters
-    ----------
-    state: that it was made for; the next run goes on from it where the journal says nothing new.
-    """
-    before, after = record.before, record.after
-    return {
-        "session_timeout_ms": record.current_ms,
-        "timeout_source": state.source,
-        "changed_ms": state.changed_ms,
-        "recommended_ms": record.recommended_ms,
-        "advised_ms": advised_values(state.advised_ms, record.recommended_ms),
-        "price_source": None if record.price_source is None else record.price_source.value,
-        "goal_ms": record.goal_ms,
-        "low_ms": record.lower_ms,
-        "high_ms": record.upper_ms,
-        "method": record.evidence.method.value,
-        "outages": record.evidence.stops,
-        "outages_effective": record.evidence.stops_effective,
-        "censored": record.evidence.censored,
-        "coverage": record.evidence.coverage,
-        "evictions_per_day_before": None if before is None else before.evictions_per_day.value,
-        "evictions_per_day_after": None if after is None else after.evictions_per_day.value,
-        "ghost_s_per_day_before": None if before is None else before.ghost_seconds_per_day.value,
-        "ghost_s_per_day_after": None if after is None else after.ghost_seconds_per_day.value,
-        "reason_codes": [reason.value for reason in record.reasons],
-        "wave": record.wave,
-        "released": record.released,
-        "model_version": MODEL_VERSION,
-        "valid_until_ms": record.valid_until_ms,
-    }
-
-
-def advised_values(before: Iterable[int], recommended_ms: int | None) -> list[int]:
-    """Add what is recommended now to what was before; of more than `ADVISED_MAX` the newest are kept."""
-    kept = [each for each in before if each != recommended_ms]
-    return [*kept, *([] if recommended_ms is None else [recommended_ms])][-ADVISED_MAX:]

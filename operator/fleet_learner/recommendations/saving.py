@@ -1,8 +1,8 @@
-"""What a change saves, and how well that is known.
+"""The saving of a change, with its uncertainty.
 
-The one idea: what two timeouts cost is uncertain in the same way, so their difference is taken under each law that the data
-allow, and only then its quantiles; both ends of the price's own interval are tried. An interval that holds zero says that
-nobody knows whether the change saves anything.
+The one idea: the costs of two timeouts are uncertain in the same way, so their difference is computed under each law
+that the data allow, and quantiles are taken of the differences, at both ends of the price's interval. An interval that
+contains zero means that it is unknown whether the change saves anything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .recommend import GroupHistory
 
 INTERVAL = (0.05, 0.95)
-"""Of every figure that is told with an interval: quantiles over the laws that the data allow."""
+"""Quantiles, over the laws that the data allow, of every figure with an interval."""
 _DYNAMIC_TIMEOUT_MS = 45_000.0  # session.timeout.ms by default
 
 
@@ -35,7 +35,7 @@ def saving(
     to_ms: int | None,
     is_dynamic: bool,
 ) -> Difference | None:
-    """Compare what is in force with what is advised, in partition-seconds per day.
+    """Compare the timeout in force with the advised one, in partition-seconds per day.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def saving(
     Returns
     -------
     Difference | None
-        None without a known price, or where nothing is known of the restarts or of a timeout.
+        None without a known price, known restarts or known timeouts.
     """
     if estimate is None or laws is None or from_ms is None or to_ms is None or not history.price.is_known:
         return None

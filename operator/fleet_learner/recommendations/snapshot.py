@@ -1,9 +1,9 @@
 """Publish recommendations as an immutable snapshot that operators pull.
 
 The one idea: shards first, each written once under a name of its run; the manifest last, and by rename, so a reader
-sees the old snapshot or the new one and never half of either. The same records give the same bytes, so a run that was
-killed is simply run again; another run under the same id is refused.
-Layout: `<root>/run=<id>/shard=<000..255>.jsonl`, `<root>/run=<id>/manifest.json`, `<root>/manifest.json`.
+sees either the old snapshot or the new one, never half. The same records give the same bytes, so a killed run is simply
+repeated; another run with the same id is refused. Layout: `<root>/run=<id>/shard=<000..255>.jsonl`,
+`<root>/run=<id>/manifest.json`, `<root>/manifest.json`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..lake.objects import draft_of
 
 
 class SnapshotConflictError(JobError):
-    """Say that another run has published other bytes under this run id."""
+    """Another run has published other bytes under this run id."""
 
 
 def write_snapshot(
@@ -48,7 +48,7 @@ def write_snapshot(
     Returns
     -------
     Manifest
-        As it was written.
+        The written manifest.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def write_snapshot(
 def _write_shards(
     records: Iterable[api.Recommendation], root: Path, folder: str, shard_count: int
 ) -> list[dict[str, Any]]:
-    """Write the records by shard, each sorted by group; returns what the manifest says of the shards."""
+    """Write the records by shard, each sorted by group; returns the manifest's entries of the shards."""
     lines: dict[int, dict[tuple[str, str], bytes]] = {}
     for record in records:
         shard = lines.setdefault(api.shard_of(*record.key, shard_count), {})
@@ -100,11 +100,11 @@ def _write_shards(
 
 
 def delete_old_snapshots(root: Path, *, keep: int) -> list[str]:
-    """Delete all but the last snapshots, by run id, and never the current one; who reads an older one reads it again.
+    """Delete all but the last snapshots, by run id, never the current one; a reader of an older one starts again.
 
     Returns
     -------
-    The run ids that are gone, in order.
+    The deleted run ids, in order.
     """
     if not (root / api.MANIFEST_NAME).is_file():
         return []
@@ -117,12 +117,12 @@ def delete_old_snapshots(root: Path, *, keep: int) -> list[str]:
 
 
 def _create(path: Path, payload: bytes) -> None:
-    """Create a file whole and durable; one that is there with the same bytes is left alone."""
+    """Create a file atomically and durably; an existing file with the same bytes is left alone."""
     if path.exists():
         if path.read_bytes() != payload:
             raise SnapshotConflictError(
-                f"{path} is there with other bytes, as of another root whose runs have the same numbers: name another output, or move "
-                "what lies there away"
+                f"{path} is there with other bytes, as of another root whose runs have the same numbers: name "
+                "another output, or move what lies there away"
             )
         return
     _replace(path, payload)

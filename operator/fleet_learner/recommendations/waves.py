@@ -1,11 +1,11 @@
-"""From tables to the canary's account: what came of the timeouts that the fleet changed, group by group and day by day.
+"""Compute the canary's account from the tables: the effects of changed timeouts, by group and day.
 
-The one idea: a gap does not depend on the timeout, so the stops that a group had before its change say exactly what to
-expect of the new timeout: how many would have been expelled by it, and for how long their places would have been kept.
-What is left to compare is what was promised and what came: an eviction is a return that the group did not absorb, whatever
-gap and timeout let expect. Nobody promised anything for a timeout that the fleet never advised; one that is shorter than the
-one before it is held to what that one would have done. A stop counts once its process ran with the fleet's timeout,
-which for a classic group is after its next restart. All sums are integers, so they are the same with any number of cores.
+The one idea: a gap does not depend on the timeout, so a group's stops before its change predict the new timeout's
+evictions and how long absent members are kept. The account compares this expectation with the outcome: an eviction is a
+return that the group did not absorb, regardless of gap and timeout. A timeout that the fleet learner never advised has
+no expectation; if it is shorter than the previous one, it is compared with the previous one's effects. A stop counts if
+its process ran with the learner's timeout, for a classic group after its next restart. All sums are integers, so they
+are the same with any number of cores.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STOPS_BEFORE_MIN: Final = 10
-"""With fewer stops before there is no promise to hold a group to."""
+"""With fewer earlier stops a group has no expectation."""
 TREATED: Final = "treated"
 CONTROL: Final = "control"
 FLEET: Final = "Fleet"
@@ -49,13 +49,13 @@ _MICRO: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Say what is looked at.
+    """The scope of an account.
 
     Parameters
     ----------
     campaign_ms, wave_ms: when the campaign and its present wave began, Unix milliseconds.
     wave: the present one.
-    as_of_ms: until when it is looked at.
+    as_of_ms: end of the account, Unix milliseconds.
     salt: of the waves.
     """
 
@@ -68,14 +68,14 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Hold what one group adds to the account on one day; everything but the first three can be summed up.
+    """Hold one group's contribution on one day; all fields but the first three can be summed.
 
     Parameters
     ----------
-    arm: treated, control, or "" for what belongs to none.
-    day_ms: 0 for what belongs to no day.
-    promised_micro: evictions that were to be expected, in millionths.
-    stops_before: that the promise rests on.
+    arm: treated, control, or "" for neither.
+    day_ms: 0 for contributions without a day.
+    promised_micro: expected evictions, in millionths.
+    stops_before: stops behind the expectation.
     wave_stops: stops of a group that changed since the wave began.
     followers: 1 once for a group that acts, or may still act, on recommendations.
     """
@@ -99,14 +99,14 @@ _DDL: Final = "arm string, wave bigint, " + ", ".join(f"{name} bigint" for name 
 
 
 def shares(row: Mapping[str, Any], trial: Trial) -> list[Share]:
-    """Say what one group adds to the account.
+    """Return one group's contributions to the account.
 
     Parameters
     ----------
-    row: `wave`, `stops` (down_ms, gap_ms, end_kind, absorbed, session_timeout_ms) and `changes` (event_ms, timeout_source,
-        session_timeout_ms_before, session_timeout_ms_after) in order or null, and of the run before
+    row: `wave`, `stops` (down_ms, gap_ms, end_kind, absorbed, session_timeout_ms) and `changes` (event_ms,
+        timeout_source, session_timeout_ms_before, session_timeout_ms_after) in order or null, and from the previous run
         `earlier_timeout_source`, `earlier_session_timeout_ms`, `earlier_recommended_ms`, `earlier_advised_ms`,
-        `earlier_model_version`; null when that did not know the group.
+        `earlier_model_version`; null if that run did not have the group.
     """
     wave: Wave = row["wave"]
     changes = row["changes"] or []
@@ -116,14 +116,12 @@ def shares(row: Mapping[str, Any], trial: Trial) -> list[Share]:
     said_ms = row["earlier_recommended_ms"]
     is_new = row["earlier_model_version"] is None
     has_to_change = is_new or (said_ms is not None and said_ms != row["earlier_session_timeout_ms"])
-    # Who was released long ago and did nothing is not waited for; the patience of a wave says nothing of those that come.
+    # A group that was released long ago and did not act is not awaited; groups of later waves are.
     may_act = has_to_change and (wave > trial.wave or trial.as_of_ms - trial.wave_ms < PATIENCE_MS)
     made = []
     if source in FOLLOWING_SOURCES and (by_fleet or may_act):
         made.append(Share(wave=wave, followers=1))
-    stops = [
-        s for s in row["stops"] or [] if s["end_kind"] == EndKind.RETURNED and s["session_timeout_ms"] is not None
-    ]
+    stops = [s for s in row["stops"] or [] if s["end_kind"] == EndKind.RETURNED and s["session_timeout_ms"] is not None]
     if by_fleet:
         promised = _promised_timeouts(by_fleet, row["earlier_advised_ms"])
         return made + _compared(TREATED, wave, stops, by_fleet, promised, trial)
@@ -131,11 +129,11 @@ def shares(row: Mapping[str, Any], trial: Trial) -> list[Share]:
 
 
 def _promised_timeouts(changes: Iterable[Mapping[str, Any]], advised_ms: Iterable[int] | None) -> dict[int, int]:
-    """Return by timeout in force the one whose evictions are to be expected; the same where it is not listed.
+    """Return, by timeout in force, the timeout that sets the expectation; unlisted ones set their own.
 
     Parameters
     ----------
-    advised_ms: everything that this group was recommended; None: nobody knows, so every change counts as advised.
+    advised_ms: all recommendations for this group; None: unknown, so every change counts as advised.
     """
     if advised_ms is None:
         return {}
@@ -156,7 +154,7 @@ def _compared(
     promised: Mapping[int, int],
     trial: Trial,
 ) -> list[Share]:
-    """Hold the stops since a group's first change, or without one since the campaign's begin, against those before."""
+    """Compare the stops since a group's first change, or else since the campaign's begin, with those before."""
     split_ms = changes[0]["event_ms"] if changes else trial.campaign_ms
     timeouts = {each["session_timeout_ms_after"] for each in changes}
     before = np.sort(np.array([s["gap_ms"] for s in stops if s["down_ms"] < split_ms], dtype=np.int64))
@@ -186,7 +184,7 @@ def _compared(
 
 
 def account_of(found: Iterable[Share]) -> tuple[WaveAccount, dict[Wave, int]]:
-    """Sum shares up, and count the followers of each wave."""
+    """Sum up contributions, and count the followers of each wave."""
     every = list(found)
     followers: dict[Wave, int] = {}
     for each in every:
@@ -227,10 +225,10 @@ def account_of(found: Iterable[Share]) -> tuple[WaveAccount, dict[Wave, int]]:
 
 
 def clock_ms(*, as_of_ms: int, newest_ms: int) -> int:
-    """Return what time it is for the canary: the end of the window, or a day after the newest record where that is earlier.
+    """Return the canary's time: the end of the window, or a day after the newest record if that is earlier.
 
-    Waves begin and are waited for by this clock. One run that was told an end in the future, or had a clock that ran ahead,
-    would else hold all waves back until then.
+    Waves begin and wait by this clock. Otherwise one run with an end in the future, or with a fast clock, would hold
+    all waves back until then.
 
     Parameters
     ----------
@@ -240,14 +238,14 @@ def clock_ms(*, as_of_ms: int, newest_ms: int) -> int:
 
 
 def trial_begin_ms(before: CanaryState | None, *, as_of_ms: int) -> int:
-    """Return since when the fleet's changes are looked at: none before the first run, after the last wave for `WATCH_MS`."""
+    """Return the time since which changes are watched: from the first run on, after the last wave for `WATCH_MS`."""
     if before is None:
         return as_of_ms
     return max(before.campaign_ms, as_of_ms - WATCH_MS) if before.is_over else before.campaign_ms
 
 
 def with_waves(groups: DataFrame, salt: str) -> DataFrame:
-    """Add `wave` to the groups of a fleet, as `canary.waves_of` says.
+    """Add `wave` to the groups of a fleet, like `canary.waves_of`.
 
     Parameters
     ----------
@@ -281,10 +279,10 @@ def canary_history(
 
     Parameters
     ----------
-    groups: (group_key, wave), of `with_waves`, the groups that there are.
-    group_events, outages: silver, up to `as_of_ms`, from so long before the campaign on as promises may rest on.
-    earlier: gold/recommendation of the run before.
-    before: what that run published; None: this is the first one.
+    groups: (group_key, wave), of `with_waves`, all present groups.
+    group_events, outages: silver, up to `as_of_ms`, from the earliest time that expectations may use.
+    earlier: gold/recommendation of the previous run.
+    before: that run's canary; None: this is the first run.
     as_of_ms: the canary's clock, of `clock_ms`.
     salt: of the waves.
     """
@@ -294,7 +292,7 @@ def canary_history(
     wave_ms, wave = (as_of_ms, WAVES[0]) if before is None else (before.began_ms, before.wave)
     trial = Trial(campaign_ms=begin_ms, wave_ms=wave_ms, wave=wave, as_of_ms=as_of_ms, salt=salt)
     if begin_ms >= as_of_ms:
-        outages = outages.where(F.lit(False))  # nothing is on trial yet, so nothing has to be promised
+        outages = outages.where(F.lit(False))  # nothing is on trial yet, so no expectation is needed
     rows = _trial_rows(groups, group_events, outages, earlier)
 
     def of_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -319,10 +317,12 @@ def canary_history(
 
 
 def _trial_rows(groups: DataFrame, group_events: DataFrame, outages: DataFrame, earlier: DataFrame | None) -> DataFrame:
-    """Return one row per group with what `shares` needs."""
+    """Return one row per group with the inputs of `shares`."""
     from pyspark.sql import functions as F
 
-    changes = F.struct("event_ms", "event_id", "timeout_source", "session_timeout_ms_before", "session_timeout_ms_after")
+    changes = F.struct(
+        "event_ms", "event_id", "timeout_source", "session_timeout_ms_before", "session_timeout_ms_after"
+    )
     stops = F.struct("down_ms", "event_id", "gap_ms", "end_kind", "absorbed", "session_timeout_ms")
     changed = group_events.where(F.col("kind") == "timeout.changed").groupBy("group_key")
     is_compared = (F.col("end_kind") == EndKind.RETURNED.value) & F.col("session_timeout_ms").isNotNull()
@@ -338,7 +338,7 @@ def _trial_rows(groups: DataFrame, group_events: DataFrame, outages: DataFrame, 
 
 
 def canary_row(history: CanaryHistory, salt: str) -> dict[str, Any]:
-    """Write the canary's next state as the row of gold/canary, with what it rests on."""
+    """Write the canary's next state as the row of gold/canary, with its evidence."""
     state, account = canary_state(history), history.account
     verdict = None if history.before is None else judge_wave(history.before, account, now_ms=history.now_ms)
     row: dict[str, Any] = {
@@ -351,7 +351,7 @@ def canary_row(history: CanaryHistory, salt: str) -> dict[str, Any]:
         "withdrawn": state.withdrawn,
         "is_over": state.is_over,
         "verdict": "Begin" if verdict is None else verdict.value,
-        # Rounded, so that another mathematics library does not make other bytes.
+        # Rounded, so that another mathematics library yields the same bytes.
         "evidence": round(min(harm(account), 1e6), 4),
         "wave_stops": account.wave_stops,
     }

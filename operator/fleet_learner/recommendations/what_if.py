@@ -1,14 +1,14 @@
-"""Simulate what other timeouts would do to a group: many weeks, all timeouts over the same gaps.
+"""Simulate the effects of other timeouts on a group: many weeks, all timeouts over the same gaps.
 
 The one idea: common random numbers. Each replicate draws its stops, gaps and heartbeat ages once, and every timeout is
-judged on them, so differences between timeouts are far more exact than the numbers themselves. A gap is sorted into
-the grid of timeouts once; what each timeout would have done is then a running sum. The generator is Philox with the
-group in its key: the result does not depend on how groups are spread over processes.
-The closed form is `estimates.cost`; a test holds the two together.
+judged on them, so differences between timeouts are far more exact than the numbers themselves. A gap is sorted into the
+grid of timeouts once; the effect of each timeout is then a running sum. The generator is Philox with the group in its
+key: the result does not depend on the distribution of groups over processes. The closed form is `estimates.cost`; a
+test compares the two.
 
-What makes it about as fast as drawing is by itself: one random number is a gap and an age, since the whole and the
-fractional part of a uniform number on 0..k are independent; which timeouts a gap lies between is known for the whole
-table beforehand, so that an age only has to be compared with the next of them; and blocks of gaps stay in the cache.
+It is about as fast as drawing random numbers: one number yields a gap and an age, because the whole and the fractional
+part of a uniform number on 0..k are independent; the neighbouring timeouts of each gap are precomputed for the whole
+table, so that an age is only compared with the next one; and blocks of gaps stay in the cache.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ..estimates.laws import Law
 QUANTILES = 4_096
 WEEK_DAYS = 7.0
 BLOCK_GAPS = 14_000
-"""Gaps at a time: their arrays fit into a core's second cache, and are too small to be mapped and unmapped each time."""
+"""Gaps per block: the arrays fit into a core's L2 cache, and are too small for malloc to map and unmap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """Hold what each timeout did: (replicates, g) per day of the simulated time."""
+    """Hold the effects of each timeout: (replicates, g) per day of the simulated time."""
 
     timeouts_ms: NDArray[np.float64]
     evictions_per_day: NDArray[np.float64]
@@ -68,7 +68,7 @@ def weekly_evictions(
     share: float = 0.9,
     replicates: int = 1_000,
 ) -> dict[int, tuple[int, int]]:
-    """Simulate weeks, and say how many evictions most of them had: what an average does not tell.
+    """Simulate weeks, and return the range of evictions in most of them, which an average does not show.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def simulate(
 
     Parameters
     ----------
-    gaps_ms: (k,) equally likely gaps, ascending: observed ones, or `gap_table_ms`; inf: does not come back by itself.
+    gaps_ms: (k,) equally likely gaps, ascending: observed ones, or `gap_table_ms`; inf: does not return by itself.
     timeouts_ms: (g,) ascending, none below the heartbeat interval.
     replicates: of `days` each.
     seed: of the run; the group's name is in the key too.
@@ -130,7 +130,7 @@ def simulate(
     dead = rng.poisson(expected * rates.dead_share, replicates)
     returned, away_ms, ages_ms = _sums(rng, counts, gaps_ms, timeouts_ms, rates.heartbeat_interval_ms)
     late = counts[:, None] - returned
-    # Those in time held their place for the gap; late ones for T − age.
+    # Members back in time were kept for the gap; late ones for T − age.
     ghosts_ms = away_ms + late * timeouts_ms - ages_ms[:, None]
     if dead.any():
         ghosts_ms += dead[:, None] * _dead_ms(rates, timeouts_ms)
@@ -151,11 +151,11 @@ def _sums(
     timeouts_ms: NDArray[np.float64],
     heartbeat_interval_ms: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Draw so many gaps and ages for each replicate, and sum them up.
+    """Draw so many gaps and ages for each replicate, and sum them.
 
     Returns
     -------
-    How many are back within each timeout, (replicates, g); their gaps and ages, (replicates, g), ms; the ages of all,
+    The number back within each timeout, (replicates, g); their gaps and ages, (replicates, g), ms; the ages of all,
     (replicates,), ms.
     """
     replicates, cells = counts.size, timeouts_ms.size + 1
@@ -187,9 +187,9 @@ def _sums(
         if ages.size:
             ages_ms[low:high] = np.add.reduceat(ages, np.minimum(starts[low:high] - starts[low], ages.size - 1))
         low = high
-    ages_ms[counts == 0] = 0.0  # reduceat returns an element where there is nothing to add
-    away_ms[cells - 1 :: cells] = 0.0  # beyond all timeouts, perhaps for ever
-    up_to = np.tri(timeouts_ms.size, cells).T  # back within a timeout is who is in one of the cells up to it
+    ages_ms[counts == 0] = 0.0  # reduceat returns an element for an empty slice
+    away_ms[cells - 1 :: cells] = 0.0  # beyond all timeouts, perhaps infinite
+    up_to = np.tri(timeouts_ms.size, cells).T  # the cells up to a timeout hold the members back within it
     return back.reshape(replicates, cells) @ up_to, away_ms.reshape(replicates, cells) @ up_to, ages_ms
 
 
@@ -200,8 +200,8 @@ def _cells(
 
     Returns
     -------
-    The cell of each gap with age 0, (k,), and the timeouts that a gap and an age may be beyond as well, (k,) each: as many
-    as lie within one heartbeat interval, which is one for a grid that is not very fine.
+    The cell of each gap with age 0, (k,), and the further timeouts that a gap plus an age may exceed, (k,) each: those
+    within one heartbeat interval, which is one for a grid that is not very fine.
     """
     edges = np.concatenate(([0], gaps_ms.searchsorted(timeouts_ms, side="right"), [gaps_ms.size]))
     per_cell = edges[1:] - edges[:-1]
@@ -213,7 +213,7 @@ def _cells(
 
 
 def _dead_ms(rates: CostRates, timeouts_ms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Expect how long a place is kept for somebody who does not come back, the heartbeat's age averaged."""
+    """Return the expected time for which a member that never returns is kept, averaged over the heartbeat's age."""
     interval = rates.heartbeat_interval_ms
 
     def remaining(limit_ms: NDArray[np.float64]) -> NDArray[np.float64]:

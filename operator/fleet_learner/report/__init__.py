@@ -1,1 +1,1 @@
-"""What people read: one page of HTML with everything in it, and the same as JSON and Parquet."""
+"""The report: one page of HTML with everything in it, and the same as JSON and Parquet."""

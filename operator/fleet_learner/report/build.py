@@ -1,7 +1,7 @@
-"""Put a report together from what the tables say: which groups are worth acting on, and everything about those.
+"""Build a report from values of the tables: all groups, and details of those worth acting on.
 
-The one idea: plain values in, one `Report` out; no Spark, no files, no clock. The curves of a page are computed from the
-same outages and prices that the recommendation was made from.
+The one idea: plain values in, one `Report` out; no Spark, no files, no clock. The curves of a page use the same outages
+and prices as the recommendation.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ WHAT_IF_MS = (10_000, 30_000, 45_000, 60_000, 120_000, 300_000, 600_000, 1_800_0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupHistory:
-    """What the tables say about one group, summed up over the window.
+    """One group's sums over the window.
 
     Parameters
     ----------
-    covered_ms, span_ms: time with a watching operator, and all time since the group was first heard of.
+    covered_ms, span_ms: time with a watching operator, and all time since the group's first record.
     lost_partition_ms_by_day: one value per day of the window.
     """
 
@@ -75,7 +75,7 @@ class GroupDetail:
     Parameters
     ----------
     gaps_ms, is_returned: (n,) each; blind outages and wanted removals are not among them.
-    rates: the prices that its recommendation was made with.
+    rates: the prices of its recommendation.
     """
 
     gaps_ms: NDArray[np.float64]
@@ -85,12 +85,12 @@ class GroupDetail:
 
 
 def worth_a_page(rows: Sequence[GroupRow], limit: int = PAGES) -> tuple[GroupRow, ...]:
-    """Return the groups to write a page about, in their order: with something to do, or of which not enough is known."""
+    """Return the groups that get a page, in order: those with something to do, or with missing evidence."""
     return tuple(row for row in rows if row.advice.is_action or _is_open(row))[:limit]
 
 
 def _is_open(row: GroupRow) -> bool:
-    """Say whether something may change once more is known: who lost nothing, or was not judged at all, asks no question."""
+    """Return whether more evidence may lead to a change: not for groups without losses or without a verdict."""
     is_judged = bool(row.advice.reasons)
     return is_judged and row.advice.verdict is Verdict.NOT_KNOWN and row.counts.lost_partition_ms > 0
 
@@ -100,11 +100,11 @@ def group_rows(
     recommendations: Mapping[tuple[str, str], Recommendation],
     sources: Mapping[tuple[str, str], str | None] | None = None,
 ) -> tuple[GroupRow, ...]:
-    """Return all groups: with something to do, the greatest saving first; then of which not enough is known; then the rest.
+    """Return all groups: those with something to do, by saving; then those with missing evidence; then others.
 
     Parameters
     ----------
-    sources: of the timeouts in force, as the operators tell them.
+    sources: of the timeouts in force, as the operators report them.
     """
     known = sources or {}
     pairs = [(history, _pair(history.key)) for history in histories]
@@ -158,17 +158,17 @@ def build_report(
     is_stop_stated: bool = False,
     versions: Sequence[tuple[str, str]] = (),
 ) -> Report:
-    """Put everything together.
+    """Build the report.
 
     Parameters
     ----------
-    created_ms: what the report calls now, Unix milliseconds.
-    details: of the groups that are `worth_a_page`; one that is missing gets no page.
+    created_ms: the report's present, Unix milliseconds.
+    details: of the groups that are `worth_a_page`; a group without details gets no page.
     sources: of the timeouts in force (Fixed, Structural, Broker, Fleet).
     before: the window before; None: no history yet.
-    is_stop_stated: somebody configured how long a rebalance stops a partition, for every kind of group that is here; else what is
-        lost to them rests on an assumption.
-    versions: of what the figures were made with, by name.
+    is_stop_stated: the configuration states how long a rebalance stops a partition, for every kind of group in the
+        report; else the losses rest on an assumption.
+    versions: of the rules and libraries behind the figures, by name.
     """
     rows = group_rows(histories, recommendations, sources)
     span_ms, covered_ms = sum(h.span_ms for h in histories), sum(h.covered_ms for h in histories)
@@ -203,7 +203,7 @@ def build_report(
 
 
 def sum_counts(all_counts: Sequence[Counts]) -> Counts:
-    """Add up; what a fleet would do with dynamic members is known only when it is known of every group."""
+    """Add up; the rebalances with dynamic members are known only if known for every group."""
     names = [name for name in Counts.__slots__ if name != "rebalances_if_dynamic"]
     dynamic = [c.rebalances_if_dynamic for c in all_counts]
     known = [d for d in dynamic if d is not None]
@@ -232,7 +232,7 @@ def group_page(row: GroupRow, detail: GroupDetail, recommendation: Recommendatio
 
 
 def survival_points(curve: SurvivalCurve, points: int = CURVE_POINTS) -> tuple[SurvivalPoint, ...]:
-    """Return the curve with its pointwise 95 % band, at `points` of its steps at most, the last one among them."""
+    """Return the curve with its pointwise 95 % band, at most at `points` of its steps, including the last."""
     size = curve.times_ms.size
     if size == 0:
         return ()
@@ -250,7 +250,7 @@ def survival_points(curve: SurvivalCurve, points: int = CURVE_POINTS) -> tuple[S
 
 
 def _grid(recommendation: Recommendation) -> list[int]:
-    """Return timeouts to price: evenly spread factors within the bounds, and the two that matter."""
+    """Return timeouts to price: evenly spread factors within the bounds, and the present and advised ones."""
     low_ms = max(recommendation.bounds_minimum_ms or 0, 6_000)
     high_ms = max(recommendation.bounds_maximum_ms or 1_800_000, 2 * low_ms)
     spread = [round(t) for t in np.geomspace(low_ms, min(high_ms, 1_800_000), 40)]
@@ -275,7 +275,7 @@ def cost_points(curve: SurvivalCurve, rates: CostRates, timeouts_ms: Sequence[in
 
 
 def hazard_points(curve: SurvivalCurve, points: int = 30) -> tuple[HazardPoint, ...]:
-    """Return the chance of return per second, each over a window that widens with time, where members are still away."""
+    """Return the chance of return per second, over windows that widen with time, while members are away."""
     if curve.times_ms.size < 2:
         return ()
     times = np.geomspace(max(float(curve.times_ms[0]), 1_000.0), float(curve.times_ms[-1]), points)
@@ -285,13 +285,18 @@ def hazard_points(curve: SurvivalCurve, points: int = 30) -> tuple[HazardPoint, 
 
 
 def what_if(
-    curve: SurvivalCurve, rates: CostRates, *, now_ms: int | None, advised_ms: int | None, recommended_ms: int | None = None
+    curve: SurvivalCurve,
+    rates: CostRates,
+    *,
+    now_ms: int | None,
+    advised_ms: int | None,
+    recommended_ms: int | None = None,
 ) -> tuple[WhatIf, ...]:
     """Price the present timeout, the advised one, some others and dynamic members side by side.
 
     Parameters
     ----------
-    recommended_ms: to operators, where nothing is advised to people.
+    recommended_ms: for operators, if there is no advice for people.
     """
     named = {"now": now_ms, "advised": advised_ms, "recommended": recommended_ms if advised_ms is None else None}
     timeouts = sorted({*WHAT_IF_MS, *(t for t in named.values() if t)})

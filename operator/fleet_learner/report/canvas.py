@@ -1,9 +1,9 @@
 """A sheet to draw on with Matplotlib, and the drawing as SVG inside a page.
 
-The one idea: Matplotlib draws, the page decides how it looks. Colours are placeholders that become CSS variables, so that one
-drawing is right in light and in dark; text stays text in the page's own font; a figure has a fixed size in CSS pixels of a
-narrow column and scales with it (`viewBox`, no width). Nothing global is touched: no pyplot, settings only around the
-drawing, and the same drawing makes the same bytes (`svg.hashsalt`, no date).
+The one idea: Matplotlib draws, the page styles. Colours are placeholders that become CSS variables, so that one drawing
+suits light and dark mode; text stays text in the page's own font; a figure has a fixed size in CSS pixels of a narrow
+column and scales with it (`viewBox`, no width). Nothing global is touched: no pyplot, settings only around the drawing,
+and the same drawing makes the same bytes (`svg.hashsalt`, no date).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ WIDTH_PX: Final = 360
 LEFT_PX: Final = 50
 RIGHT_PX: Final = 22
 LETTER_PX: Final = 11
-_POINTS_PER_INCH: Final = 72  # of Matplotlib's SVG: one point is one unit of the drawing
+_POINTS_PER_INCH: Final = 72  # in Matplotlib's SVG one point is one unit of the drawing
 COLOURS: Final = {
     "words": "#010101", "edge": "#020202", "c0": "#030303", "c1": "#040404", "c2": "#050505", "c3": "#060606",
     "ground": "#070707",
 }  # fmt: skip
-"""Names of the page's CSS variables, and what stands for them while it is drawn."""
+"""Names of the page's CSS variables, and their placeholders while drawing."""
 BAND_OPACITY: Final = 0.22
 _SETTINGS: Final = {
     "svg.fonttype": "none",
-    "font.family": "DejaVu Sans",  # what text is measured with; what it is written in says the page
+    "font.family": "DejaVu Sans",  # for measuring text; the page sets the real font
     "font.size": LETTER_PX,
     "path.simplify": True,
     "path.simplify_threshold": 0.1,
@@ -52,7 +52,7 @@ _SETTINGS: Final = {
     "legend.fontsize": LETTER_PX,
 }
 _NOT_OURS: Final = frozenset({"backend", "backend_fallback", "interactive", "toolbar"})
-"""Settings of windows: to set one would load pyplot."""
+"""Settings of windows, left out because setting one would load pyplot."""
 _SVG: Final = "{http://www.w3.org/2000/svg}"
 _LINK: Final = "{http://www.w3.org/1999/xlink}href"
 _REFERENCE: Final = re.compile(r"#([\w-]+)")
@@ -65,11 +65,11 @@ _INITIAL: Final = frozenset({"stroke-linejoin: miter", "stroke-linecap: butt", "
 
 @contextmanager
 def settings(salt: str = "") -> Iterator[None]:
-    """Draw with the page's settings, whatever the machine's are.
+    """Draw with the page's settings, regardless of the machine's.
 
     Parameters
     ----------
-    salt: of the drawing's identifiers; another one in each drawing of a page.
+    salt: of the drawing's identifiers, unique in a page.
     """
     from matplotlib import rc_context, rcParamsDefault
 
@@ -103,7 +103,7 @@ def add_axes(figure: Figure, *, top_px: float, foot_px: float, left_px: float = 
 
 
 def to_svg(figure: Figure, *, title: str, description: str) -> str:
-    """Write a figure as an SVG element for a page; a screen reader gets title and description instead of the lines."""
+    """Write a figure as an SVG element for a page, with title and description for screen readers."""
     written = io.StringIO()
     figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ET.fromstring(written.getvalue())
@@ -125,7 +125,7 @@ def to_svg(figure: Figure, *, title: str, description: str) -> str:
 
 
 def _copy(element: ET.Element, parent: ET.Element, used: set[str]) -> None:
-    """Copy what is drawn: groups that say nothing are left out, and so are identifiers that nobody names."""
+    """Copy the drawing without empty groups and without unused identifiers."""
     tag = element.tag.removeprefix(_SVG)
     if tag in {"metadata", "style"} or not isinstance(element.tag, str):
         return
@@ -155,7 +155,7 @@ def _attributes(element: ET.Element, used: set[str]) -> dict[str, str]:
 
 
 def _style(style: str) -> str:
-    """Keep what differs from SVG's initial values, with the page's colours."""
+    """Keep attributes that differ from SVG's initial values, with the page's colours."""
     parts = [part.strip() for part in style.split(";")]
     return _coloured(";".join(part.replace(": ", ":") for part in parts if part and part not in _INITIAL))
 

@@ -1,7 +1,7 @@
-"""The charts of a report: which curves, marks and words each question needs.
+"""The charts of a report: the curves, marks and labels of each.
 
-The one idea: whatever a colour says is said by a dash, a shape or a word too, and every drawing says in a sentence what it
-shows. An empty drawing is none: `None` where there is nothing to draw.
+The one idea: a dash, a shape or a label repeats the meaning of every colour, and every drawing has a sentence that
+describes it. Without data a chart is `None`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LANE_PX: Final = 17
 _LANES_PX: Final = 82
 _STEPS_PX: Final = 62
 _DASHES: Final = {"c0": "-", "c1": (0, (5, 2.5)), "c2": (0, (1.5, 2)), "c3": (0, (6, 2, 1.5, 2))}
-"""A dash for each colour, so that nobody has to tell them apart."""
+"""A dash for each colour, so that nobody has to distinguish colours."""
 
 
 def day_costs(days: Sequence[DayCost], window: Window) -> str:
-    """Draw what each day cost the whole fleet: rebalances below, waiting for members above."""
+    """Draw the whole fleet's cost of each day: rebalances below, waiting for members above."""
     top = max((d.rebalance_partition_ms + d.waiting_partition_ms for d in days), default=0)
     unit_ms, unit = _unit(top)
     with settings("days"):
@@ -42,14 +42,19 @@ def day_costs(days: Sequence[DayCost], window: Window) -> str:
         starts = [max(d.day_ms, window.start_ms) for d in days]
         below = [d.rebalance_partition_ms / unit_ms for d in days]
         above = [d.waiting_partition_ms / unit_ms for d in days]
-        # A day that is not over is as wide as it is long.
+        # An unfinished day is as wide as it is long.
         widths = [
             max(min(d.day_ms + 0.86 * DAY_MS, window.end_ms) - start, 1) for d, start in zip(days, starts, strict=True)
         ]
         common: dict[str, Any] = {"width": widths, "align": "edge", "clip_on": False}
         axes.bar(starts, below, color=COLOURS["c0"], label="rebalances", **common)
-        axes.bar(starts, above, bottom=below, color=COLOURS["ground"], edgecolor=COLOURS["c1"], hatch="////", linewidth=0.8,
-                 label="waiting for members", **common)  # fmt: skip
+        hatched: dict[str, Any] = {
+            "color": COLOURS["ground"],
+            "edgecolor": COLOURS["c1"],
+            "hatch": "////",
+            "linewidth": 0.8,
+        }
+        axes.bar(starts, above, bottom=below, label="waiting for members", **hatched, **common)
         _legend(figure)
         what = f"The worst of {len(days)} days lost {partition_time(top)}" if days else "No day was watched"
         return to_svg(figure, title="Partition time without consumption per day", description=what)
@@ -68,7 +73,7 @@ def survival(page: GroupPage, salt: str) -> str | None:
         figure, axes = _sheet("stops that last longer", marks=len(marks), legend_rows=1)
         scales.durations(axes, [*gaps, *(t for t, _, _ in marks)])
         scales.linear(axes, 1.0, written=percent)
-        # One value is no curve: it begins with everybody away.
+        # Begin with all members away: a single value is no curve.
         first = axes.get_xlim()[0]
         xs = [first, *gaps]
         band = axes.fill_between(xs, [1.0, *(p.lower for p in points)], [1.0, *(p.upper for p in points)], step="post",
@@ -82,7 +87,7 @@ def survival(page: GroupPage, salt: str) -> str | None:
 
 
 def cost(page: GroupPage, salt: str) -> str | None:
-    """Draw what each session timeout costs per day: evictions, waiting, and both."""
+    """Draw the cost of each session timeout per day: evictions, waiting, and both."""
     if not page.cost:
         return None
     best = min(page.cost, key=lambda p: p.total_partition_ms)
@@ -153,7 +158,7 @@ def _unit(top_partition_ms: float) -> tuple[int, str]:
 
 
 def _sheet(label: str, *, marks: int = 0, plot_px: int = _PLOT_PX, legend_rows: int = 0) -> tuple[Figure, Axes]:
-    """Return a sheet with the vertical axis' label above it, rows for marks above that and for a legend below."""
+    """Return a sheet with the vertical axis' label on top, rows for marks above it and for a legend below."""
     top, foot = 22 + _ROW_PX * marks, _FOOT_PX + (_ROW_PX + 6) * legend_rows
     figure, axes = sheet(top + plot_px + foot, top_px=top, foot_px=foot)
     axes.annotate(label, (0, 1), xycoords="axes fraction", xytext=(0, 7), textcoords="offset points")
@@ -171,7 +176,7 @@ def _legend(figure: Figure) -> None:
 
 
 def _marks(page: GroupPage) -> list[tuple[int, str, str]]:
-    """Return (timeout, words, colour) of the session timeout in force and of the advised one."""
+    """Return (timeout, label, colour) of the session timeout in force and of the advised one."""
     now_ms, then_ms = page.row.session_timeout_ms, page.row.advice.then_ms
     marks = []
     if now_ms is not None and now_ms > 0:
@@ -182,7 +187,7 @@ def _marks(page: GroupPage) -> list[tuple[int, str, str]]:
 
 
 def _draw_marks(axes: Axes, marks: Sequence[tuple[int, str, str]]) -> None:
-    """Draw a line across the chart for each mark, its words in a row of its own above it, on the side where there is room."""
+    """Draw a line across the chart for each mark, with its label in a row of its own above, on the free side."""
     low, high = axes.transData.transform([(x, 1.0) for x in axes.get_xlim()])[:, 0]
     for row, (at_ms, words, colour) in enumerate(reversed(marks)):
         offset = 21 + _ROW_PX * row
@@ -201,7 +206,7 @@ _LANE_MARKS: Final = {"absorbed": ("|", "c2"), "evicted": ("^", "c1"), "removed"
 
 
 def _lanes(shown: Timeline) -> list[tuple[str, str, Sequence[int]]]:
-    """Return (kind, words, instants) of the lanes below that of the rollouts, without those that are empty."""
+    """Return (kind, label, instants) of the lanes below the rollouts, without empty ones."""
     lanes = [
         ("absorbed", "absorbed", shown.absorbed_ms),
         ("evicted", "evicted", shown.evicted_ms),
@@ -240,7 +245,7 @@ def _pieces(axes: Axes, ends: Sequence[tuple[float, float, float, float]], colou
 
 
 def _draw_generations(axes: Axes, shown: Timeline) -> None:
-    """Draw the generation as a step curve, counted from the one before its first step."""
+    """Draw the generation as a step curve, counted from the last value before its first step."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     steps = [(at, value) for at, value in shown.generations if shown.window.start_ms <= at <= shown.window.end_ms]

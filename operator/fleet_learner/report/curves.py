@@ -1,4 +1,4 @@
-"""What a chart shows of one group: points of curves and instants on an axis, as plain values.
+"""The data of one group's charts: points of curves and instants on an axis, as plain values.
 
 All instants are Unix milliseconds in UTC, all costs partition-milliseconds without consumption.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The time a report is about.
+    """The window of a report.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class SurvivalPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPoint:
-    """What one session timeout costs per day, split into evictions that were not needed and waiting in vain."""
+    """The cost of one session timeout per day, split into needless evictions and waiting."""
 
     timeout_ms: int
     eviction_partition_ms: int
@@ -47,7 +47,7 @@ class CostPoint:
 
     @property
     def total_partition_ms(self) -> int:
-        """Both kinds of cost."""
+        """The sum of both costs."""
         return self.eviction_partition_ms + self.waiting_partition_ms
 
 

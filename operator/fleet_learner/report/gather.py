@@ -1,7 +1,7 @@
-"""What a report takes from the tables: sums over all groups by Spark, single facts of a few groups only.
+"""Read a report's data from the tables: sums over all groups by Spark, single facts of a few groups only.
 
-The one idea: nothing that grows with the number of events leaves Spark. One row per group comes to the driver (100,000
-groups are 100 MB), and the single outages, rollouts and rebalances of the groups that get a page.
+The one idea: no data that grows with the number of events leaves Spark. The driver gets one row per group (100,000
+groups are 100 MB), and the single outages, rollouts and rebalances of groups with a page.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GHOSTS: Final = {"wanted": "ghost_wanted_ms", "late": "ghost_late_ms", "fault":
 
 
 def _partition_ms(member_ms: str) -> Column:
-    """Weigh members' time with the partitions of one member, as integers; of an unknown size each has one at least."""
+    """Multiply members' time by the partitions of one member, as integers, at least one if unknown."""
     from pyspark.sql import functions as F
 
     return F.expr(f"{member_ms} * coalesce(partitions, members) div greatest(members, 1)")
@@ -63,7 +63,7 @@ def group_histories(group_day: DataFrame, window: Window) -> list[GroupHistory]:
     Raises
     ------
     ValueError
-        When there are more than `GROUPS_MAX` groups: such a fleet gets a report per Kafka cluster.
+        With more than `GROUPS_MAX` groups; such a fleet needs a report per Kafka cluster.
     """
     from pyspark.sql import functions as F
 
@@ -118,7 +118,7 @@ def _history(row: dict[str, Any], window: Window) -> GroupHistory:
 
 
 def before(group_day: DataFrame, window: Window) -> Before | None:
-    """Sum up the window before, as long as this one in whole days; None when the table holds nothing of it."""
+    """Sum up the previous window, of as many whole days; None if the table has no row of it."""
     days = -(-(window.end_ms - window.start_ms) // DAY_MS)
     earlier = Window(start_ms=window.start_ms - days * DAY_MS, end_ms=window.start_ms)
     found = group_histories(group_day, earlier)
@@ -142,7 +142,7 @@ def bill_row(row: Mapping[str, Any], key: GroupKey | None, help_words: str) -> B
 
     Parameters
     ----------
-    key: of the group, when somebody manages it; None: nobody does.
+    key: of the group, if an operator manages it; else None.
     help_words: what would help.
     """
     by_restarts, silent, margin = row["restart_rebalances"], row["silent_partition_ms"], row["margin_partition_ms"]
@@ -204,7 +204,7 @@ def timelines(
     outages: DataFrame,
     rebalances: DataFrame,
 ) -> dict[GroupKey, Timeline]:
-    """Return what happened when, of a few groups; at most `FACTS_MAX` facts of a kind in all."""
+    """Return the dated facts of a few groups; at most `FACTS_MAX` facts of a kind in all."""
     if not keys:
         return {}
     pair = ("kafka_cluster_id", "group_id")
@@ -222,7 +222,7 @@ def timelines(
     returns = _by_group(
         of_groups(outages, keys)
         .where(f"end_kind = '{EndKind.RETURNED.value}' AND absorbed IS NOT NULL")
-        # That a member was evicted is told by its return; it was so from its timeout on, if that came first.
+        # The return shows that a member was evicted; the eviction was at its timeout, if that came first.
         .selectExpr(*pair, "absorbed", "if(absorbed, back_ms, least(back_ms, down_ms + session_timeout_ms)) AS at_ms")
         .orderBy("at_ms")
     )
@@ -246,7 +246,7 @@ def timelines(
 
 
 def _generations(rows: Sequence[Any]) -> tuple[tuple[int, int], ...]:
-    """Return (instant, epoch); a classic group's generation is not in the journal, its rebalances are counted from 1."""
+    """Return (instant, epoch); a classic group has no generation in the journal, so its rebalances count from 1."""
     return tuple(
         (row["start_hi_ms"], row["group_epoch"] if row["group_epoch"] is not None else number)
         for number, row in enumerate(rows, start=1)

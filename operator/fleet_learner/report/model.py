@@ -1,6 +1,6 @@
-"""Everything a report shows, as plain values: the pages, the JSON and the Parquet files are ways to write it down.
+"""The content of a report as plain values; pages, JSON and Parquet files are ways to write it.
 
-The one idea: whoever builds a `Report` has decided and counted everything; whoever prints it only prints. All instants
+The one idea: the code that builds a `Report` decides and counts; the code that prints it only prints. All instants
 are Unix milliseconds in UTC, all costs are partition-milliseconds without consumption, as in the tables.
 """
 
@@ -28,7 +28,7 @@ class GroupKey:
 
     @property
     def owner(self) -> str:
-        """Name who has to act: namespace, StaticGroup and workload, as far as they are known."""
+        """Return the owner: namespace, StaticGroup and workload, as far as they are known."""
         named = (self.namespace, f"StaticGroup {self.static_group}" if self.static_group else "",
                  f"workload {self.workload}" if self.workload else "")  # fmt: skip
         return " / ".join(each for each in named if each) or "owner unknown"
@@ -36,14 +36,14 @@ class GroupKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What happened to a group, or to the whole fleet, within the window.
+    """Counts of a group, or of the whole fleet, within the window.
 
     Parameters
     ----------
-    restarts: outages that began in the window, whatever became of them.
+    restarts: outages that began in the window, with any end.
     absorbed_restarts: of those, the ones after which the member was back under its instance id without a rebalance.
     rebalances: steps of the generation (classic) or of the group epoch (KIP-848).
-    rebalances_if_dynamic: rebalances of the same timeline with dynamic members; None when it was not replayed.
+    rebalances_if_dynamic: rebalances of the same timeline with dynamic members; None without a replay.
     rebalance_cost_partition_ms: partitions stopped × how long, over all rebalances.
     ghost_wanted_partition_ms: partitions kept for a member that was away, within its session timeout.
     ghost_late_partition_ms: the same beyond the session timeout.
@@ -68,20 +68,20 @@ class Counts:
 
     @property
     def absorbed_share(self) -> float | None:
-        """Share of the restarts that the group let pass; None without restarts."""
+        """Share of absorbed restarts; None without restarts."""
         return self.absorbed_restarts / self.restarts if self.restarts else None
 
 
 def lost_per_watched_day(groups: Iterable[tuple[Counts, int]]) -> int | None:
-    """Add up what each group lost on a day on which it was watched: silence of the others is no good news.
+    """Add up the losses of each group on the days on which it was watched; other days count neither way.
 
     Parameters
     ----------
-    groups: what happened to each, and for how long it was watched, milliseconds.
+    groups: the counts of each, and how long it was watched, milliseconds.
 
     Returns
     -------
-    Partition-milliseconds; None: none was watched.
+    Partition-milliseconds; None if no group was watched.
     """
     watched = [(counts, covered_ms) for counts, covered_ms in groups if covered_ms > 0]
     if not watched:
@@ -90,10 +90,11 @@ def lost_per_watched_day(groups: Iterable[tuple[Counts, int]]) -> int | None:
 
 
 class Verdict(StrEnum):
-    """Say what kind of answer an advice is.
+    """The kind of an advice.
 
-    CHANGE: set another timeout. WIDEN: no timeout satisfies the bounds. DYNAMIC: static membership costs more than it saves.
-    KEEP: leave it. NOT_KNOWN: too little is known to say, and what would tell is said instead.
+    CHANGE: set another timeout. WIDEN: no timeout satisfies the bounds. DYNAMIC: static membership costs more than it
+    saves.
+    KEEP: leave it. NOT_KNOWN: the evidence is insufficient, and the advice names what is missing.
     """
 
     CHANGE = "Change"
@@ -105,7 +106,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """What an advice saves per week, with its 90 % interval: 0 < low ≤ best ≤ high."""
+    """The saving of an advice per week, with its 90 % interval: 0 < low ≤ best ≤ high."""
 
     low_partition_ms: int
     best_partition_ms: int
@@ -118,19 +119,19 @@ class Advice:
 
     Parameters
     ----------
-    action: one sentence, complete without the rest of the page.
+    action: one sentence, complete on its own.
     why: some sentences with the figures behind it.
     reasons: reason codes of the recommendation, in its own spelling.
     setting: the setting that changes; "" without a change.
     now_ms, then_ms: its values; `then_ms` only with a change, `now_ms` where it is known.
-    goal_ms: where `then_ms` is a step to, beyond it in the same direction; None: it is the goal.
-    goal_low_ms, goal_high_ms: between which the best one lies inside the bounds, with the goal between them.
-    saving: only of a change whose saving is surely one.
-    later_ms: how much later a member that died is noticed, below zero sooner; only where both values are known.
+    goal_ms: the goal, if `then_ms` is only a step towards it; None: `then_ms` is the goal.
+    goal_low_ms, goal_high_ms: the range of the best timeout inside the bounds, which contains the goal.
+    saving: only of a change that certainly saves.
+    later_ms: how much later a dead member is noticed, negative if sooner; only if both values are known.
     who: who carries it out, and when.
-    command: to type or to write into a configuration; "" when nothing is.
-    would_tell: what would have to be known, only of NOT_KNOWN.
-    price_source: measured, stated or assumed; "" when not told.
+    command: a command or a line of configuration; "" without one.
+    would_tell: the missing evidence, only of NOT_KNOWN.
+    price_source: measured, stated or assumed; "" if unknown.
     """
 
     verdict: Verdict
@@ -152,7 +153,7 @@ class Advice:
 
     @property
     def is_action(self) -> bool:
-        """Say whether there is something to do."""
+        """Return whether there is something to do."""
         return self.verdict in {Verdict.CHANGE, Verdict.WIDEN, Verdict.DYNAMIC}
 
 
@@ -164,7 +165,7 @@ class GroupRow:
     ----------
     session_timeout_ms: in force; None when unknown.
     coverage: share of the window in which an operator watched the group, 0 to 1; covered_ms: the same as time.
-    lost_partition_ms_by_day: one value per day of the window, the first day first.
+    lost_partition_ms_by_day: one value per day of the window, in order.
     """
 
     key: GroupKey
@@ -181,12 +182,12 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPage:
-    """Everything about one group that is worth a look.
+    """The details of one group, for its page.
 
     Parameters
     ----------
-    waiting_partitions: ν, partitions that stand still for each second a place is kept.
-    eviction_partition_ms: κ, partition-milliseconds lost by an eviction that was not needed.
+    waiting_partitions: ν, partitions that stand still while the group keeps an absent member.
+    eviction_partition_ms: κ, partition-milliseconds lost by a needless eviction.
     method: how the timeout was found, in words.
     """
 
@@ -228,7 +229,7 @@ class DayCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """The window before the report's, as long as it.
+    """The window before the report's, of the same length.
 
     Parameters
     ----------
@@ -243,17 +244,18 @@ class Before:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillRow:
-    """What rebalances cost one group by Kafka's own record, `__consumer_offsets`; also of groups that nobody manages.
+    """What rebalances cost one group by Kafka's own record, `__consumer_offsets`; also of unmanaged groups.
 
     Parameters
     ----------
-    covered_days: of the topic's retention that tells of this group.
-    rebalances: by cause; empty where they are not counted.
-    low_silent_partition_ms, silent_partition_ms, high_silent_partition_ms: partition time without progress, and its interval.
-    is_measured: whether any silence could be measured; else how long partitions stood still is not known.
-    interrupted_members: that stood still though they were not the cause.
-    delayed_records: None where end offsets were not sampled.
-    help: what would help, in words; "" when not told.
+    covered_days: days of the topic that show this group.
+    rebalances: by cause; empty if they are not counted.
+    low_silent_partition_ms, silent_partition_ms, high_silent_partition_ms: partition time without progress, and its
+        interval.
+    is_measured: whether any silence could be measured; else the standstill is not known.
+    interrupted_members: members that stood still without being the cause.
+    delayed_records: None if end offsets were not sampled.
+    help: what would help, in words; "" if unknown.
     """
 
     key: GroupKey
@@ -270,7 +272,7 @@ class BillRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """What partition time and delayed messages are worth to whoever configured it; None: not told.
+    """The configured prices of partition time and delayed messages; None: no price.
 
     Parameters
     ----------
@@ -310,7 +312,7 @@ class QualityCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """How one figure of the report comes about, with its source."""
+    """The method behind one figure of the report, with its source."""
 
     name: str
     text: str
@@ -322,16 +324,16 @@ class Report:
 
     Parameters
     ----------
-    created_ms: instant the report speaks about as "now" (`--as-of`), never the clock of the machine that printed it.
-    run_id: name of the run whose tables it was made from.
+    created_ms: the report's present (`--as-of`), never the clock of the machine that printed it.
+    run_id: name of the run behind the report.
     rows: all groups, those with something to do and the greatest saving first.
-    pages: the groups worth a look, in the order of `rows`.
+    pages: the groups with a page, in the order of `rows`.
     coverage: share of group-time with a watching operator, 0 to 1; covered_ms: the same as group-time.
-    lost_partition_ms_per_day: of all groups, each over the days on which it was watched; None: none was.
+    lost_partition_ms_per_day: of all groups, each over its watched days; None if no group was watched.
     before: the window before; None: no history yet.
-    bill: by Kafka's own record; empty when nobody asked for it.
+    bill: by Kafka's own record; empty without a configured log.
     money: None: nothing is written in money.
-    stop_source: who says how long a rebalance stops a partition, in all that is lost to rebalances: stated or assumed.
+    stop_source: source of the time for which a rebalance stops a partition: stated or assumed.
     """
 
     created_ms: int

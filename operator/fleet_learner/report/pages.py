@@ -1,8 +1,8 @@
-"""The report as HTML: one file for the whole fleet and one for each team; no script, no font, no picture from elsewhere.
+"""The report as HTML: one file for the fleet and one for each team, without scripts and external resources.
 
-The one idea: a page that can be mailed, printed and opened in ten years. A content security policy in the file forbids every
-request and every script, Jinja escapes all text, and what folds is a plain `details` element. A link into a folded group opens
-it, because the target lies inside (HTML standard, "ancestor details revealing algorithm").
+The one idea: a page can be mailed, printed and opened in ten years. A content security policy in the file forbids every
+request and every script, Jinja escapes all text, and folding parts are plain `details` elements. A link into a folded
+group opens it, because the target lies inside (HTML standard, "ancestor details revealing algorithm").
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 UNKNOWN_MAX = 20
-"""Groups of which not enough is known that are told one by one."""
+"""Groups with missing evidence that are listed one by one."""
 Drawings = Mapping[GroupKey, tuple[tuple[str, str], ...]]
 """Caption and chart, by group."""
 

@@ -1,7 +1,7 @@
-"""Axes that hold for any data: one day or a year, one value or a thousand, none at all.
+"""Axes for any data: one day or a year, a thousand values, one or none.
 
-The one idea: the ends of an axis are ticks, so there are two at least whatever was seen. Matplotlib's locators choose them;
-durations get the steps of a clock, which are none of powers of ten.
+The one idea: the ends of an axis are ticks, so any axis has at least two. Matplotlib's locators choose them; durations
+get the steps of a clock, which are not powers of ten.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _LETTER_PX: Final = 7.0  # of the widest digits, DejaVu Sans at 11 px
 
 
 def linear(axes: Axes, high: float, *, written: Callable[[float], str] = amount) -> None:
-    """Scale the vertical axis from zero to the first nice tick at or above `high`; to one when that is not above zero."""
+    """Scale the vertical axis from zero to the first nice tick at or above `high`; to one if that is zero."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
     top = high if math.isfinite(high) and high > 1e-9 else 1.0
     ticks = MaxNLocator(nbins=_VALUE_TICKS, steps=[1, 2, 2.5, 5, 10]).tick_values(0.0, top)
     axes.set_ylim(0.0, float(ticks[-1]))
     axes.yaxis.set_major_locator(FixedLocator([float(t) for t in ticks if t >= 0.0]))
-    is_tiny = top < 0.01  # where amounts round to nothing
+    is_tiny = top < 0.01  # amounts would round to zero
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}" if is_tiny else written(value)))
 
 
@@ -63,13 +63,13 @@ def durations(axes: Axes, values_ms: Iterable[float]) -> None:
 
 
 def _spread(steps: tuple[int, ...]) -> list[int]:
-    """Keep so many steps that their labels fit, both ends among them."""
+    """Keep as many steps as their labels fit, including both ends."""
     every = math.ceil((len(steps) - 1) / (_DURATION_TICKS - 1))
     return [*steps[:-1][::every], steps[-1]]
 
 
 def _apart(axes: Axes, ticks: Sequence[float], written: Callable[[float], str]) -> list[float]:
-    """Leave out ticks whose words would touch those of the one before; of the last two the last one stays."""
+    """Drop ticks whose labels would touch the previous label; of the last two the last one stays."""
     across = axes.get_position().width * WIDTH_PX
 
     def place(tick: float) -> float:

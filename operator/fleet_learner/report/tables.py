@@ -1,4 +1,4 @@
-"""The report for programs: one JSON document with everything, and Parquet tables of what has rows.
+"""The report for programs: one JSON document with everything, and Parquet tables.
 
 The one idea: nothing is computed here; a field of the model is a field of the file under the same name.
 """
@@ -40,7 +40,7 @@ def to_json(report: Report) -> str:
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Turn nested fields into columns: `counts.restarts` becomes `counts_restarts`; the key's fields keep their names."""
+    """Turn nested fields into columns: `counts.restarts` becomes `counts_restarts`; key fields keep their names."""
     columns: dict[str, Any] = {}
     for name, inner in value.items():
         if isinstance(inner, Mapping):
@@ -56,7 +56,7 @@ def group_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def _with_saving(row: dict[str, Any]) -> dict[str, Any]:
-    """Give every row the columns of a saving, also where there is none."""
+    """Give every row the columns of a saving, even without a saving."""
     row["advice"]["saving"] = row["advice"]["saving"] or dict.fromkeys(Saving.__slots__)
     return row
 
@@ -73,7 +73,7 @@ def write_parquet(report: Report, directory: Path) -> tuple[Path, ...]:
 
     Returns
     -------
-    The files; a table without rows has none, for want of column types.
+    The files; a table without rows has none, because its column types are unknown.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -106,7 +106,7 @@ def write_parquet(report: Report, directory: Path) -> tuple[Path, ...]:
 
 
 def _typed(table: pa.Table) -> pa.Table:
-    """Give columns without a single value the type that they have elsewhere: all that may be missing are integers."""
+    """Give columns without any value their usual type: all optional ones are integers."""
     import pyarrow as pa
 
     fields = [f.with_type(pa.int64()) if pa.types.is_null(f.type) else f for f in table.schema]
@@ -115,10 +115,10 @@ def _typed(table: pa.Table) -> pa.Table:
 
 
 def write_report(report: Report, directory: Path) -> tuple[Path, ...]:
-    """Write report.html, teams/*.html, report.json and the Parquet tables into a directory, made if it is not there.
+    """Write report.html, teams/*.html, report.json and the Parquet tables into a directory, created if missing.
 
-    Each file is replaced as a whole: who reads one while it is written, or after a crash, sees the former one. Pages of teams that
-    have no group any more are deleted.
+    Each file is replaced atomically: a reader sees the former file during a write and after a crash. Pages of teams
+    without groups are deleted.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """The groups of a report by team: a team is a namespace.
 
-The one idea: whoever owns a namespace sees his groups, in the report's order, and nothing is told twice: the greatest are rows
-in full, of a fleet of thousands the rest are a line each.
+The one idea: the owners of a namespace see their groups, in the report's order, each exactly once: the first ones as
+full rows, in a fleet of thousands the others as a line each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .model import GroupKey, GroupPage, GroupRow, Report, lost_per_watched_day
 from .units import WEEK_DAYS
 
 ROWS_MAX: Final = 2_000
-"""Groups with a row in full in the table of the whole report; with all their markup some 700 bytes each."""
+"""Groups with a full row in the table of the whole report; with markup some 700 bytes each."""
 LINES_MAX: Final = 20_000
 """Groups with a line of their own below those; some 150 bytes each."""
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -28,9 +28,9 @@ class Team:
 
     Parameters
     ----------
-    full, short: rows to write in full, and those that get a line; left_out: how many get neither.
+    full, short: rows to write in full, and rows that get a line; left_out: number of rows that get neither.
     groups: all of them.
-    lost_partition_ms_per_week: by the days on which each was watched, as for the whole fleet; None: none was.
+    lost_partition_ms_per_week: by each group's watched days, as for the whole fleet; None if no group was watched.
     """
 
     namespace: str
@@ -45,7 +45,7 @@ class Team:
 
     @property
     def name(self) -> str:
-        """Return what the team is called."""
+        """Return the name of the team."""
         return self.namespace or "no namespace"
 
     @property
@@ -55,10 +55,10 @@ class Team:
 
     @property
     def slug(self) -> str:
-        """Return its name for files and fragments: no path, no character that a browser or a file system minds."""
+        """Return its name for files and fragments, without characters that a browser or a file system rejects."""
         if _NAMESPACE.fullmatch(self.namespace):
             return self.namespace
-        # An underscore is in no namespace, so nobody else has this name.
+        # No namespace has an underscore, so this name is unique.
         return f"_{hashlib.sha256(self.namespace.encode()).hexdigest()[:12]}" if self.namespace else "_none"
 
 
@@ -72,7 +72,7 @@ def teams(report: Report, *, rows_max: int = ROWS_MAX, lines_max: int = LINES_MA
 
     Parameters
     ----------
-    rows_max, lines_max: of the whole report: its first groups are told in full, wherever they belong.
+    rows_max, lines_max: limits for the whole report: its first groups get full rows, in any team.
     """
     by_name: dict[str, list[tuple[int, GroupRow]]] = {}
     for rank, row in enumerate(report.rows):

@@ -1,4 +1,4 @@
-"""Words for HTML: escaped, a number is never parted from its unit, and long names break at their dots."""
+"""Text for HTML: escaped, with numbers and units kept together, and long names that break at their dots."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _COUNTED = re.compile(r"(?<=[<>]) (?=\d)")
 
 
 def words(text: str) -> Markup:
-    """Return a text for HTML, with no-break spaces between numbers and their units, and places where a long name may break."""
+    """Return a text for HTML, with no-break spaces between numbers and units, and break points in long names."""
     whole = str(escape(_COUNTED.sub("\u00a0", _UNIT.sub("\u00a0", text))))
     return Markup(_LONG_NAME.sub(lambda name: _JOINT.sub(r"\1<wbr>", name[0]), whole))
 
 
 def code(text: str) -> Markup:
-    """Return a command for HTML, with places where it may break on a phone; what is copied has none of them."""
+    """Return a command for HTML, with break points for narrow screens that a copy does not contain."""
     return Markup(_CODE_JOINT.sub(r"\1<wbr>", str(escape(text))))
 
 

@@ -1,6 +1,6 @@
-"""How numbers are written for people: durations, instants, shares, amounts, partition time, money.
+"""Format numbers for people: durations, instants, shares, amounts, partition time, money.
 
-The one idea: three figures, the unit that suits, and never a rounding that says all or nothing where it is not so.
+The one idea: three significant figures, a suitable unit, and no rounding of a share to 0 % or 100 %.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What templates ask for: figures as words, and rows as the cells that people read.
+"""Functions for templates: figures as text, and rows as cells.
 
-The one idea: templates place words and decide nothing; whatever needs an `if` about the fleet is a function here.
+The one idea: templates only place text; every decision about the fleet is a function here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .units import HOUR_MS, WEEK_DAYS, amount, count, day, duration, minute, par
 FIRST: Final = 3
 """Blocks on the first screen."""
 STEPS_MAX: Final = 24
-"""Blocks in all; the rest is in the teams' tables."""
+"""Blocks in all; other groups are in the teams' tables."""
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _BUCKETS: Final = 10
 _COVERAGE_FAIR: Final = 0.2
@@ -35,42 +35,42 @@ def saving(saved: Saving) -> str:
 
 
 def lost_in_time(partition_ms: int | None) -> str:
-    """Write what was lost in some time that was watched; None: none was."""
+    """Write the loss in watched time; None: no time was watched."""
     return "not watched" if partition_ms is None else partition_time(partition_ms)
 
 
-def money(told: Money | None, partition_ms: float) -> str:
-    """Write what partition time is worth; "" unless somebody configured it."""
-    if told is None or told.price_per_partition_hour is None:
+def money(prices: Money | None, partition_ms: float) -> str:
+    """Write the value of partition time; "" without a configured price."""
+    if prices is None or prices.price_per_partition_hour is None:
         return ""
-    return f"{amount(partition_ms / HOUR_MS * told.price_per_partition_hour)} {told.currency}"
+    return f"{amount(partition_ms / HOUR_MS * prices.price_per_partition_hour)} {prices.currency}"
 
 
-def money_saved(told: Money | None, saved: Saving) -> str:
-    """Write what a saving is worth, with its interval; "" unless somebody configured it."""
-    best = money(told, saved.best_partition_ms)
-    if not best or told is None:
+def money_saved(prices: Money | None, saved: Saving) -> str:
+    """Write the value of a saving, with its interval; "" without a configured price."""
+    best = money(prices, saved.best_partition_ms)
+    if not best or prices is None:
         return ""
-    low, high = (money(told, each).rsplit(" ", 1)[0] for each in (saved.low_partition_ms, saved.high_partition_ms))
+    low, high = (money(prices, each).rsplit(" ", 1)[0] for each in (saved.low_partition_ms, saved.high_partition_ms))
     return f"{best} ({low} to {high})"
 
 
-def money_delayed(told: Money | None, records: int | None) -> str:
-    """Write what delayed records are worth; "" unless they were counted and somebody configured it."""
-    if told is None or told.price_per_delayed_message is None or records is None:
+def money_delayed(prices: Money | None, records: int | None) -> str:
+    """Write the value of delayed records; "" without a count or a configured price."""
+    if prices is None or prices.price_per_delayed_message is None or records is None:
         return ""
-    return f"{amount(records * told.price_per_delayed_message)} {told.currency}"
+    return f"{amount(records * prices.price_per_delayed_message)} {prices.currency}"
 
 
 def timeouts(row: GroupRow) -> str:
-    """Write the timeout in force and the advised one: `45 s → 2 min`, or the one that stays."""
+    """Write the timeout in force and the advised one, `45 s → 2 min`, or the one to keep."""
     now = duration(row.session_timeout_ms) if row.session_timeout_ms is not None else "unknown"
     then_ms = row.advice.then_ms
     return now if then_ms is None else f"{now} → {duration(then_ms)}"
 
 
 def detection(row: GroupRow) -> str:
-    """Say what a change costs, or brings, in the time until a dead member is noticed."""
+    """Write how a change affects the time until a dead member is noticed."""
     advice = row.advice
     if advice.then_ms is None:
         return ""
@@ -82,7 +82,7 @@ def detection(row: GroupRow) -> str:
 
 
 def price(row: GroupRow) -> str:
-    """Say where the price behind a saving is from."""
+    """Write the source of the price behind a saving."""
     return {
         "measured": "by a price measured from its own offset commits",
         "stated": "by the price stated in the configuration",
@@ -90,7 +90,7 @@ def price(row: GroupRow) -> str:
 
 
 def chosen_range(row: GroupRow) -> str:
-    """Say between which timeouts the best one lies."""
+    """Write the range of the best timeout."""
     low_ms, high_ms = row.advice.goal_low_ms, row.advice.goal_high_ms
     if low_ms is None or high_ms is None or low_ms == high_ms:
         return ""
@@ -105,7 +105,7 @@ def short_advice(row: GroupRow) -> str:
 
 
 def spark(values: Sequence[int]) -> str:
-    """Draw values as blocks of a height each, at most ten of them, each the sum of as many neighbours."""
+    """Draw values as at most ten blocks of different heights, each the sum of as many neighbours."""
     every = -(-len(values) // _BUCKETS) or 1
     sums = [sum(values[i : i + every]) for i in range(0, len(values), every)]
     high = max(sums, default=0)
@@ -113,7 +113,7 @@ def spark(values: Sequence[int]) -> str:
 
 
 def lost_words(counts: Counts) -> str:
-    """Write what was lost to what, without the kinds that lost nothing."""
+    """Write the losses by cause, without causes that lost nothing."""
     kinds = (
         (counts.rebalance_cost_partition_ms, "by rebalances"),
         (counts.ghost_wanted_partition_ms, "waiting for members that were to return"),
@@ -124,15 +124,15 @@ def lost_words(counts: Counts) -> str:
 
 
 def unknown(rows: Sequence[GroupRow]) -> list[GroupRow]:
-    """Return the rows of which not enough is known, of groups that lost something."""
+    """Return the rows with missing evidence, of groups that lost something."""
     return [row for row in rows if row.advice.verdict is Verdict.NOT_KNOWN and row.counts.lost_partition_ms > 0]
 
 
 def steps(report: Report) -> list[tuple[str, object]]:
-    """Return (kind, what) of everything there is to do, the dearest first.
+    """Return (kind, item) of everything to do, the most expensive first.
 
-    Two groups, then what stands in the way of many: a price that nobody knows ("measure", with the number of groups), brokers' caps
-    ("cluster"); then the other groups ("group").
+    First two groups, then obstacles of many groups: an unknown price ("measure", with the number of groups) and
+    brokers' caps ("cluster"); then the other groups ("group").
     """
     acting: list[tuple[str, object]] = [("group", row) for row in report.rows if row.advice.is_action]
     unpriced = sum(row.advice.price_source == "assumed" for row in unknown(report.rows))
@@ -165,7 +165,7 @@ def cards(report: Report) -> list[tuple[str, str, str]]:
 
 
 def _saved(report: Report) -> tuple[str, str]:
-    """Return what all advice together saves, and how well that is known."""
+    """Return the saving of all advice together, with its uncertainty."""
     savings = [row.advice.saving for row in report.rows if row.advice.saving is not None]
     if not savings:
         open_ = len(unknown(report.rows))
@@ -199,7 +199,7 @@ def _lost_note(report: Report, lost_week_ms: int | None) -> str:
 
 
 def trend(report: Report) -> list[tuple[str, str, str, str]]:
-    """Return (what, in this window, in the one before, change per watched time) of what both windows tell."""
+    """Return (name, this window, the window before, change per watched time) of the comparable figures."""
     before = report.before
     if before is None:
         return []
@@ -207,7 +207,8 @@ def trend(report: Report) -> list[tuple[str, str, str, str]]:
     shares = [("none" if s is None else percent(s)) for s in (now.absorbed_share, then.absorbed_share)]
     absorbed = "Restarts absorbed", shares[0], shares[1], _points(now.absorbed_share, then.absorbed_share)
     return [
-        ("Rebalances", amount(now.rebalances), amount(then.rebalances), _change(report, now.rebalances, then.rebalances)),
+        ("Rebalances", amount(now.rebalances), amount(then.rebalances),
+         _change(report, now.rebalances, then.rebalances)),
         absorbed,
         ("Lost", partition_time(now.lost_partition_ms), partition_time(then.lost_partition_ms),
          _change(report, now.lost_partition_ms, then.lost_partition_ms)),
@@ -216,7 +217,7 @@ def trend(report: Report) -> list[tuple[str, str, str, str]]:
 
 
 def _change(report: Report, now: int, then: int) -> str:
-    """Compare what happened per watched time: a fleet that is watched twice as long is no worse for it."""
+    """Compare figures per watched time: a fleet that is watched twice as long is not worse."""
     before = report.before
     if (
         before is None
@@ -245,7 +246,7 @@ def _points(now: float | None, then: float | None) -> str:
 
 
 def causes(row: BillRow) -> str:
-    """Write a bill's rebalances by cause, the most frequent first."""
+    """Write the rebalances of a bill by cause, the most frequent first."""
     if not row.rebalances:
         return "not counted"
     found = sorted(row.rebalances.items(), key=lambda each: (-each[1], each[0]))
@@ -261,16 +262,16 @@ def silent(row: BillRow) -> str:
 
 
 def place(key: GroupKey) -> str:
-    """Write where a group is."""
+    """Write the owner and the Kafka cluster of a group."""
     return f"{key.owner}, Kafka cluster {key.kafka_cluster_id}"
 
 
 FUNCTIONS: Final = {
     each.__name__: each
     for each in (
-        amount, bill_command, cards, causes, chosen_range, count, day, detection, duration, lasting_bill, lost_in_time, lost_words, minute, money,
-        money_delayed, money_saved, partition_span, partition_time, percent, place, price, saving, short_advice, silent, span, spark,
-        timeouts, trend,
+        amount, bill_command, cards, causes, chosen_range, count, day, detection, duration, lasting_bill, lost_in_time,
+        lost_words, minute, money, money_delayed, money_saved, partition_span, partition_time, percent, place, price,
+        saving, short_advice, silent, span, spark, timeouts, trend,
     )
 }  # fmt: skip
-"""What templates may call, by name."""
+"""The functions that templates may call, by name."""

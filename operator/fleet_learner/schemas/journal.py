@@ -1,4 +1,4 @@
-"""What a journal holds: raw records, those that are refused, and the facts that they tell."""
+"""The tables of a journal: raw records, quarantined records, and facts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUARANTINE = Table(
     ("topic", "partition", "file", "offset"),
     is_kept_by_run=True,
 )
-"""One row per record that silver refuses, with a `QuarantineReason` and the field at fault."""
+"""One row per quarantined record, with a `QuarantineReason` and the field at fault."""
 
 MEMBER_EVENTS = Table(
     "silver/member_events",
@@ -147,6 +147,6 @@ OUTAGES = Table(
 )
 """One row per absence (`event_id` of the `member.down` that began it), as `staticgroup.api.absences` defines it.
 
-`gap_ms` ≥ 0, a lower bound unless returned; `back_lo_ms`, `back_ms` and `absorbed` only if it returned; `started_ms` null when
-no container was seen to start.
+`gap_ms` ≥ 0, a lower bound unless returned; `back_lo_ms`, `back_ms` and `absorbed` only if it returned; `started_ms`
+null when no container was seen to start.
 """

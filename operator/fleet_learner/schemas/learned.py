@@ -1,4 +1,4 @@
-"""What is learned of the facts: what happened by day, and what each group is recommended."""
+"""The tables of learning: counts by group and day, and recommendations."""
 
 from __future__ import annotations
 
@@ -88,10 +88,9 @@ BUSY_DAY = Table(
     ("group_key", "day_ms"),
     day_of="day_ms",
 )
-"""One row per group and UTC day on which anything happened to it, of the facts of that day alone; `members` are those that the
-coordinator showed, `replicas` the pods of the workload; `instances` are hashes of the instance ids that were heard of,
-`k8s_cluster_uids` the clusters that told of it (null in rows of before they were kept).
-gold/group_day is made of these rows.
+"""One row per group and UTC day with events, from the facts of that day only. `members` are the coordinator's,
+`replicas` the pods of the workload; `instances` are hashes of the recorded instance ids, `k8s_cluster_uids` the
+clusters that recorded the group (null in older rows). gold/group_day is computed from these rows.
 """
 
 REPLAYED_DAY = Table(
@@ -108,7 +107,7 @@ REPLAYED_DAY = Table(
     ("group_key", "day_ms"),
     day_of="day_ms",
 )
-"""One row per group and day with stops: the rebalances with dynamic members, and a hash of all that they were computed from."""
+"""One row per group and day with stops: the rebalances with dynamic members, and a hash of the inputs."""
 
 GROUP_STATE = Table(
     "gold/group_state",
@@ -133,10 +132,9 @@ GROUP_STATE = Table(
     ("group_key", "day_ms"),
     day_of="day_ms",
 )
-"""One row per group and UTC day that told something: the last timeout set (`set_ms`: when; `changed_ms`: the last that replaced
-another), the last image started (`up_ms`: when), the last timeout that a stop was seen with, of which protocol the group was at
-either (null also in rows of before it was kept), and the sums of partitions that moved. Each is null where the day told nothing of
-it.
+"""One row per group and UTC day with news: the last timeout set (`set_ms`: when; `changed_ms`: the last that replaced
+another), the last image started (`up_ms`: when), the last timeout of a stop, the group's protocol at each of them
+(null also in older rows), and the sums of moved partitions. A column without news on that day is null.
 """
 
 RECOMMENDATION = Table(
@@ -172,9 +170,9 @@ RECOMMENDATION = Table(
     ("group_key",),
     is_kept_by_run=True,
 )
-"""One row per group: the timeout that is advised, its interval and the evidence; null: none can be.
+"""One row per group: the advised timeout, its interval and the evidence; null: no timeout can be advised.
 
-`advised_ms`: everything that was recommended so far, the newest last.
+`advised_ms`: all recommendations so far, the newest last.
 """
 
 CANARY = Table(
@@ -208,4 +206,4 @@ CANARY = Table(
     ("model_version", "as_of_ms"),
     is_kept_by_run=True,
 )
-"""One row: which wave may act from this run on, and what the verdict on the one before rests on."""
+"""One row: the wave that may act from this run on, and the evidence of the verdict on the previous wave."""

@@ -1,4 +1,4 @@
-"""What Kafka itself wrote of the groups, in `__consumer_offsets`."""
+"""The tables of Kafka's own records of the groups, from `__consumer_offsets`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """The tables of the pipeline: every column with its type and its null rule, written once, for Spark and for Arrow.
 
 The one idea: a table is a constant. Transforms end in a `select` of these columns, files are written with these types,
-and a changed column means a new schema id of the table. Neither Spark nor Arrow is imported before it is asked for,
-so that plain code (the simulated fleet, the decoder, the command line's help) can use the names.
+and a changed column means a new schema id of the table. Spark and Arrow are imported only when needed, so that plain
+code (the simulated fleet, the decoder, the command line's help) can use the names.
 
 Units: every time is Unix milliseconds in UTC as a bigint (`_ms`); a sum of doubles differs in its last digit with the
-number of Spark partitions, a sum of integers does not. Missing is null, never "" or −1.
+number of Spark partitions, a sum of integers does not. A missing value is null, never "" or −1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class QuarantineReason(StrEnum):
-    """Say why a record is not in silver; the last four in the words of `journal.records.Defect`."""
+    """Why a record is not in silver; the last four are those of `journal.records.Defect`."""
 
     EMPTY = "Empty"
     NOT_UTF8 = "NotUtf8"
@@ -57,8 +57,8 @@ class Table:
     name: layer and noun, which is also its folder below the root.
     version: counts incompatible changes; part of `schema_id`.
     columns: in the order of the files.
-    key: the columns that name one row (the grain), and by which rows are sorted in every file.
-    day_of: the time whose UTC day partitions the table, as the column `day`; None: it is not partitioned by day.
+    key: the columns that identify a row (the grain), and the sort order in every file.
+    day_of: the time whose UTC day partitions the table, as the column `day`; None: not partitioned by day.
     is_kept_by_run: partitioned by the run that wrote the rows, and a run replaces its own only.
     """
 
@@ -81,7 +81,7 @@ class Table:
 
     @cached_property
     def spark_nullable(self) -> StructType:
-        """Return the schema for reading files, where Spark takes no column's word for being never null."""
+        """Return the schema for reading files, in which Spark makes every column nullable."""
         from pyspark.sql import types as T
 
         return T.StructType([T.StructField(f.name, f.dataType, nullable=True) for f in self.spark.fields])
@@ -122,7 +122,7 @@ def _arrow_type(name: str) -> Any:
 
 
 def columns(text: str) -> tuple[Column, ...]:
-    """Read columns written one a line as `name type[!]`; `!` forbids null."""
+    """Read columns, one per line as `name type[!]`; `!` forbids null."""
 
     def parsed() -> Iterator[Column]:
         for line in text.split("\n"):
@@ -140,7 +140,7 @@ ORIGIN = """
     timestamp_ms bigint
     file string
 """
-"""Where a record was read: topic, partition, offset and the broker's time, or file and the byte its line begins at."""
+"""The origin of a record: topic, partition, offset and the broker's time, or file and first byte of its line."""
 
 GROUP = """
     kafka_cluster_id string!
@@ -166,5 +166,6 @@ RECORD = """
     operator_id string!
     seq bigint!
 """
-"""`kind` is the record's type without `io.staticgroup.` and `.v1`; `event_ms` the best single time (see silver.py); `k8s_cluster_uid` who tells: the
-cluster's UID, and `/` with `watch_scope` for an operator of some namespaces, in every table."""
+"""`kind` is the record's type without `io.staticgroup.` and `.v1`; `event_ms` is the best single time (see silver.py);
+`k8s_cluster_uid` is the cluster's UID, plus `/` and `watch_scope` for an operator of some namespaces, in every
+table."""

@@ -1,1 +1,1 @@
-"""A fleet that does not exist, and the journal that its operators would write."""
+"""A simulated fleet, and the journal that its operators would write."""

@@ -1,10 +1,10 @@
 """Write the journal that a simulated fleet's operators would have written.
 
-The one idea: the truth (`truth`) is what happened to pods; here static membership answers (absorbed when the
-member is back within its timeout less the age of its last heartbeat, otherwise expelled with two rebalances), and an
-operator looks on, with a delay, whole seconds of the kubelet's clock, bounds instead of a time for what it polls, and
-times in which it does not look. What is lost in those is lost. Every line is a record of `journal.records`;
-the same settings give the same bytes.
+The one idea: the truth (`truth`) is the pods' history; here static membership reacts (a restart is absorbed if the
+member is back within its timeout minus the age of its last heartbeat; otherwise it is expelled, with two rebalances),
+and an operator observes with a delay, in whole seconds of the kubelet's clock, with bounds instead of times for polled
+facts, and with unwatched times, whose events are lost. Every line is a record of `journal.records`; the same settings
+give the same bytes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Fact = tuple[int, int, str, str, str | None, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Say what Kafka made of a group's stops: arrays of (n,), and (r,) for the rebalances.
+    """Kafka's reaction to a group's stops: arrays of (n,), and (r,) for the rebalances.
 
     Parameters
     ----------
-    is_removed: the operator removed the member, who was not to come back.
-    is_absorbed: it came back within its session; no rebalance.
-    rebalance_ms: begin of each rebalance, after those that overlap were merged, ascending.
+    is_removed: the operator removed the member, which was not going to return.
+    is_absorbed: it returned within its session, without a rebalance.
+    rebalance_ms: begin of each rebalance, ascending, after merging overlapping ones.
     """
 
     is_removed: NDArray[np.bool_]
@@ -52,7 +52,7 @@ class Operator:
 
     Parameters
     ----------
-    blind_from_ms, blind_to_ms: times in which none looks, ascending, not overlapping; a new process after each.
+    blind_from_ms, blind_to_ms: unwatched times, ascending, not overlapping; a new process follows each.
     """
 
     k8s_cluster_uid: str
@@ -60,22 +60,22 @@ class Operator:
     blind_to_ms: tuple[int, ...]
 
     def process_at(self, time_ms: int) -> int:
-        """Count the processes before this time: the number of the one that looks."""
+        """Return the number of earlier processes, which is the number of the watching one."""
         return bisect.bisect_right(self.blind_from_ms, time_ms)
 
     def next_look_ms(self, time_ms: int) -> int:
-        """Return the time itself, or the end of the blind time that it lies in."""
+        """Return the time itself, or the end of the unwatched time that contains it."""
         index = self.process_at(time_ms) - 1
         return max(time_ms, self.blind_to_ms[index]) if index >= 0 else time_ms
 
 
 def kafka_outcome(settings: FleetSettings, group: Group, stops: Stops) -> Outcome:
-    """Let static membership answer a group's stops.
+    """Apply static membership to a group's stops.
 
     Returns
     -------
     Outcome
-        Merging: a rebalance that is asked for while one is under way is part of it (KIP-345, KIP-848).
+        Merging: a rebalance that is triggered during another one is part of it (KIP-345, KIP-848).
     """
     rng = group_rng(settings.seed, group.index, 2)
     number = stops.member.size
@@ -104,7 +104,7 @@ def _merged(asked_ms: NDArray[np.int64], duration_ms: int) -> NDArray[np.int64]:
 
 
 def draw_operator(settings: FleetSettings, k8s_cluster: int) -> Operator:
-    """Draw when the operators of a Kubernetes cluster do not look."""
+    """Draw the unwatched times of a Kubernetes cluster."""
     rng = group_rng(settings.seed, k8s_cluster, 3)
     begin = np.sort(rng.integers(settings.start_ms, settings.end_ms, settings.outages_per_operator))
     length = (BLIND_MS_MEDIAN * np.exp(rng.standard_normal(begin.size))).astype(np.int64) + 20_000
@@ -130,19 +130,19 @@ class _Writer:
         self.polled_ms: dict[str, int] = {}
 
     def observe(self, noun: str, fact_id: str, true_ms: int, instance_id: str | None = None, **data: Any) -> None:
-        """Add a fact that the watch tells with the source's clock; in a blind time it is seen at its end, if at all."""
+        """Add a fact from the pod watch, by the source's clock; after an unwatched time it is seen late, if at all."""
         observed = true_ms + int(self.rng.integers(50, WATCH_DELAY_MS))
         late = self.operator.next_look_ms(observed)
         if late != observed and noun not in {"member.up", "timeout.changed"}:
-            return  # only a state that lasts can still be seen later
+            return  # only a lasting state can still be seen later
         source = {"source_time_ms": true_ms // 1000 * 1000}
         self._add(noun, fact_id, late, instance_id, source | data)
 
     def poll(self, noun: str, fact_id: str, true_ms: int, instance_id: str | None = None, **data: Any) -> None:
-        """Add a fact that is known to lie between two looks."""
+        """Add a fact that is known to lie between two reads."""
         observed = max(true_ms + int(self.rng.integers(1, POLL_MS)), self.polled_ms.get(noun, 0) + 1)
         if noun == "group.rebalanced":
-            self.polled_ms[noun] = observed  # looks are in order, so an epoch is never seen before the last one
+            self.polled_ms[noun] = observed  # reads are in order, so an epoch is never seen before an earlier one
         if self.operator.next_look_ms(observed) != observed:
             return
         bounds = {"time_lo_ms": max(observed - POLL_MS, self.settings.start_ms), "time_hi_ms": observed}
@@ -154,7 +154,7 @@ class _Writer:
 
 
 def group_facts(settings: FleetSettings, group: Group, operator: Operator) -> list[Fact]:
-    """List everything that the journal says about one group, in no order."""
+    """List all facts of one group, unordered."""
     stops, rollouts = draw_stops(settings, group)
     outcome = kafka_outcome(settings, group, stops)
     writer = _Writer(settings, group, operator)
@@ -327,7 +327,7 @@ _ORDERED = {each.noun: tuple(each.model_fields) for each in journal.DATA_TYPES}
 def _line(
     group: Group | None, operator: Operator, noun: str, fact_id: str, instance_id: str | None, data: dict[str, Any]
 ) -> tuple[str, str]:
-    """Write one record as `journal.write` does, without a model for each of a million records."""
+    """Write one record like `journal.write`, without a model for each of a million records."""
     if group is None:
         key = subject = f"{operator.k8s_cluster_uid}/{data['operator_id']}"
         source = f"/k8s/{operator.k8s_cluster_uid}/operator/{data['operator_id']}"
@@ -370,7 +370,7 @@ def journal_lines(settings: FleetSettings) -> Iterator[tuple[str, str]]:
 
 
 def planted_slow_images(settings: FleetSettings) -> list[tuple[str, str, int, float]]:
-    """List what a reader of the journal should find: (Kafka cluster id, group id, since Unix ms, times slower)."""
+    """List the slow images to find: (Kafka cluster id, group id, since Unix ms, times slower)."""
     return [
         (group.kafka_cluster_id, group.group_id, group.slow_image_ms, group.slow_image_factor)
         for group in draw_groups(settings)

@@ -1,4 +1,4 @@
-"""Write the journal of a simulated fleet to where a real one would be: a folder of files, or a Kafka topic."""
+"""Write the journal of a simulated fleet like a real one: into a folder of files, or a Kafka topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .truth import FleetSettings, draw_groups
 
 
 def lines(settings: FleetSettings, progress: Progress) -> Iterator[tuple[str, str]]:
-    """Yield the journal's lines, and tell how many there are after each Kubernetes cluster."""
+    """Yield the journal's lines, and report their number after each Kubernetes cluster."""
     groups = draw_groups(settings)
     count = 0
     for cluster in range(settings.k8s_clusters):
@@ -25,7 +25,7 @@ def lines(settings: FleetSettings, progress: Progress) -> Iterator[tuple[str, st
 
 
 def write_files(folder: Path, settings: FleetSettings, progress: Progress) -> int:
-    """Write the journal of a simulated fleet into one file, whole or not at all; returns its lines."""
+    """Write the journal of a simulated fleet into one file, atomically; returns the number of lines."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"fleet-{settings.seed}-{settings.groups}-{settings.days}.jsonl"
     count = 0
@@ -43,7 +43,7 @@ def produce(kafka: KafkaJournal, settings: FleetSettings, progress: Progress) ->
     Raises
     ------
     JobError
-        When the brokers did not take every record.
+        When the brokers did not accept every record.
     """
     from confluent_kafka import Producer
 

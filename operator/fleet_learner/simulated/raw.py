@@ -1,9 +1,9 @@
-"""Generate member events by the million, as Arrow tables, to measure engines with.
+"""Generate member events by the million, as Arrow tables, for benchmarks of engines.
 
-The one idea: no story, only the shape that costs time: many members, each down and up again and again, string names
-beside 64-bit keys, group sizes that differ widely, a share of records twice. A chunk of members is drawn from a key of
-its own, so any chunk can be made anywhere and the union is the same; both ends of an outage are in one chunk, in random
-order. Keys are numbers equal for equal names, not `xxhash64`: every engine gets the same.
+The one idea: only the shape that costs time matters: many members that restart again and again, string names beside
+64-bit keys, very different group sizes, and a share of duplicates. Each chunk of members has its own random key, so any
+process can generate it and the union is the same; both ends of an outage are in one chunk, in random order. Keys are
+equal numbers for equal names, not `xxhash64`, so that every engine gets the same.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def member_events(rows: int, *, seed: int = 1, chunk_rows: int = CHUNK_ROWS) -> 
 
     Parameters
     ----------
-    rows: in all, duplicates included; rounded down to whole outages in each chunk.
+    rows: total, including duplicates; rounded down to whole outages in each chunk.
     seed: the same seed, rows and chunk_rows give the same tables.
-    chunk_rows: rows of a table at most.
+    chunk_rows: maximum rows of a table.
 
     Yields
     ------
     pyarrow.Table
-        kafka_cluster_id, group_id, instance_id, event_id, kind: string; event_ms, group_key, member_key: int64. Members
-        do not span tables, groups do not either.
+        kafka_cluster_id, group_id, instance_id, event_id, kind: string; event_ms, group_key, member_key: int64. No
+            member and no group spans tables.
     """
     for chunk, begin in enumerate(range(0, rows, chunk_rows)):
         yield _chunk(min(chunk_rows, rows - begin), seed, chunk)
@@ -91,7 +91,7 @@ def _chunk(rows: int, seed: int, chunk: int) -> pa.Table:
 
 
 def _groups(members: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Put members into groups of lognormal size: (members,) int64, the group of each."""
+    """Assign members to groups of lognormal size: (members,) int64, the group of each."""
     sizes = np.maximum(np.exp(rng.normal(np.log(MEMBERS_PER_GROUP_MEAN) - 0.5, 1.0, members)), 1).astype(np.int64)
     return np.repeat(np.arange(members), sizes)[:members]
 

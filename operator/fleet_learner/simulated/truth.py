@@ -1,11 +1,10 @@
 """Draw a fleet of consumer groups and everything that happens to its pods: the truth behind a simulated journal.
 
 The one idea: each group is drawn from a key of its own (Philox, seed and number of the group), so a group is the same
-whatever else is drawn, in whatever order or process. Stops have the causes that real pods have: rollouts that replace
-one pod after the other, crashes, drained and lost nodes, scale-downs. Gaps are a mixture of lognormal laws with a slow
-tail, and stops of one rollout resemble each other. A container that runs is not a member yet: a JVM joins the group 10 to
-60 s after its start, librdkafka after 0.2 to 3 s. No I/O, no clock.
-Figures: docs/reference/fleet-learner.md, section "The simulated fleet".
+regardless of other draws, order and process. Stops have the causes of real pods: rollouts that replace one pod after
+the other, crashes, drained and lost nodes, scale-downs. Gaps are a mixture of lognormal laws with a slow tail, and
+stops of one rollout resemble each other. A container that runs is not a member yet: a JVM joins the group 10 to 60 s
+after its start, librdkafka after 0.2 to 3 s. No I/O, no clock. Figures: docs/reference/fleet-learner.md.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ DAY_MS = 86_400_000
 START_MS = 1_790_985_600_000
 """2026-10-03T00:00:00Z."""
 SETTLE_MS = 15_000
-"""From a member's return to the next stop that may befall it."""
+"""Least time from a member's return to its next stop."""
 
 
 class GroupKind(StrEnum):
@@ -36,7 +35,7 @@ class GroupKind(StrEnum):
 
 
 class Cause(StrEnum):
-    """Name why a member stopped; the value is the reason that its record carries."""
+    """Name why a member stopped; the value is the reason in its record."""
 
     ROLLOUT = "Deleted"
     CRASH = "Error"
@@ -51,12 +50,12 @@ CAUSES = tuple(Cause)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealGroup:
-    """Name an eager group that exists outside the simulation too: its past is drawn, its names and sizes are its own.
+    """Describe an existing eager group, with its real names and sizes and a simulated past.
 
     Parameters
     ----------
     session_timeout_ms, timeout_source: in force; as the operator reports them.
-    new_image_share: of its rollouts; the others restart the image that runs.
+    new_image_share: of its rollouts; the others restart the running image.
     median_ms: of the usual restart gap.
     """
 
@@ -75,7 +74,7 @@ class RealGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSettings:
-    """Say how large a fleet is.
+    """The settings of a simulated fleet.
 
     Parameters
     ----------
@@ -83,9 +82,9 @@ class FleetSettings:
     groups, days: size and length.
     k8s_clusters: each with one active operator.
     start_ms: Unix milliseconds.
-    outages_per_operator: times in which an operator does not look, in the whole time.
-    real_group: takes the place of the first group; None: all are invented.
-    every_group: fields of `Group` that all groups have in common; None: each is drawn.
+    outages_per_operator: number of times in which an operator is not watching.
+    real_group: replaces the first group; None: all groups are invented.
+    every_group: fields of `Group` with the same value in all groups; None: each is drawn.
     """
 
     seed: int = 1
@@ -111,12 +110,12 @@ class Group:
     ----------
     new_image_share: of the rollouts.
     median_ms, deviation: of the usual time from a stop to the start of the next container, and of its logarithm.
-    join_ms, join_deviation: median time from that start until the group has the member, and of its logarithm.
+    join_ms, join_deviation: median time from that start until the member has joined, and deviation of its logarithm.
     ready_ms: from that start until the pod is ready and the StatefulSet controller replaces the next one.
-    correlation: share of the variance of ln gap that stops of one rollout have in common.
+    correlation: share of the variance of ln gap that is common to the stops of a rollout.
     slow_share, slow_factor: share of gaps that take so many times longer (image pulls).
     slow_image_ms, slow_image_factor: from then on new images start slower; end of time and 1: never.
-    rebalance_ms: how long consumption rests in a rebalance, restored state included.
+    rebalance_ms: how long a rebalance interrupts consumption, including restoring state.
     """
 
     index: int
@@ -171,8 +170,8 @@ class Stops:
     Parameters
     ----------
     cause: index into CAUSES.
-    down_ms, up_ms, back_ms: Unix milliseconds: its process ends, the next container starts, the group has the member back;
-        a scaled-down member comes up when its place is wanted again.
+    down_ms, up_ms, back_ms: Unix milliseconds: its process ends, the next container starts, the group has the member
+        back; a scaled-down member comes up when its place is wanted again.
     rollout: number of the rollout that caused it; -1: none.
     image: number of the image that the stopped process ran.
     """
@@ -191,7 +190,7 @@ class Stops:
 
 
 def group_rng(seed: int, index: int, purpose: int) -> np.random.Generator:
-    """Return the generator of one group and purpose, whatever else is drawn."""
+    """Return the random generator of one group and purpose, independent of other draws."""
     return np.random.Generator(np.random.Philox(key=[seed, (index << 8) | purpose]))
 
 
@@ -263,12 +262,12 @@ def _draw_group(settings: FleetSettings, index: int, given_kind: GroupKind | Non
 
 
 def draw_stops(settings: FleetSettings, group: Group) -> tuple[Stops, Rollouts]:
-    """Draw everything that stops a group's members.
+    """Draw all stops of a group's members.
 
     Returns
     -------
     tuple[Stops, Rollouts]
-        No member stops again before it is back for `SETTLE_MS`; what would have is left out.
+        No member stops again before it is back for `SETTLE_MS`; earlier stops are dropped.
     """
     rng = group_rng(settings.seed, group.index, 1)
     rolled, rollouts = _rolled(settings, group, rng)
@@ -282,7 +281,7 @@ def draw_stops(settings: FleetSettings, group: Group) -> tuple[Stops, Rollouts]:
     stops = stops.take(_not_overlapping(stops))
     stops = stops.take((stops.down_ms < settings.end_ms) & (stops.down_ms >= settings.start_ms))
     stops = stops.take(np.lexsort((stops.member, stops.down_ms)))
-    # A rollout's own stops end processes of the image before it, whichever of its pods comes first.
+    # A rollout's own stops end processes of the previous image, for all of its pods.
     images = np.concatenate(([0], rollouts.image))
     ran = images[np.where(stops.rollout >= 0, stops.rollout, np.searchsorted(rollouts.start_ms, stops.down_ms))]
     return Stops(
@@ -308,7 +307,7 @@ def gaps_ms(
     Parameters
     ----------
     shared: (number,) standard normal, equal for stops of one rollout.
-    factor: by what the gaps are longer, because of a slow image.
+    factor: on the gaps, because of a slow image.
 
     Returns
     -------
@@ -335,7 +334,7 @@ def _rolled(settings: FleetSettings, group: Group, rng: np.random.Generator) -> 
     steps = gaps + group.ready_ms
     offset = np.cumsum(steps, axis=1) - steps
     ends = starts + offset[:, -1] + gaps[:, -1] if wanted else starts
-    # A rollout that would begin before the last one ended is what Kubernetes makes one rollout of: it is left out.
+    # Kubernetes merges a rollout into one that has not ended yet, so such a rollout is dropped.
     kept: NDArray[np.bool_] = np.ones(wanted, dtype=bool)
     free_from = 0
     for index in range(wanted):
@@ -374,7 +373,7 @@ def _single(settings: FleetSettings, group: Group, rng: np.random.Generator, cau
         gaps = gaps + (DAY_MS * rng.standard_exponential(number)).astype(np.int64)
         member = np.full(number, group.members - 1)
     elif cause in {Cause.CRASH, Cause.MEMORY}:
-        gaps = np.maximum(gaps // 4, 500)  # the same pod, on the same node: nothing to schedule or pull
+        gaps = np.maximum(gaps // 4, 500)  # the same pod on the same node: without scheduling or pulling
     return Stops(
         member=member,
         cause=np.full(number, CAUSES.index(cause)),
@@ -387,7 +386,7 @@ def _single(settings: FleetSettings, group: Group, rng: np.random.Generator, cau
 
 
 def _not_overlapping(stops: Stops) -> NDArray[np.bool_]:
-    """Keep, of stops sorted by member and time, those that begin after the member is back from the last kept one and has settled."""
+    """Keep the stops, sorted by member and time, that begin after the last kept stop's return has settled."""
     kept = np.ones(stops.member.size, dtype=bool)
     last_member, free_from = -1, 0
     for index, (member, down, back) in enumerate(

@@ -1,1 +1,1 @@
-"""Where records come from: Kafka topics, rotated files, and the coordinator's own log."""
+"""The sources of records: Kafka topics, rotated files, and the coordinator's own log."""

@@ -1,9 +1,8 @@
-"""Read journal files: JSON lines in files that are only appended to.
+"""Read journal files: append-only files of JSON lines.
 
-The one idea: a file is to this source what a partition is to the topic, and a byte what an offset is. A position is the
-end of the last complete line, so a line that is still being written, or that a crash tore, is left for later or for
-ever, and every complete line is read exactly once.
-Source: the operator's writer gives a file its final name from the first byte and never renames it.
+The one idea: a file corresponds to a partition of a topic, and a byte to an offset. A position is the end of the last
+complete line, so an incomplete line, still being written or cut by a crash, is not read, and every complete line is
+read exactly once. Source: the operator's writer gives a file its final name from the first byte and never renames it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class JournalFiles:
 
     Parameters
     ----------
-    folder: is searched with all folders below it, also those that it links to; names that begin with a dot are no files.
+    folder: searched recursively, including linked folders; names that begin with a dot are ignored.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,24 +43,24 @@ class JournalFiles:
         return f"files:{self.folder}"
 
     def ends(self) -> dict[str, int]:
-        """Return the end of the last complete line of every file that can be read, by name below the folder.
+        """Return the end of the last complete line of every readable file, by name below the folder.
 
         Raises
         ------
-        SourceError: there is no such folder, or it cannot be listed.
+        SourceError: the folder is missing, or cannot be listed.
         """
         return self._found({}).ends
 
     def plan(self, start: Mapping[str, Any], log: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the positions between which a run will read, and what is `left_out` and `gone`.
 
-        A file that cannot be read, or that was cut or replaced, keeps its position. One that is gone was deleted by the writer's own limit: what it still
-        held cannot be known, and its position is forgotten.
+        A file that cannot be read, or that was cut or replaced, keeps its position. A missing file was deleted by the
+        writer's own limit: its unread content is unknown, and its position is dropped.
 
         Raises
         ------
-        DataLossError: no file is left, and one does not go on where it was read up to.
-        SourceError: there is no such folder, or nothing in it can be read.
+        DataLossError: no file is left, and one does not continue at its position.
+        SourceError: the folder is missing, or nothing in it can be read.
         """
         found = self._found(start)
         left_out = dict(found.left_out)
@@ -74,7 +73,9 @@ class JournalFiles:
         if left_out and not ends:
             raise (DataLossError if shorter else SourceError)(next(iter(left_out.values())))
         missing = [name for name in start if name not in ends]
-        kept = {name: start[name] for name in missing if name in shorter or name in found.aside or found.is_left_out(name)}
+        kept = {
+            name: start[name] for name in missing if name in shorter or name in found.aside or found.is_left_out(name)
+        }
         return {
             "start": {**{name: start.get(name, 0) for name in ends}, **kept},
             "end": {**ends, **kept},
@@ -82,11 +83,11 @@ class JournalFiles:
         }
 
     def recheck(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a plan without the files that can no longer be read as far as it goes; they are `left_out` or `gone`.
+        """Return a plan without the files that can no longer be read up to its end; they are `left_out` or `gone`.
 
         Raises
         ------
-        SourceError: there is no such folder, or it cannot be listed.
+        SourceError: the folder is missing, or cannot be listed.
         """
         start, end = plan["start"], dict(plan["end"])
         found = self._found(start)
@@ -98,13 +99,15 @@ class JournalFiles:
             if name in found.ends:
                 left_out.append(self._shrank(name, until))
             elif found.is_left_out(name):
-                left_out.append(next(text for each, text in found.left_out.items() if name == each or name.startswith(f"{each}/")))
+                left_out.append(
+                    next(text for each, text in found.left_out.items() if name == each or name.startswith(f"{each}/"))
+                )
             else:
                 gone.append(name)
         return {**plan, "end": end, **_said(left_out, gone)}
 
     def _found(self, start: Mapping[str, int]) -> Found:
-        """Look through the folder; a file of which no line ends where it would be gone on from ends before all."""
+        """Scan the folder; a file without a line end at its old position gets an end before all positions."""
 
         def end_of(path: Path) -> int:
             at = start.get(path.relative_to(self.folder).as_posix(), 0)
@@ -114,8 +117,8 @@ class JournalFiles:
 
     def _shrank(self, name: str, read: int) -> str:
         return (
-            f"{self.folder / name} was read up to byte {read}, and no line of it ends there now: bring it back as it was, "
-            "or move it out of the folder; what was read of it stays"
+            f"{self.folder / name} was read up to byte {read}, and no line of it ends there now: bring it back as it "
+            "was, or move it out of the folder; what was read of it stays"
         )
 
     def frame(self, spark: SparkSession, plan: Mapping[str, Any]) -> DataFrame:
@@ -131,18 +134,18 @@ class JournalFiles:
                 for row in batch.to_pylist():
                     yield from _batches(folder, row["file"], row["start"], row["end"])
 
-        # Equal small ranges: one file a task, so that the largest file bounds the time and not their sum.
+        # Equal small ranges: with a task per file the largest file would bound the time.
         return ranges.repartitionByRange(len(todo), "file").mapInArrow(read, schemas.EVENTS.spark_nullable)
 
 
 def _said(left_out: Iterable[str], gone: Iterable[str]) -> dict[str, list[str]]:
-    """Return what a plan says of files that it does not read; nothing where it reads them all."""
-    told = {"left_out": list(left_out), "gone": sorted(gone)}
-    return {name: said for name, said in told.items() if said}
+    """Return a plan's notes on files that it does not read; empty if it reads all."""
+    notes = {"left_out": list(left_out), "gone": sorted(gone)}
+    return {name: said for name, said in notes.items() if said}
 
 
 def last_line_end(path: Path) -> int:
-    """Return the position after the last newline of a file; 0 when there is none."""
+    """Return the position after the last newline of a file; 0 without one."""
     with path.open("rb") as file:
         at = file.seek(0, io.SEEK_END)
         while at > 0:
@@ -156,14 +159,14 @@ def last_line_end(path: Path) -> int:
 
 
 def is_line_end(path: Path, at: int) -> bool:
-    """Return whether a file begins anew at this position, with a newline before it; a file that was cut and grew seldom does."""
+    """Return whether a line begins at this position; in a file that was cut and grew again this is unlikely."""
     with path.open("rb") as file:
         file.seek(max(0, at - 1))
         return at == 0 or file.read(1) == b"\n"
 
 
 def lines(path: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (position, line without its newline) of the complete lines in [start, end); empty lines are none.
+    """Yield (position, line without its newline) of the complete lines in [start, end); empty lines are skipped.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Look through a folder for journal files, and say what could not be looked at.
+"""Scan a folder for journal files, and report what could not be read.
 
-The one idea: what looks like a journal and is not read is named. A folder without the right to list it, a packed file, a name
-that no table can hold: each of them would else be a part of a fleet that is quiet.
+The one idea: every possible journal that is not read is reported: a folder without the right to list it, a compressed
+file, a name that no table can hold. Otherwise a part of the fleet would seem quiet.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from fleet_learner.errors import SourceError
 SUFFIX: Final = ".jsonl"
 _ASIDE: Final = re.compile(r"^(?P<plain>.+\.jsonl)\.(gz|zip|zst|zstd|bz2|xz|lz4|[0-9]+)$")
 _LOST: Final = "lost+found"
-"""The file system's own, which only root may list."""
+"""The file system's own folder, which only root may list."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What lies below a folder.
+    """The journal files below a folder.
 
     Parameters
     ----------
     ends: the end of the last complete line, by name below the folder.
     left_out: why a file or a folder could not be read, by name below the folder.
-    aside: by the name of a journal file that of its packed or renamed copy.
+    aside: names of compressed or renamed copies, by the name of the journal file.
     """
 
     ends: dict[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def look(folder: Path, end_of: Callable[[Path], int]) -> Found:
 
     Raises
     ------
-    SourceError: there is no such folder, or it cannot be listed.
+    SourceError: the folder is missing, or cannot be listed.
     """
     found = Found()
     for path in _files(folder, found):
@@ -66,14 +66,14 @@ def look(folder: Path, end_of: Callable[[Path], int]) -> Found:
                 if stat.S_ISREG(path.stat().st_mode):
                     found.ends[name] = end_of(path)
             except FileNotFoundError:
-                continue  # the writer's limit took it away at this moment
+                continue  # the writer's limit has just deleted it
             except OSError as error:
                 found.left_out[name] = _unreadable(shown, error)
     return found
 
 
 def _files(folder: Path, found: Found) -> Iterator[Path]:
-    """Yield what looks like a journal; folders before links to folders, so that a link gives no file another name."""
+    """Yield possible journals, folders before links to folders, so that a link does not rename a file."""
     waiting, links, seen = [folder], list[Path](), set[tuple[int, int]]()
     while waiting or links:
         here = waiting.pop(0) if waiting else links.pop(0)

@@ -1,4 +1,4 @@
-"""Read the journal from its Kafka topic, in runs whose offsets the warehouse keeps."""
+"""Read the journal from its Kafka topic, in runs whose offsets the log of runs keeps."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class JournalTopic:
     Parameters
     ----------
     options: of the source, without offsets: `kafka.bootstrap.servers`, `subscribe`, `failOnDataLoss`, ...
-    records_per_run: an upper bound that is kept about; None reads all there is.
-    label: tells topics of the same name in several Kafka clusters apart; "" where there is one.
+    records_per_run: an approximate upper bound; None reads all records.
+    label: distinguishes topics of the same name in several Kafka clusters; "" with one cluster.
     """
 
     def __init__(self, options: Mapping[str, str], records_per_run: int | None = None, label: str = "") -> None:
@@ -52,16 +52,16 @@ class JournalTopic:
         return f"kafka{'/' if self.label else ''}{self.label}:{','.join(self.connection.topics)}"
 
     def plan(self, start: Mapping[str, Any], log: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the offsets between which a run will read, what they are offsets of (`log`), and what is `left_out`.
+        """Return the offsets between which a run will read, the identity of their log (`log`), and what is `left_out`.
 
         Parameters
         ----------
-        log: of the run before; what a run of an earlier version did not note is taken for what is there.
+        log: of the previous run; values that an earlier version did not note are taken from the present log.
 
         Raises
         ------
-        DataLossError: what was read already is no longer the same log, or records that were not read yet are gone.
-        SourceError: there is no such topic, or no right to read it.
+        DataLossError: the log is another one than before, or unread records are gone.
+        SourceError: the topic is missing, or may not be read.
         UnreachableError: no broker answered.
         """
         known = kafka.from_json(start)
@@ -80,11 +80,11 @@ class JournalTopic:
             self._assert_there(reader, logs, begin, end)
         if self.records_per_run is not None:
             end = limited(begin, end, self.records_per_run)
-        told = {"left_out": [self._missing(topic) for topic in missing]} if missing else {}
-        return {"start": kafka.to_json(begin), "end": kafka.to_json(end), "log": now, **told}
+        notes = {"left_out": [self._missing(topic) for topic in missing]} if missing else {}
+        return {"start": kafka.to_json(begin), "end": kafka.to_json(end), "log": now, **notes}
 
     def recheck(self, plan: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return an unfinished plan; raises what `plan` does when it can no longer be carried out."""
+        """Return an unfinished plan; raises like `plan` if it can no longer be carried out."""
         begin, end = kafka.from_json(plan["start"]), kafka.from_json(plan["end"])
         with self._opened() as reader:
             logs = reader.watermarks(self.connection.topics)
@@ -97,7 +97,7 @@ class JournalTopic:
 
     @contextmanager
     def _opened(self) -> Iterator[TopicReader]:
-        """Connect, and put what goes wrong into words."""
+        """Connect, and turn failures into errors with a remedy."""
         from confluent_kafka import KafkaException
 
         try:
@@ -117,24 +117,33 @@ class JournalTopic:
 
     @property
     def _anew(self) -> str:
-        """What to do about a log that is another one."""
-        place = "another name below kafka_clusters" if self.label else "an entry with a name below kafka_clusters instead of kafka"
-        return f"to read what is there from its beginning, give it {place}; what was read stays, and what is told twice counts once"
+        """What to do about a replaced log."""
+        place = (
+            "another name below kafka_clusters"
+            if self.label
+            else "an entry with a name below kafka_clusters instead of kafka"
+        )
+        return (
+            f"to read what is there from its beginning, give it {place}; "
+            "what was read stays, and what is read twice counts once"
+        )
 
     def _missing(self, topic: str) -> str:
         return (
-            f"{self.name}: {self._servers} shows no topic {topic}: no operator has written to it yet, it has another name "
-            f"(topic in the configuration), or the right to read it is missing: {read_right(topic)}"
+            f"{self.name}: {self._servers} shows no topic {topic}: no operator has written to it yet, it has another "
+            f"name (topic in the configuration), or the right to read it is missing: {read_right(topic)}"
         )
 
     def _identity(
         self, reader: TopicReader, known: Mapping[str, Mapping[int, int]], then: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return what tells the logs from others; refuses ones that are not those of the run before."""
+        """Return the identity of the logs; refuses logs other than the previous run's."""
         now = reader.identity(self.connection.topics)
         cluster = then.get("kafka_cluster_id")
         if known and None not in (cluster, now.kafka_cluster_id) and cluster != now.kafka_cluster_id:
-            raise DataLossError(f"{self._servers} is the Kafka cluster {now.kafka_cluster_id}, and {cluster} was read; {self._anew}")
+            raise DataLossError(
+                f"{self._servers} is the Kafka cluster {now.kafka_cluster_id}, and {cluster} was read; {self._anew}"
+            )
         ids = then.get("topic_ids", {})
         for topic in known:
             if topic in ids and now.topic_ids.get(topic, ids[topic]) != ids[topic]:
@@ -148,7 +157,7 @@ class JournalTopic:
         begin: Mapping[str, Mapping[int, int]],
         end: Mapping[str, Mapping[int, int]],
     ) -> None:
-        """Refuse a log that has not what is to be read, or does not hand it over."""
+        """Refuse a log that lacks the planned records, or may not be read."""
         high = {topic: {p: each.high for p, each in partitions.items()} for topic, partitions in logs.items()}
         try:
             for offsets in (begin, end):
@@ -160,7 +169,8 @@ class JournalTopic:
             low = logs[each.topic][each.partition].low
             if each.start < low and self.connection.fail_on_data_loss:
                 raise DataLossError(
-                    f"{each.topic}-{each.partition} begins at {low} by now, and was read up to {each.start}: what lies between is lost. "
+                    f"{each.topic}-{each.partition} begins at {low} by now, and was read up to {each.start}: what lies "
+                    "between is lost. "
                     'failOnDataLoss: "false" below its options reads what is left'
                 )
         for first in {each.topic: each for each in reversed(todo)}.values():
@@ -169,7 +179,7 @@ class JournalTopic:
                 self._assert_handed_over(reader, replace(first, start=at, end=at + 1))
 
     def _assert_handed_over(self, reader: TopicReader, first: Range) -> None:
-        """Read one record: Describe shows a topic, and only Read hands it over."""
+        """Read one record, because the right Describe shows a topic without the right to read it."""
         from confluent_kafka import KafkaError, KafkaException
 
         try:

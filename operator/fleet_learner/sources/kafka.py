@@ -1,12 +1,12 @@
-"""A Kafka source for Spark in Python, with the names and columns of Spark's own.
+"""A Kafka source for Spark in Python, with the options and columns of Spark's own.
 
-Why: Spark's own source is a jar (`spark-sql-kafka-0-10`) that is not in the wheel; its newest release is for Spark 4.2.0,
-there is none for 4.3. The wheel alone must do. Where a jar is to be had, the only change is the name of the format: the
-columns, `subscribe`, `startingOffsets`, `endingOffsets`, `failOnDataLoss` and `kafka.*` mean the same. `kafka.*` are
-librdkafka's names here.
+Why: Spark's own source is a jar (`spark-sql-kafka-0-10`) that is not in the wheel; its newest release is for Spark
+4.2.0, and 4.3 has none. The wheel alone must suffice. With the jar only the name of the format changes: the columns,
+`subscribe`, `startingOffsets`, `endingOffsets` and `failOnDataLoss` mean the same. `kafka.*` are librdkafka's names
+here.
 
 The one idea: a batch is a set of offset ranges, fixed before anything is read; a task reads one range of one partition
-(see topic.py). There is no streaming side: a run takes in what is new, exactly once, as often as it is started.
+(see topic.py). There is no streaming source: each run ingests new records exactly once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RangePartition(InputPartition):
 
 @dataclass(frozen=True)
 class Connection:
-    """What the options say, in a form that travels to the tasks.
+    """The parsed options, in a form that can be sent to tasks.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Connection:
 
         Raises
         ------
-        ValueError: there is no broker or no topic.
+        ValueError: the broker or the topic is missing.
         """
         settings = {name[6:]: value for name, value in options.items() if name.startswith("kafka.")}
         topics = tuple(sorted({t.strip() for t in options.get("subscribe", "").split(",")} - {""}))
@@ -73,7 +73,7 @@ class Connection:
         )
 
     def open(self) -> TopicReader:
-        """Connect, or take this process's connection: Python workers live on from task to task."""
+        """Connect, or reuse this process's connection: Python workers survive a task."""
         if self not in _READERS:
             _READERS[self] = TopicReader(
                 dict(self.settings),
@@ -105,7 +105,7 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
-    """Return what `to_json` wrote."""
+    """Parse the output of `to_json`."""
     return {topic: {int(p): offset for p, offset in parts.items()} for topic, parts in offsets.items()}
 
 
@@ -139,7 +139,7 @@ def _batch(messages: Sequence[Any]) -> pa.RecordBatch:
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Read the ranges between `startingOffsets` and `endingOffsets` as they are when the plan is made."""
+    """Read the ranges between `startingOffsets` and `endingOffsets` as of planning."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.connection = Connection.of(options)
@@ -147,18 +147,18 @@ class KafkaBatchReader(DataSourceReader):
         self.end = parse_offsets(options.get("endingoffsets", "latest"))
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return one task for each partition that has something."""
+        """Return one task for each partition with records."""
         reader = self.connection.open()
         logs = reader.watermarks(self.connection.topics)
         self.connection.drop()
-        if not isinstance(self.end, int):  # exactly the partitions that were named
+        if not isinstance(self.end, int):  # exactly the given partitions
             logs = {t: {p: w for p, w in parts.items() if p in self.end.get(t, {})} for t, parts in logs.items()}
         return [RangePartition(r) for r in ranges(resolve(self.start, logs), resolve(self.end, logs))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range."""
         if not isinstance(partition, RangePartition):
-            return iter(())  # Spark makes up a partition where a source has none
+            return iter(())  # Spark invents a partition if a source has none
         return read_range(self.connection, partition.range)
 
 
@@ -175,12 +175,12 @@ class KafkaSource(DataSource):
         return schemas.KAFKA.spark
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the batch side."""
+        """Return the batch reader."""
         return KafkaBatchReader(joined(self.options))
 
 
 def joined(*options: Mapping[str, str]) -> dict[str, str]:
-    """Return several sets of options as one, with names in lower case, as Spark takes them; of two with a name the later one says."""
+    """Merge sets of options, with names in lower case as in Spark; of two equal names the later one wins."""
     return {name.lower(): value for each in options for name, value in each.items()}
 
 
@@ -190,6 +190,6 @@ def register(spark: SparkSession) -> None:
 
 
 def load(spark: SparkSession, *options: Mapping[str, str]) -> DataFrame:
-    """Return the records that options tell of, with the columns of the JVM source; of two options with a name the later one says."""
+    """Return the records for some options, with the columns of the JVM source; later options win."""
     register(spark)
     return spark.read.format(FORMAT).options(**joined(*options)).load()

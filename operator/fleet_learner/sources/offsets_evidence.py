@@ -1,14 +1,14 @@
-"""What the coordinator's own records prove about a group: rebalances, absorbed restarts, members that are gone.
+"""Derive changes of a group from the coordinator's records: rebalances, absorbed restarts, lost members.
 
 The one idea: the records of a group lie in one partition in the order in which the coordinator wrote them, so a fold
-over that partition, with the last known members of each group, sees each change. It needs no word of the operator.
+over that partition, with the last known members of each group, sees each change. It does not depend on the operator.
 
 Classic groups write one record with all members when a rebalance is completed, when the group becomes empty, and when a
-static member rejoins a stable group; the generation tells the last case from the others. Groups of KIP-848 and KIP-1071
-write a record for each thing: a member that is replaced has its tombstones and its successor's records without an epoch
-in between, a member that leaves or is fenced has an epoch after them.
-What compaction took away is not seen: the fold then says how many epochs lie between two that it saw.
-Source: GroupMetadataManager (updateStaticMemberThenRebalanceOrCompleteJoin, replaceMember, consumerGroupFenceMembers).
+static member rejoins a stable group; the generation identifies the last case. Groups of KIP-848 and KIP-1071 write a
+record for each change: a member that is replaced has its tombstones and its successor's records without an epoch in
+between, a member that leaves or is fenced has an epoch after them. Compacted records are not seen: the fold then
+reports the number of epochs between two seen ones. Source: GroupMetadataManager
+(updateStaticMemberThenRebalanceOrCompleteJoin, replaceMember, consumerGroupFenceMembers).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fleet_learner.offsets.codec import LEFT_FOR_A_WHILE_EPOCH, GroupRecord, Mem
 class ChangeKind(StrEnum):
     """Name what a record proves.
 
-    FOUND: the group's first record with a generation or an epoch; of what was before nothing is known.
+    FOUND: the group's first record with a generation or an epoch; earlier ones are unknown.
     REBALANCED: the generation or group epoch grew, by `epochs`. ABSORBED: an instance id has another member.id and the
     group did not rebalance. REPLACED: the same, with a rebalance. GONE: a static member is no longer in the group.
     LEFT_FOR_A_WHILE: a static member of KIP-848 closed and its place is kept.
@@ -39,7 +39,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change; None where its kind has no such thing.
+    """One change; fields that do not apply to its kind are None.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Fold:
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def take(self, record: GroupRecord) -> Iterator[Change]:
-        """Yield what a record proves, given those before it."""
+        """Yield what a record proves, given the earlier records."""
         if record.group_id is None or record.group_type is None:
             return
         name = (record.group_type.value, record.group_id)

@@ -1,8 +1,8 @@
-"""Read `__consumer_offsets` with Spark: an auditor that does not believe the operator, and a history before its time.
+"""Read `__consumer_offsets` with Spark: evidence independent of the operator, and history before its start.
 
-The one idea: nearly all of this topic are offset commits, which the JVM drops by the first two bytes of the key; only
-the rest goes to the decoder, and comes back as flat rows. It is a compacted topic: history vanishes, so it has to be
-read all the time, and nothing may depend on it.
+The one idea: nearly all records of this topic are offset commits, which the JVM drops by the first two bytes of the
+key; only the others go to the decoder and become flat rows. The topic is compacted: its history disappears, so it has
+to be read continuously, and nothing may depend on it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def offsets_members(records: DataFrame) -> DataFrame:
 
     Returns
     -------
-    bronze/offsets_members. A type or version that nobody knows has the kind UNKNOWN, a broken record the kind BAD:
-    both are rows to be counted.
+    bronze/offsets_members. An unknown type or version has the kind UNKNOWN, a broken record the kind BAD: both are
+    rows, so that they are counted.
     """
     return in_log_order(records, _decoded_rows, schemas.OFFSETS_MEMBERS)
 
@@ -63,8 +63,8 @@ def group_changes(records: DataFrame) -> DataFrame:
 
     Parameters
     ----------
-    records: with the columns of a Kafka source; all that is to be judged in one go, because the members of a group are
-        known only from the records before.
+    records: with the columns of a Kafka source; all at once, because the members of a group are known only from earlier
+        records.
 
     Returns
     -------
@@ -74,12 +74,12 @@ def group_changes(records: DataFrame) -> DataFrame:
 
 
 def assignment_intervals(members: DataFrame, kafka_cluster_id: str) -> DataFrame:
-    """Return from when to when each member had its assignment.
+    """Return the times of each member's assignments.
 
     Parameters
     ----------
     members: bronze/offsets_members.
-    kafka_cluster_id: of the cluster whose topic it is; the records do not say it.
+    kafka_cluster_id: id of the topic's cluster; the records do not contain it.
 
     Returns
     -------
@@ -117,12 +117,12 @@ def assignment_intervals(members: DataFrame, kafka_cluster_id: str) -> DataFrame
 
 
 def in_log_order(records: DataFrame, rows: Any, table: schemas.Table) -> DataFrame:
-    """Make rows of the records of groups, each partition of the log in its order.
+    """Turn the records of groups into rows, each partition of the log in its order.
 
     Parameters
     ----------
     records: with the columns of a Kafka source, of this topic.
-    rows: takes a record and a dictionary, which lives as long as the task, and yields rows by column name.
+    rows: takes a record and a dictionary, which lasts for the task, and yields rows by column name.
     table: of the rows.
     """
     from pyspark.sql import functions as F

@@ -1,11 +1,10 @@
 """Read exact ranges of offsets from Kafka topics, without a consumer group and without Spark.
 
 The one idea: a range [start, end) is read until its end is *passed*, not until its last message is seen. Compaction and
-transactions leave holes: offsets below `end` that no message will ever have. The end is passed when a message at or
-beyond it arrives, or when the broker says that the log is read up to it.
-Nothing is committed and no group is joined; librdkafka wants a `group.id` all the same.
-Source: KafkaConsumer's contract for `isolation.level`; librdkafka's `enable.partition.eof`; Spark's KafkaSourceRDD and
-its `failOnDataLoss` for what counts as loss.
+transactions leave holes: offsets below `end` without a message. The end is passed when a message at or beyond it
+arrives, or when the broker reports that the log is read up to it. Nothing is committed and no group is joined;
+librdkafka requires a `group.id` nevertheless. Source: KafkaConsumer's contract for `isolation.level`; librdkafka's
+`enable.partition.eof`; Spark's KafkaSourceRDD and its `failOnDataLoss` for what counts as loss.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ Offsets = Mapping[str, Mapping[int, int]]
 """The next offset to read, by topic and partition."""
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""What the JSON of the JVM source says for the two ends of a log."""
+"""The values for the two ends of a log in the JSON of the JVM source."""
 NO_CREATION: Final = {"allow.auto.create.topics": "false"}
-"""For every client here: asking for a topic by its name makes it, where brokers are left as they come."""
+"""For every client here: with the brokers' defaults a request for a topic would create it."""
 _REQUEST_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.2
 _BATCH_RECORDS: Final = 10_000
 
 
 class DataLossError(SourceError):
-    """Records that should be read are gone: retention was faster, or the topic or file was made again."""
+    """Records that should be read are gone: retention was faster, or the topic or file was recreated."""
 
 
 class StalledError(JobError):
-    """A range did not come to its end in time."""
+    """A range was not read to its end in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,12 @@ class Watermarks:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What tells a log from another one at the same place.
+    """The identity of a log, to recognise another log at the same place.
 
     Parameters
     ----------
-    kafka_cluster_id: None where brokers tell none.
-    topic_ids: by topic, without those that are not known: brokers before 2.8 have none.
+    kafka_cluster_id: None if the brokers report none.
+    topic_ids: by topic, without unknown ones: brokers before 2.8 have none.
     """
 
     kafka_cluster_id: str | None
@@ -70,13 +69,13 @@ class Identity:
 
 
 class TopicReader:
-    """A connection that answers what there is and hands over ranges.
+    """A connection that returns offsets of topics and messages of ranges.
 
     Parameters
     ----------
-    settings: librdkafka's settings, at least `bootstrap.servers`; `isolation.level` is `read_committed` unless told.
-    fail_on_data_loss: raise DataLossError where records are gone; False reads what is left.
-    stall_timeout_ms: how long a range may make no progress.
+    settings: librdkafka's settings, at least `bootstrap.servers`; `isolation.level` is `read_committed` by default.
+    fail_on_data_loss: raise DataLossError if records are gone; False reads the remaining ones.
+    stall_timeout_ms: longest time without progress in a range.
     """
 
     def __init__(
@@ -86,10 +85,15 @@ class TopicReader:
 
         self._fail_on_data_loss = fail_on_data_loss
         self._stall_timeout_s = stall_timeout_ms / 1000
-        # A waiting fetch holds the connection: the next range would begin half a second (its default) later.
+        # A waiting fetch blocks the connection: the next range would begin half a second (its default) later.
         waits = {"fetch.wait.max.ms": "50"}
         defaults = {"group.id": "staticgroup-fleet-learner", "isolation.level": "read_committed", **waits}
-        forced = {"enable.auto.commit": "false", "enable.partition.eof": "true", "auto.offset.reset": "error", **NO_CREATION}
+        forced = {
+            "enable.auto.commit": "false",
+            "enable.partition.eof": "true",
+            "auto.offset.reset": "error",
+            **NO_CREATION,
+        }
         self._settings: dict[str, Any] = {**settings, **NO_CREATION}
         self._consumer: Any = Consumer({**defaults, **settings, **forced})
 
@@ -122,7 +126,7 @@ class TopicReader:
         return found
 
     def identity(self, topics: tuple[str, ...]) -> Identity:
-        """Return what tells these logs from others of the same names; what brokers refuse to tell is not known.
+        """Return the identity of the logs; values that brokers refuse to report are unknown.
 
         Raises
         ------
@@ -131,10 +135,10 @@ class TopicReader:
         from confluent_kafka import KafkaException, TopicCollection
         from confluent_kafka.admin import AdminClient
 
-        told = self._consumer.list_topics(timeout=_REQUEST_TIMEOUT_S)
+        metadata = self._consumer.list_topics(timeout=_REQUEST_TIMEOUT_S)
         found: dict[str, str] = {}
-        if told.controller_id in told.brokers:  # librdkafka asks the controller, and waits for one
-            admin = AdminClient(self._settings)  # answers come for as long as it is there
+        if metadata.controller_id in metadata.brokers:  # librdkafka asks the controller, and waits for one
+            admin = AdminClient(self._settings)  # answers arrive only while it exists
             asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_REQUEST_TIMEOUT_S)
             for topic, answer in asked.items():
                 try:
@@ -143,14 +147,14 @@ class TopicReader:
                     continue
                 if uuid.get_most_significant_bits() or uuid.get_least_significant_bits():
                     found[topic] = str(uuid)
-        return Identity(told.cluster_id, found)
+        return Identity(metadata.cluster_id, found)
 
     def offsets_at(self, topic: str, ends: Mapping[int, int], at_ms: int) -> dict[int, int]:
         """Return by partition the first offset whose record is not older than an instant, Unix milliseconds.
 
         Parameters
         ----------
-        ends: the partitions of interest, and what is returned for one without such a record.
+        ends: the partitions of interest, with the result for a partition without such a record.
 
         Raises
         ------
@@ -201,7 +205,7 @@ class TopicReader:
         position = start
         progress_s = time.monotonic()
         while position < end:
-            # Never more than the range can hold: a full answer comes back at once instead of after the timeout.
+            # Never more than the range can hold: a full batch returns at once instead of after the timeout.
             events = self._consumer.consume(min(_BATCH_RECORDS, end - position), timeout=_POLL_S)
             messages = []
             for event in events:
@@ -218,7 +222,7 @@ class TopicReader:
                 raise StalledError(f"{wanted}: nothing beyond {position} for {self._stall_timeout_s:.0f} s")
 
     def _offset_after(self, event: Any, wanted: Range) -> int:
-        """Return the offset up to which the log is read, by a message or by the broker's word on its end."""
+        """Return the offset up to which the log is read, by a message or by the broker's end-of-partition event."""
         from confluent_kafka import KafkaError, KafkaException
 
         error = event.error()
@@ -229,7 +233,7 @@ class TopicReader:
             end: int = event.offset()
             return end
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            return 0  # librdkafka asks for its group's coordinator all the same; a right on a group is not needed to read
+            return 0  # librdkafka looks up its group's coordinator anyway; reading needs no right on a group
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise DataLossError(f"{wanted}: retention took records away while they were read: {error}")
         raise KafkaException(error)
@@ -245,8 +249,8 @@ def resolve(wanted: Offsets | int, logs: Mapping[str, Mapping[int, Watermarks]])
 
     Parameters
     ----------
-    wanted: one of the two for all, or offsets by partition, in which they may stand; a partition that is not named
-        starts at the beginning.
+    wanted: EARLIEST or LATEST for all, or by partition an offset or one of them; a missing partition starts at the
+        beginning.
     """
     resolved: dict[str, dict[int, int]] = {}
     for topic, partitions in logs.items():
@@ -258,7 +262,7 @@ def resolve(wanted: Offsets | int, logs: Mapping[str, Mapping[int, Watermarks]])
 
 
 def ranges(start: Offsets, end: Offsets) -> list[Range]:
-    """Return what lies between two sets of offsets, sorted; a partition that is new in `end` is read from 0.
+    """Return the ranges between two sets of offsets, sorted; a partition that is new in `end` is read from 0.
 
     Raises
     ------
@@ -279,7 +283,7 @@ def ranges(start: Offsets, end: Offsets) -> list[Range]:
 def limited(start: Offsets, end: Offsets, records_max: int) -> dict[str, dict[int, int]]:
     """Return an end not more than about `records_max` offsets after the start, shared in proportion to the lag.
 
-    Every partition that has something advances by at least one, so that a small limit starves nobody.
+    Every partition with records advances by at least one, so that a small limit starves none.
     """
     lags = {(r.topic, r.partition): r.end - r.start for r in ranges(start, end)}
     total = sum(lags.values())

@@ -1,7 +1,7 @@
 """Read what the fleet learner recommends, as a reader that trusts nothing.
 
-`records` are the recommendations; `manifest` is the snapshot that they come in, and the checks
-that nothing of it is used without; `reader` pulls it for the operator.
+`records` defines recommendations; `manifest` verifies the snapshot that contains them; `reader` pulls it for the
+operator.
 """
 
 from .manifest import (

@@ -2,7 +2,7 @@
 
 The one idea: the reader trusts nothing. A snapshot is one manifest (`manifest.json`) and immutable shards of JSON
 lines; the manifest carries a digest of itself and of each shard, the version of the records and of the model, and an
-expiry. Whatever fails a check raises with a reason, and the caller keeps the value it has. No function here reads a
+expiry. A failed check raises with a reason, and the caller keeps the value it has. No function here reads a
 file, a clock or a network.
 """
 
@@ -21,11 +21,11 @@ from .records import RECOMMENDATION_SCHEMA, Recommendation, RecordBase, Sha256, 
 
 MANIFEST_NAME: Final = "manifest.json"
 SHARD_COUNT: Final = 256
-"""A fleet of 100 000 groups is 400 records of about 1 kB in a shard: what one operator reads for one group."""
+"""For 100 000 groups a shard holds 400 records of about 1 kB, which one operator reads for one group."""
 SHARD_BYTES_MAX: Final = 64 * 1024 * 1024
 MANIFEST_BYTES_MAX: Final = 1024 * 1024
 CLOCK_SKEW_MS_MAX: Final = 300_000
-"""A snapshot may be this much younger than the reader's clock says: two machines, two clocks."""
+"""A snapshot may be created so far after the reader's present: two machines, two clocks."""
 
 
 class RecommendationProblem(StrEnum):
@@ -49,7 +49,9 @@ class RecommendationError(ValueError):
     def __init__(self, problem: RecommendationProblem, message: str) -> None:
         super().__init__(message)
         self.problem = problem
-# No empty segment, no segment that begins with a dot: nothing that leaves the snapshot's own folder.
+
+
+# No empty segment and no segment that begins with a dot, so a path cannot leave the snapshot's folder.
 RelativePath = Annotated[
     str,
     StringConstraints(max_length=512, pattern=r"^[A-Za-z0-9_=-][A-Za-z0-9._=-]*(/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*$"),
@@ -102,12 +104,12 @@ def shard_of(kafka_cluster_id: str, group_id: str, shard_count: int = SHARD_COUN
 
 
 def canonical_json(document: Mapping[str, object]) -> bytes:
-    """Write JSON of which there is only one form: sorted keys, no spaces, ASCII, no NaN, no line end."""
+    """Write canonical JSON: sorted keys, no spaces, ASCII, no NaN, no line end."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
 def manifest_digest(document: Mapping[str, object]) -> str:
-    """Compute the hexadecimal SHA-256 of a manifest but for its field `digest`, whatever fields a later writer added."""
+    """Compute the hexadecimal SHA-256 of a manifest without its field `digest`, with fields of later writers."""
     return hashlib.sha256(
         canonical_json({name: each for name, each in document.items() if name != "digest"})
     ).hexdigest()
@@ -164,12 +166,12 @@ def read_shard(manifest: Manifest, shard: Shard, payload: bytes) -> dict[tuple[s
 
     Returns
     -------
-    By (Kafka cluster id, group id). Whether a record is still valid is `Recommendation.is_valid_at`'s to say.
+    By (Kafka cluster id, group id). `Recommendation.is_valid_at` says whether a record is still valid.
 
     Raises
     ------
-    RecommendationError: CORRUPT: another digest or number of records, a record that does not parse, is there twice, or
-        is not the shard's.
+    RecommendationError: CORRUPT: the digest or number of records differs, or a record does not parse, is repeated or
+        belongs to another shard.
     """
     if hashlib.sha256(payload).hexdigest() != shard.sha256:
         raise _corrupt(f"{shard.path} does not match the manifest's digest")
@@ -192,7 +194,7 @@ def _corrupt(message: str) -> RecommendationError:
 
 
 def _brief(error: ValueError) -> str:
-    """Say the first thing that is wrong, in one line; never the input, which may be anything."""
+    """Return the first problem in one line, without the input, which may be anything."""
     if isinstance(error, ValidationError):
         first = error.errors(include_input=False, include_url=False)[0]
         return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"[:200]

@@ -1,11 +1,10 @@
-"""Pull the fleet learner's recommendations and answer what they say of one group.
+"""Pull the fleet learner's recommendations and answer for one group at a time.
 
-The one idea: nothing is trusted and nothing is urgent. A snapshot (manifest and shards, `manifest`) is verified
-before anything of it is used, is taken as a whole or not at all, and the last good one serves until it expires;
-whatever goes wrong is an answer with a reason, and the caller keeps the value it has. Rounds never wait for this:
-they ask what is in memory, and a group that was never asked about is loaded for its next round. A source is a
-directory (a volume that is mounted) or an http(s) base URL; shards are immutable, so only the manifest is asked for
-again, by its ETag where the server gives one.
+The one idea: nothing is trusted and nothing is urgent. A snapshot (manifest and shards, see `manifest`) is verified
+before use and accepted as a whole or not at all, and the last good one is used until it expires; every failure is an
+answer with a reason, and the caller keeps the value it has. Rounds never wait: they ask the memory, and a new group is
+loaded for its next round. A source is a directory (a mounted volume) or an http(s) base URL; shards are immutable, so
+only the manifest is requested again, by its ETag if the server sends one.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ from .records import Recommendation, RecommendationReason
 log = logging.getLogger(__name__)
 
 MODEL_MAJOR = "2"
-"""Of the models whose numbers mean what this operator takes them for; another one is refused."""
+"""The model version that this operator understands; others are refused."""
 GATHER_S = 1.0
-"""New groups that ask within this time are loaded together."""
+"""New groups that are requested within this time are loaded together."""
 REQUEST_TIMEOUT_S = 30.0
 CHUNK_BYTES = 64 * 1024
 GroupKey = tuple[str, str]
 
 
 class SourceError(Exception):
-    """A file of the source cannot be had; the message is fit for a condition and names no secret."""
+    """A file of the source cannot be read; the message is fit for a condition and holds no secret."""
 
 
 class WrongFileError(SourceError):
-    """A file is not there or not as large as it should be, though the source answers."""
+    """The source answers, but a file is missing or has the wrong size."""
 
 
 class Source(Protocol):
@@ -62,7 +61,7 @@ class Source(Protocol):
 
     Parameters
     ----------
-    is_local: reading everything costs little, so every shard is checked, not only those that are needed.
+    is_local: reading is cheap, so every shard is checked, not only the needed ones.
     """
 
     is_local: bool
@@ -158,7 +157,7 @@ class _Good:
 
     Parameters
     ----------
-    groups: whose shards were read; a group in here that has no record is not in the snapshot.
+    groups: groups whose shards were read; one of them without a record is not in the snapshot.
     """
 
     manifest: Manifest
@@ -172,7 +171,7 @@ class Recommendations:
 
     Parameters
     ----------
-    poll_s: how often the manifest is asked for.
+    poll_s: how often the manifest is requested.
     polls: counts them by their result.
     now_s: seconds since the Unix epoch.
     """
@@ -191,10 +190,10 @@ class Recommendations:
 
         Parameters
         ----------
-        kafka_cluster_id: as the brokers report it; None or "" when they did not yet, or do not tell.
+        kafka_cluster_id: as the brokers report it; None or "" when it is not known.
         """
         if not kafka_cluster_id:
-            text = "the brokers have not told the id of their cluster"
+            text = "the brokers have not reported the id of their cluster"
             return Advice(reason=Reason.RECOMMENDATION_ABSENT, cause=text)
         key = (kafka_cluster_id, group_id)
         if key not in self._asked:
@@ -236,7 +235,7 @@ class Recommendations:
             await asyncio.sleep(GATHER_S)
 
     async def poll(self) -> None:
-        """Read the source once; whatever is wrong is kept as a problem beside the last good snapshot."""
+        """Read the source once; a problem is kept beside the last good snapshot."""
         self._wake.clear()
         try:
             self._good = await self._look(frozenset(self._asked))
@@ -254,7 +253,7 @@ class Recommendations:
         self._problem = problem
 
     async def _look(self, asked: frozenset[GroupKey]) -> _Good:
-        """Return the snapshot that is published now, verified; what is in memory of it already is not read again."""
+        """Return the current snapshot, verified; shards in memory are not read again."""
         payload = await self.source.read(MANIFEST_NAME, MANIFEST_BYTES_MAX)
         manifest = read_manifest(payload, now_ms=int(self.now_s() * 1000))
         if manifest.model_version.partition(".")[0] != MODEL_MAJOR:
@@ -282,7 +281,7 @@ class Recommendations:
         return _Good(manifest=manifest, groups=known.groups | missing, records=records)
 
     async def _shard(self, manifest: Manifest, shard: Shard, keys: set[GroupKey]) -> dict[GroupKey, Recommendation]:
-        """Return the records of some groups from one shard; for none its digest alone is checked."""
+        """Return the records of some groups from one shard; without groups only its digest is checked."""
         try:
             payload = await self.source.read(shard.path, shard.size_bytes)
         except WrongFileError as error:

@@ -1,4 +1,4 @@
-"""Describe a recommendation: one number for one group, and what it rests on.
+"""Describe a recommendation: one number for one group, and its evidence.
 
 The one idea: nothing here names a member; a recommendation can change a number, never a membership. Fields are
 snake_case as in the journal, because the same rows are written as Parquet. Later writers may add fields within
@@ -27,7 +27,7 @@ class Setting(StrEnum):
 
 
 class EstimateMethod(StrEnum):
-    """Name the estimator that the number rests on."""
+    """Name the estimator of the number."""
 
     KAPLAN_MEIER = "KaplanMeier"
     ORDER_STATISTIC = "OrderStatistic"
@@ -37,10 +37,10 @@ class EstimateMethod(StrEnum):
 
 
 class PriceSource(StrEnum):
-    """Say where the price of a rebalance is from, on which every comparison in partition-seconds rests.
+    """Say where the price of a rebalance is from, which every comparison in partition-seconds uses.
 
-    MEASURED: from the group's own offset commits. STATED: somebody wrote it into the configuration. ASSUMED: nobody knows
-    it, so nothing is recommended that depends on it.
+    MEASURED: from the group's own offset commits. STATED: from the configuration. ASSUMED: not known, so no
+    recommendation depends on it.
     """
 
     MEASURED = "measured"
@@ -117,12 +117,12 @@ class Effects(RecordBase):
     """Say what one timeout is expected to cost a group per day."""
 
     evictions_per_day: Estimate = Field(description="Members expelled although they would have come back.")
-    ghost_seconds_per_day: Estimate = Field(description="Seconds in which a member's place is kept with nobody in it.")
+    ghost_seconds_per_day: Estimate = Field(description="Seconds in which an absent member's place is kept.")
     cost_partition_seconds_per_day: Estimate = Field(description="Partition-seconds without consumption.")
 
 
 class Evidence(RecordBase):
-    """Say what the number rests on."""
+    """Hold the evidence for the number."""
 
     stops: Annotated[int, Field(ge=0)] = Field(description="Observed stops of members.")
     stops_effective: Amount = Field(description="The same, after weights for age and for stops of one rollout.")
@@ -156,7 +156,7 @@ class Recommendation(RecordBase):
         None, description="That the recommended value costs less than the present."
     )
     price_source: PriceSource | None = Field(
-        None, description="Where the price of a rebalance is from; null: the writer did not tell."
+        None, description="Where the price of a rebalance is from; null: not known."
     )
     evidence: Evidence
     before: Effects | None = Field(None, description="Expected at current_ms; null: not known.")

@@ -57,9 +57,10 @@ class Data(_Model):
     seq: Count = Field(description="Counts the records of this operator_id from 0; a hole is a lost record.")
     observed_at_ms: UnixMs = Field(description="When the operator saw it, its own clock, Unix milliseconds.")
     watch_scope: Text = Field(
-        "", description="The namespaces that this operator serves, sorted, with commas, or a digest where they are many; "
-        "empty: all. A beat speaks for records of the same scope only."
-    )  # fmt: skip
+        "",
+        description="The namespaces that this operator serves, sorted, with commas, or a digest if they are many; "
+        "empty: all. A beat counts for records of the same scope only.",
+    )
     source_time_ms: UnixMs | None = Field(
         None, description="When it happened by the kubelet's or the API server's clock, Unix milliseconds; often whole "
         "seconds."
@@ -95,7 +96,9 @@ class _ContainerChange(GroupData):
     rollout_id: Text = Field("", description="controller-revision-hash of the pod.")
     reason: Text = Field("", description="Reason of the container state, or Deleted, Evicted or Unknown.")
     session_timeout_ms: DurationMs | None = Field(
-        None, description="Session timeout that this process was started with, or its group's (KIP-848, KIP-1071), in milliseconds; null while unknown."
+        None,
+        description="Session timeout that this process was started with, or its group's (KIP-848, KIP-1071), in "
+        "milliseconds; null while unknown.",
     )
 
 
@@ -148,7 +151,8 @@ class MemberRemoved(GroupData):
     certificates: list[Name] = Field(
         [],
         max_length=CERTIFICATES_MAX,
-        description="Certificates of the pods of its id, each `<pod uid> <kind>`; empty when an earlier process removed it.",
+        description="Certificates of the pods of its id, each `<pod uid> <kind>`; empty when an earlier process "
+        "removed it.",
     )
     reason: Text = Field("", description="The reason given to the coordinator; empty when an earlier process did.")
     outcome: Name = Field(description="Removed, or Resurrected when it is described again after that.")
@@ -164,7 +168,7 @@ class MemberFenced(GroupData):
 
 
 class MemberReleased(GroupData):
-    """Say that the coordinator let a crashed member go for a while, so that its restart may join (KIP-848, KIP-1071)."""
+    """Say that the coordinator released a crashed member for a while, so that its restart may join (KIP-848)."""
 
     noun = "member.released"
 
@@ -220,7 +224,7 @@ class WorkloadScaled(GroupData):
 
 
 class TimeoutChanged(GroupData):
-    """Say that the next pods get another session timeout (classic), or that the group has another one (KIP-848, KIP-1071)."""
+    """Say that the session timeout changed: of the next pods (classic), or of the group (KIP-848, KIP-1071)."""
 
     noun = "timeout.changed"
 

@@ -70,7 +70,8 @@ def watch_scope_of(namespaces: Collection[str]) -> str:
 
     Returns
     -------
-    The same text for the same namespaces, in whatever order; a digest where that takes more than `SCOPE_MAX` characters.
+    The same text for the same namespaces, in whatever order; a digest where that takes more than `SCOPE_MAX`
+    characters.
     """
     text = ",".join(sorted(set(namespaces)))
     return text if len(text) <= SCOPE_MAX else f"sha256:{sha256(text.encode()).hexdigest()}"

@@ -1,8 +1,8 @@
-"""The work in DuckDB, as fast as it was found to go: the baseline.
+"""The baseline: the same work in DuckDB, in its fastest known form.
 
-The one idea: the rules of `fleet_learner.intake.silver` and `fleet_learner.intake.sessions` in SQL over 64-bit numbers only. Text is
-hashed while the files are read; what is copied is looked for with a hash table, and only there are rows put in order.
-A common expression that is used twice is materialised, and row order is not kept.
+The one idea: the rules of `fleet_learner.intake.silver` and `fleet_learner.intake.sessions` in SQL over 64-bit numbers
+only. Text is hashed while the files are read; a hash table finds copies, and only those rows are ordered. A common
+expression that is used twice is materialised, and row order is not preserved.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def paired(end_ms: str, away_ms_max: int | None = None) -> str:
     limit = NEVER_MS if away_ms_max is None else away_ms_max
     return f"""
 SELECT group_key, k8s_cluster_uid, event_ms AS down_ms,
-  CASE WHEN unseen OR given_up THEN 'blind' WHEN next IS NULL THEN 'open' WHEN next % 4 = 0 THEN 'returned' ELSE 'removed' END
+  CASE WHEN unseen OR given_up THEN 'blind' WHEN next IS NULL THEN 'open' WHEN next % 4 = 0 THEN 'returned'
+    ELSE 'removed' END
     AS end_kind,
   CASE WHEN unseen THEN greatest(0, lo_ms - observed_at_ms) ELSE moment_ms - event_ms END AS gap_ms
 FROM (
@@ -73,10 +74,12 @@ FROM (
     FROM (
       SELECT *, least(coalesce(next // 4, {end_ms}), event_ms + {limit}) AS moment_ms,
         coalesce(next // 4, {end_ms}) - event_ms > {limit} AS given_up,
-        last_value(CASE WHEN rank <> 3 AND NOT is_late THEN event_ms * 4 + rank END IGNORE NULLS) OVER {BEFORE} AS mark_in_time
+        last_value(CASE WHEN rank <> 3 AND NOT is_late THEN event_ms * 4 + rank END IGNORE NULLS) OVER {BEFORE}
+          AS mark_in_time
       FROM dated
     )
-    WHERE rank = 1 AND NOT is_late AND NOT coalesce(mark_in_time % 4 = 1 AND mark_in_time // 4 >= event_ms - {limit}, false)
+    WHERE rank = 1 AND NOT is_late AND NOT coalesce(mark_in_time % 4 = 1 AND mark_in_time // 4 >= event_ms - {limit},
+      false)
   )
 )
 """

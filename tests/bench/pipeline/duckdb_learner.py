@@ -1,8 +1,9 @@
 """From journal files to recommendations with DuckDB: the baseline of a whole run.
 
-The one idea: the same work as `fleet-learner run`, with the rules of `silver`, `sessions`, `facts` and `features` in SQL, and on top of
-it the very same Python for estimates, recommendations and the replay of dynamic members, in as many processes as there are
-cores. What is left out is what a pipeline is for beside its results: tables that are kept, exactly-once, a report.
+The one idea: the same work as `fleet-learner run`, with the rules of `silver`, `sessions`, `facts` and `features` in
+SQL, and on top of it the very same Python for estimates, recommendations and the replay of dynamic members, in as many
+processes as there are cores. What is left out is what a pipeline is for beside its results: tables that are kept,
+exactly-once, a report.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _NUMBERS: Final = (
     "partitions_total", "partitions_moved", "interval_ms", "replicas", "session_timeout_ms_after",
 )  # fmt: skip
 _TEXTS: Final = (
-    "kafka_cluster_id", "group_id", "protocol", "instance_id", "pod_uid", "rollout_id", "reason", "outcome", "image_digest",
+    "kafka_cluster_id", "group_id", "protocol", "instance_id", "pod_uid", "rollout_id", "reason", "outcome",
+    "image_digest",
     "operator_id", "watch_epoch",
 )  # fmt: skip
 _DATA: Final = ", ".join([*(f"{n} BIGINT" for n in _NUMBERS), *(f"{n} VARCHAR" for n in _TEXTS), "absorbed BOOLEAN"])
@@ -64,14 +66,14 @@ DELETE FROM events WHERE rowid IN (
   QUALIFY row_number() OVER (PARTITION BY fact ORDER BY observed_at_ms, operator_id) > 1
 )
 """
-"""Facts about groups are told twice, too, and a rebalance that two operators saw is one."""
+"""Facts about groups have copies, too, and a rebalance that two operators recorded counts once."""
 NEWEST: Final = f"""
 SET VARIABLE end_ms = (
   SELECT least({AS_OF_MS}, max(CASE WHEN kind = 'coverage.beat' THEN observed_at_ms ELSE event_ms END)) FROM events
 )
 """
 END: Final = "getvariable('end_ms')"
-"""Of what comes after the newest record nothing is known: whoever is away then was away until then."""
+"""Nothing is known after the newest record: an absent member counts as away until then."""
 FACTS: Final = f"""
 SELECT member_key, group_key, k8s_cluster_uid, event_ms, observed_at_ms, restart_count, time_lo_ms, fact,
   CASE kind WHEN 'member.rejoined' THEN 0 WHEN 'member.down' THEN 1 WHEN 'member.up' THEN 3 ELSE 2 END AS rank,
@@ -102,10 +104,11 @@ WITH once AS ({FACTS}), marked AS ({MARKED}), dated AS ({DATED}),
     .replace("SELECT group_key,", "SELECT fact, down_ms, next, group_key,", 1)
     .replace("SELECT group_key, end_kind", "SELECT fact, next, group_key, end_kind", 1)
 })
-SELECT seen.group_key, told.member_key, told.event_id, seen.down_ms, seen.gap_ms, end_kind,
+SELECT seen.group_key, event.member_key, event.event_id, seen.down_ms, seen.gap_ms, end_kind,
   CASE WHEN end_kind = 'returned' THEN seen.next // 4 END AS back_ms,
-  nullif(told.reason, '') AS reason, nullif(told.rollout_id, '') AS rollout_id, told.image_digest, told.session_timeout_ms
-FROM seen JOIN events told USING (fact)
+  nullif(event.reason, '') AS reason, nullif(event.rollout_id, '') AS rollout_id, event.image_digest,
+    event.session_timeout_ms
+FROM seen JOIN events event USING (fact)
 WHERE seen.down_ms >= {START_MS} AND seen.down_ms < {AS_OF_MS}
 """
 _STOPS: Final = ", ".join(
@@ -115,10 +118,12 @@ _STOPS: Final = ", ".join(
 DAYS: Final = f"""
 CREATE TABLE stop_days AS
 SELECT group_key, down_ms // {DAY_MS} * {DAY_MS} AS day_ms,
-  list(struct_pack(down_ms := down_ms, event_id := event_id, member_key := member_key, back_ms := back_ms, reason := reason)
+  list(struct_pack(down_ms := down_ms, event_id := event_id, member_key := member_key, back_ms := back_ms,
+    reason := reason)
     ORDER BY down_ms, event_id) AS stops,
   count(*) AS downs, count_if(end_kind = 'returned') AS returned, count_if(end_kind = 'blind') AS blind,
-  sum(CASE WHEN end_kind IN ('removed', 'blind') THEN 0 ELSE least(gap_ms, coalesce(session_timeout_ms, gap_ms)) END) AS ghost_wanted_ms
+  sum(CASE WHEN end_kind IN ('removed', 'blind') THEN 0 ELSE least(gap_ms, coalesce(session_timeout_ms, gap_ms)) END)
+    AS ghost_wanted_ms
 FROM outages GROUP BY ALL
 """
 GAPS: Final = """
@@ -139,7 +144,8 @@ WITH covered AS (
 ), known AS (
   SELECT group_key, any_value(kafka_cluster_id) AS kafka_cluster_id, any_value(group_id) AS group_id,
     any_value(protocol) AS protocol, any_value(k8s_cluster_uid) AS k8s_cluster_uid,
-    min(event_ms) // {DAY_MS} * {DAY_MS} AS first_ms, coalesce(nullif(max(members), 0), max(replicas))::DOUBLE AS members,
+    min(event_ms) // {DAY_MS} * {DAY_MS} AS first_ms, coalesce(nullif(max(members), 0), max(replicas))::DOUBLE
+      AS members,
     max(partitions_total)::DOUBLE AS partitions, sum(partitions_moved)::BIGINT AS moved,
     sum(CASE WHEN partitions_moved IS NOT NULL THEN partitions_total END)::BIGINT AS of_partitions,
     arg_max(session_timeout_ms_after, event_ms) FILTER (kind = 'timeout.changed') AS set_timeout_ms,
@@ -162,7 +168,8 @@ WHERE protocol = $1 ORDER BY kafka_cluster_id, group_id
 REPLAYED: Final = f"""
 SELECT stop_days.stops, groups.protocol, sizes.members, sizes.partitions
 FROM stop_days JOIN groups USING (group_key) LEFT JOIN (
-  SELECT group_key, event_ms // {DAY_MS} * {DAY_MS} AS day_ms, max(members) AS members, max(partitions_total) AS partitions
+  SELECT group_key, event_ms // {DAY_MS} * {DAY_MS} AS day_ms, max(members) AS members, max(partitions_total)
+    AS partitions
   FROM events WHERE kind <> 'coverage.beat' GROUP BY ALL
 ) sizes USING (group_key, day_ms)
 """
@@ -232,7 +239,8 @@ def learn(files: str, cores: int, scratch: Path, result: Path) -> dict[str, Any]
                 file.writelines(json.dumps(each) + "\n" for each in found)
         timed("recommend", started)
     totals = connection.execute(
-        "SELECT sum(downs)::BIGINT, sum(returned)::BIGINT, sum(blind)::BIGINT, sum(ghost_wanted_ms)::BIGINT FROM stop_days"
+        "SELECT sum(downs)::BIGINT, sum(returned)::BIGINT, sum(blind)::BIGINT, sum(ghost_wanted_ms)::BIGINT FROM "
+        "stop_days"
     ).fetchone()
     rebalances = connection.execute("SELECT sum(rebalances)::BIGINT FROM groups").fetchone()
     assert totals is not None

@@ -101,7 +101,7 @@ def draw_facts(rng: np.random.Generator, members: int) -> Facts:
     is_removed, is_refused, is_unseen = fate < 0.015, (fate >= 0.015) & (fate < 0.02), (fate >= 0.02) & (fate < 0.03)
     returns = np.flatnonzero(~is_removed & ~is_unseen)
     removals = np.flatnonzero(is_removed | is_refused)
-    # Few returns are seen to join by nobody; the others join some seconds after their container runs.
+    # A few joins are never seen; the others come some seconds after the start of the container.
     rejoins = returns[rng.random(returns.size) < 0.995]
     join_ms = (10_000 * np.exp(0.5 * rng.standard_normal(n))).astype(np.int64)
     parts = (
@@ -121,7 +121,7 @@ def draw_facts(rng: np.random.Generator, members: int) -> Facts:
 
 
 def observations(rng: np.random.Generator, facts: Facts) -> tuple[Ints, dict[str, NDArray[Any]]]:
-    """Let operators look: the fact of each row, and who saw it when; some rows are copies by a second operator."""
+    """Let operators observe: the fact of each row, and when which operator saw it; a second operator adds copies."""
     n = facts.member.size
     copies = np.flatnonzero(rng.random(n) < COPIES)
     fact = np.concatenate((np.arange(n), copies))
@@ -216,7 +216,7 @@ def _text(numbers: Ints) -> pa.Array:
 
 
 def blind_windows(seed: int) -> pa.Table:
-    """Return silver/blind_windows: four times in the month in which nobody looked, for every Kubernetes cluster."""
+    """Return silver/blind_windows: four unwatched times in the month, for every Kubernetes cluster."""
     rng = np.random.Generator(np.random.Philox(key=[seed, 2**32]))
     begin = START_MS + (np.arange(4) * 7 + rng.random((K8S_CLUSTERS, 4)) * 6) * DAY_MS
     end = begin + 600_000 * rng.lognormal(0.0, 1.0, begin.shape)
@@ -244,7 +244,7 @@ def write(folder: Path, events: int, seed: int) -> int:
 
 
 def main() -> None:
-    """Write a history; a process of its own, so that its memory is not counted as anybody's."""
+    """Write a history in a process of its own, so that no sample includes its memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--events", type=int, required=True)

@@ -1,4 +1,4 @@
-"""Do one engine's work in a process of its own: once cold, then warm, and print what it took.
+"""Do one engine's work in a process of its own: once cold, then warm, and print the cost.
 
 The one idea: an engine is a function that makes the work ready and returns it. The process is bound to as many CPUs as
 the engine may use, so that a single-threaded engine cannot lean on a second core for its compiler or its garbage
@@ -29,12 +29,12 @@ RESULT: Final = ("group_key", "downs", "returned", "removed", "open", "blind", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What an engine is given.
+    """The input of an engine.
 
     Parameters
     ----------
     folder: of `events.write`.
-    cores: that it may use.
+    cores: number of cores that it may use.
     heap_mb: of the JVM.
     scratch: for files that it spills; removed at the end.
     rows: about how many events.
@@ -55,7 +55,7 @@ class Engine:
     ----------
     work: reads the events and writes the result to this folder or file.
     cpu_s: returns the CPU seconds that the engine has used so far.
-    spilled_bytes: returns what it wrote to disk for want of memory so far; None when nobody knows.
+    spilled_bytes: returns the bytes spilled to disk so far; None if unknown.
     """
 
     work: Callable[[Path], None]
@@ -94,7 +94,7 @@ def process_cpu_s(pid: int) -> float:
 
 
 def digest(result: Path) -> tuple[str, int, int]:
-    """Return the digest of a result, whatever the order of its rows, its number of groups, and of outages."""
+    """Return an order-independent digest of a result, its number of groups, and of outages."""
     table = pq.read_table(result, columns=list(RESULT))
     columns = {name: np.asarray(table[name].to_numpy(), dtype=np.int64) for name in RESULT}
     order = np.argsort(columns["group_key"])

@@ -1,9 +1,9 @@
-"""Write the journals of a fleet as large as asked: the files that its operators would have written.
+"""Write the journals of a fleet of any size: the files that its operators would have written.
 
-The one idea: `events` draws what happened to members, a block of groups at a time, and DuckDB writes it down as records of
-`journal.records`, a million a few seconds. To each block belong the facts about its groups (timeouts, rollouts, and a
-rebalance for every return that was not absorbed), and to the whole the operators' beats. Files are cut by the day on which a
-record was observed; those of the last day lie apart, so that they can come a day later.
+The one idea: `events` draws the members' history, a block of groups at a time, and DuckDB writes it as records of
+`journal.records`, a million in a few seconds. Each block adds the facts about its groups (timeouts, rollouts, and a
+rebalance for every return that was not absorbed), and the whole has the operators' beats. There is a file for each day
+of observation; the last day's are separate, so that they can come a day later.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ LAST_DAY: Final = "last-day"
 _MEMBERS: Final = """
 CREATE OR REPLACE TABLE facts AS
 WITH named AS (
-  SELECT *, 'kafka-' || hash(group_id) % 6 AS cluster, CASE WHEN hash(group_id) % 5 = 0 THEN 'Consumer' ELSE 'Classic' END AS way
+  SELECT *, 'kafka-' || hash(group_id) % 6 AS cluster, CASE WHEN hash(group_id) % 5 = 0 THEN 'Consumer'
+    ELSE 'Classic' END AS way
   FROM block
 ), sizes AS (SELECT group_id, count(DISTINCT instance_id) AS members FROM block GROUP BY group_id)
 SELECT named.* EXCLUDE (members, protocol, kafka_cluster_id, absorbed, image_digest, node_name, reason),
   way AS protocol, cluster AS kafka_cluster_id, sizes.members AS members, 4 * sizes.members AS partitions,
   kind = 'member.rejoined' AND hash(event_id) % 100 < 80 AS absorbed,
-  CASE WHEN kind <> 'member.down' THEN '' WHEN hash(event_id) % 100 < 92 THEN 'Deleted' WHEN hash(event_id) % 100 < 95 THEN 'Evicted'
+  CASE WHEN kind <> 'member.down' THEN '' WHEN hash(event_id) % 100 < 92 THEN 'Deleted'
+    WHEN hash(event_id) % 100 < 95 THEN 'Evicted'
     WHEN hash(event_id) % 100 < 99 THEN 'Error' ELSE 'OOMKilled' END AS reason,
   'sha256:' || lpad(md5(rollout_id), 64, '0') AS image_digest, 'node-' || hash(pod_uid) % 97 AS node_name
 FROM named JOIN sizes USING (group_id)
@@ -38,17 +40,18 @@ FROM named JOIN sizes USING (group_id)
 _OBSERVED: Final = "operator_id, seq, observed_at_ms, source_time_ms, time_lo_ms, time_hi_ms"
 _NAMES: Final = "kafka_cluster_id, group_id, namespace, static_group, workload, protocol"
 _DATA: Final = {
-    "kind IN ('member.down', 'member.up')": "instance_id, pod_name, pod_uid, restart_count, node_name, image_digest, rollout_id, "
-    "reason, session_timeout_ms",
-    "kind = 'member.rejoined'": "instance_id, member_id := instance_id || '-' || restart_count, previous_member_id := NULL, "
-    "group_epoch := NULL, absorbed, members, partitions_total := partitions",
+    "kind IN ('member.down', 'member.up')": "instance_id, pod_name, pod_uid, restart_count, node_name, "
+    "image_digest, rollout_id, reason, session_timeout_ms",
+    "kind = 'member.rejoined'": "instance_id, member_id := instance_id || '-' || restart_count, "
+    "previous_member_id := NULL, group_epoch := NULL, absorbed, members, partitions_total := partitions",
     "kind = 'member.removed'": "instance_id, member_id := instance_id || '-' || restart_count, attempt := 1, "
     "certificates := [pod_uid || ' E1'], reason := 'scaled down', outcome",
 }
 _GROUPS: Final = f"""
 CREATE OR REPLACE TABLE groups AS
 WITH one AS (
-  SELECT group_id, any_value(source) AS source, any_value(operator_id) AS operator_id, any_value(namespace) AS namespace,
+  SELECT group_id, any_value(source) AS source, any_value(operator_id) AS operator_id,
+    any_value(namespace) AS namespace,
     any_value(static_group) AS static_group, any_value(workload) AS workload, any_value(protocol) AS protocol,
     any_value(kafka_cluster_id) AS kafka_cluster_id, any_value(members) AS members
   FROM facts GROUP BY group_id
@@ -68,7 +71,8 @@ SELECT 'rollout.finished', rollout_id || '/finished', end_ms,
 FROM rolled JOIN one USING (group_id)
 UNION ALL
 SELECT 'group.rebalanced', facts.event_id || '/rebalanced', facts.observed_at_ms,
-  {{group_epoch: NULL, state_before: 'Stable', members: facts.members, partitions_total: facts.partitions, partitions_moved: 4}}::JSON,
+  {{group_epoch: NULL, state_before: 'Stable', members: facts.members, partitions_total: facts.partitions,
+    partitions_moved: 4}}::JSON,
   one.*
 FROM facts JOIN one USING (group_id) WHERE facts.kind = 'member.rejoined' AND NOT facts.absorbed
 """
@@ -88,13 +92,17 @@ def _line(kind: str, data: str, at_ms: str, subject: str, key: str) -> str:
 def _lines() -> str:
     """Return SQL for all records of a block: (at_ms, line)."""
     key = "kafka_cluster_id || '/' || group_id"
+    member = f"{key} || chr(47) || instance_id"
     of_members = [
         f"SELECT observed_at_ms AS at_ms, "
-        f"{_line('kind', f'struct_pack({_OBSERVED}, {_NAMES}, {data})', 'observed_at_ms', f'{key} || chr(47) || instance_id', key)} "
+        f"{_line('kind', f'struct_pack({_OBSERVED}, {_NAMES}, {data})', 'observed_at_ms', member, key)} "
         f"FROM facts WHERE {where}"
         for where, data in _DATA.items()
     ]
-    seen = "operator_id, seq := 0, observed_at_ms := at_ms, source_time_ms := NULL, time_lo_ms := at_ms - 5000, time_hi_ms := at_ms"
+    seen = (
+        "operator_id, seq := 0, observed_at_ms := at_ms, source_time_ms := NULL, time_lo_ms := at_ms - 5000, "
+        "time_hi_ms := at_ms"
+    )
     data = f"json_merge_patch(to_json(struct_pack({seen}, {_NAMES})), more)"
     of_groups = f"SELECT at_ms, {_line('kind', data, 'at_ms', key, key)} FROM groups"
     return " UNION ALL ".join([*of_members, of_groups])
@@ -113,14 +121,16 @@ def _beats(connection: duckdb.DuckDBPyConnection, seed: int) -> str:
     SELECT at_ms, {line} FROM (
       SELECT at_ms, uid || '/operator-0' AS operator_id, '/k8s/' || uid || '/operator/0' AS source,
         uid || '/' || at_ms || '/beat' AS event_id
-      FROM (SELECT {uid} AS uid FROM range({K8S_CLUSTERS}) t(n)), range({START_MS + 7_000}, {AS_OF_MS}, {BEAT_MS}) b(at_ms)
+      FROM (SELECT {uid} AS uid FROM range({K8S_CLUSTERS}) t(n)), 
+        range({START_MS + 7_000}, {AS_OF_MS}, {BEAT_MS}) b(at_ms)
       WHERE NOT EXISTS (FROM windows w WHERE w.k8s_cluster_uid = uid AND at_ms BETWEEN w.start_ms AND w.end_ms)
     )
     """
 
 
 def write(folder: Path, rows: int, seed: int) -> int:
-    """Write the journals of a fleet with about so many facts about members, unless they are there; return the records."""
+    """Write the journals of a fleet with about so many facts about members, unless they are there; return the
+    records."""
     note = folder / "written.json"
     settings = {"events": rows, "seed": seed}
     if note.exists() and (known := json.loads(note.read_text())) | settings == known:
@@ -146,13 +156,13 @@ def write(folder: Path, rows: int, seed: int) -> int:
 
 
 def _cut(connection: duckdb.DuckDBPyConnection, folder: Path, name: str) -> int:
-    """Write what has come together into a file for each day, in order; what was observed after the end is left out."""
+    """Write the collected lines into a file for each day, in order, without lines observed after the end."""
     for day in range(DAYS):
         start_ms = START_MS + day * DAY_MS
         path = folder / ("days" if day < DAYS - 1 else LAST_DAY) / f"{day:02d}-{name}.jsonl"
         connection.execute(
-            f"COPY (SELECT line FROM lines WHERE at_ms >= {start_ms} AND at_ms < {start_ms + DAY_MS} ORDER BY at_ms, line) "
-            f"TO '{path}' (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
+            f"COPY (SELECT line FROM lines WHERE at_ms >= {start_ms} AND at_ms < {start_ms + DAY_MS} ORDER BY at_ms, "
+            f"line) TO '{path}' (FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
         )
     row = connection.execute(f"SELECT count(*) FROM lines WHERE at_ms >= {START_MS} AND at_ms < {AS_OF_MS}").fetchone()
     connection.execute("DELETE FROM lines")
@@ -160,7 +170,7 @@ def _cut(connection: duckdb.DuckDBPyConnection, folder: Path, name: str) -> int:
 
 
 def main() -> None:
-    """Write journals; a process of its own, so that its memory is not counted as anybody's."""
+    """Write journals in a process of its own, so that no sample includes its memory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--events", type=int, required=True)

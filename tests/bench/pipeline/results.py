@@ -1,7 +1,7 @@
-"""What was measured, what is made of it, and what it is held to.
+"""Measurements, figures made of them, and targets and budgets.
 
-The one idea: seconds depend on the machine, ratios within one run hardly do. A target says what we aim for and is
-reported as met or not; a budget lies below what was measured and breaks the run, because then something became worse.
+The one idea: seconds depend on the machine, ratios within one run hardly do. A target is an aim and is reported as met
+or not; a budget is below the measured value, and missing it fails the run, because something became worse.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Final
 MB: Final = 2**20
 SIDES: Final = tuple((engine, cores) for cores in (1, 2) for engine in ("spark", "duckdb"))
 SETTLED_EVENTS: Final = 9_000_000
-"""From here on starting a job is a small part of it, and a heap is as full as it gets: sizes above are compared with the
-first one above."""
+"""From this size on the start is a small part of a job, and the heap is full; larger sizes are compared with the
+first one above it."""
 SHARE_BUDGET: Final = 0.25
 SMALL_SHARE_BUDGET: Final = 0.08
-"""Below `SETTLED_EVENTS`, where most of Spark's time is not spent on rows."""
+"""Size below `SETTLED_EVENTS`, where Spark spends most of its time on other things than rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,11 @@ class Sample:
 
     Parameters
     ----------
-    events: asked for; rows is what the history has.
+    events: requested number; rows: actual number.
     heap_mb: of the JVM.
-    cold_s, warm_s: the first and the last time through the work; the same when there was one.
+    cold_s, warm_s: the first and the last pass; equal with one pass.
     warm_cpu_s: of all its threads.
-    spilled_bytes: written to disk for want of memory; None when the engine does not say.
+    spilled_bytes: bytes spilled to disk; None if the engine does not report them.
     """
 
     engine: str
@@ -49,12 +49,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One target: what was measured, what we aim for, and what must not be undercut.
+    """One target: the measured value, the aim, and the budget.
 
     Parameters
     ----------
     at_least: False turns both comparisons around.
-    reason: why the budget is where it is.
+    reason: of the budget.
     """
 
     what: str
@@ -75,7 +75,7 @@ class Results:
 
     Parameters
     ----------
-    heap_mb: usual for Spark; samples with another heap are told of, but not compared.
+    heap_mb: usual for Spark; samples with another heap are listed, but not compared.
     """
 
     def __init__(self, samples: Sequence[Sample], heap_mb: int) -> None:
@@ -96,7 +96,7 @@ class Results:
         return statistics.median(s.warm_cpu_s for s in self.of(engine, cores, rows))
 
     def pss_bytes(self, engine: str, cores: int, rows: int) -> int:
-        """Return the most memory that one side took in any run."""
+        """Return the highest memory of one side in any run."""
         return max(s.pss_bytes_max for s in self.of(engine, cores, rows))
 
     @property
@@ -176,7 +176,8 @@ def verdict_lines(found: Sequence[Verdict]) -> Iterator[str]:
 
 def table(results: Results) -> Iterator[str]:
     """Write the samples as Markdown."""
-    yield "| rows | engine | cores | runs | cold s | warm s, median (min–max) | rows/s/core | rows per CPU second | peak PSS |"
+    columns = "rows | engine | cores | runs | cold s | warm s, median (min–max) | rows/s/core | rows per CPU second"
+    yield f"| {columns} | peak PSS |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for rows in results.sizes:
         for engine, cores in SIDES:
@@ -196,6 +197,7 @@ def table(results: Results) -> Iterator[str]:
         usual = f" (usual heap: {results.warm_s('spark', s.cores, s.rows):.1f} s)" if same else ""
         yield ""
         yield (
-            f"Spark with a heap of {s.heap_mb} MB, {s.cores} cores, {s.rows / 1e6:.1f} M rows, once: {s.warm_s:.1f} s{usual}, "
-            f"peak {s.pss_bytes_max / MB:,.0f} MB, {(s.spilled_bytes or 0) / MB:,.0f} MB spilled to disk, same result."
+            f"Spark with a heap of {s.heap_mb} MB, {s.cores} cores, {s.rows / 1e6:.1f} M rows, once: {s.warm_s:.1f} "
+            f"s{usual}, peak {s.pss_bytes_max / MB:,.0f} MB, {(s.spilled_bytes or 0) / MB:,.0f} MB spilled to disk, "
+            "same result."
         )

@@ -1,13 +1,14 @@
 """Benchmarks of the fleet learner: `make bench-pipeline`.
 
 The one idea: the same work, from the same files to the same digest, in Spark and in the fastest single-machine engine,
-each in fresh processes that take turns. The work is that of `fleet_learner.intake.sessions`: take out copies, put every
-member's events in order, pair each end with the return that followed, censor what nobody saw, and sum up per group.
+each in fresh, alternating processes. The work is that of `fleet_learner.intake.sessions`: remove copies, order every
+member's events, pair each end with the next return, censor unseen ends, and sum up per group.
 
 Spark's price is stated as a share of DuckDB's rate per core; `bench.pipeline.results` has the targets and the budgets.
-With `--samples` every sample is kept in a file and not taken again, so that a long run may be taken in pieces.
+`--samples` keeps every sample in a file, so that a long benchmark can be continued.
 
-`--whole` does whole runs instead, from journal files to recommendations and the next day after them (`bench.pipeline.whole`).
+`--whole` does whole runs instead, from journal files to recommendations and the next day after them
+(`bench.pipeline.whole`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MARKS: Final = ("<!-- benchmark: begin -->", "<!-- benchmark: end -->")
 WHOLE_MARKS: Final = ("<!-- whole runs: begin -->", "<!-- whole runs: end -->")
 WHOLE_EVENTS: Final = (1_000_000, 10_000_000)
 MONTH_EVENTS: Final = 7_500_000
-"""About members; with what else 10,000 groups tell in 30 days some 10 M records."""
+"""Facts about members; with all other facts of 10,000 groups in 30 days some 10 M records."""
 WHOLE_FULL_EVENTS: Final = (*WHOLE_EVENTS, MONTH_EVENTS, 100_000_000)
 BASELINE_EVENTS_MAX: Final = 10_000_000
 HEAP_MB: Final = 2048
@@ -46,14 +47,14 @@ FULL_EVENTS: Final = (1_000_000, 10_000_000, 30_000_000, 100_000_000)
 LARGE_SIDES: Final = (("spark", 2), ("duckdb", 2))
 ALL_SIDES_EVENTS_MAX: Final = 30_000_000
 PRICES: Final = {"spark": 6.0, "duckdb": 2.0}
-"""About how many core-seconds a million events take, one time through: only the time left is guessed with it."""
+"""Rough core-seconds per million events and pass, only to estimate the remaining time."""
 START_PRICES: Final = {"spark": 25.0, "duckdb": 1.0}
-"""The same of starting a process and compiling."""
+"""The same for starting a process and compiling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One sample that is to be taken."""
+    """One planned sample."""
 
     events: int
     engine: str
@@ -68,17 +69,17 @@ class Step:
 
 
 def passes_for(events: int) -> int:
-    """Return how often a process does the work: the JVM compiles for a while, but large inputs give it time to."""
+    """Return how often a process does the work: the JVM needs time to compile, which large inputs give it."""
     return 3 if events < 10_000_000 else 2 if events < 100_000_000 else 1
 
 
 def runs_for(events: int, runs: int) -> int:
-    """Return how many processes of each side: as many as asked for up to 1 M, three of 10 and 30 M, one beyond."""
+    """Return the number of processes of each side: as requested up to 1 M, three for 10 and 30 M, then one."""
     return runs if events <= 1_000_000 else min(runs, 3) if events <= ALL_SIDES_EVENTS_MAX else 1
 
 
 def steps(sizes: Sequence[int], runs: int) -> Iterator[Step]:
-    """Yield the samples; the sides of a size take turns, and Spark spills once on the size that all sides did."""
+    """Yield the samples; the sides of a size alternate, and Spark spills once on the size that all sides did."""
     for events in sizes:
         sides = SIDES if events <= ALL_SIDES_EVENTS_MAX else LARGE_SIDES
         for _ in range(runs_for(events, runs)):
@@ -104,7 +105,7 @@ class Benchmark:
         return folder, int(watch(command).last_line)
 
     def sample(self, step: Step) -> Sample:
-        """Run one engine in a fresh process, unless a kept sample will do."""
+        """Run one engine in a fresh process, unless the sample is kept already."""
         key = (step.engine, step.cores, step.heap_mb, step.events)
         found = next((s for s in self.known if (s.engine, s.cores, s.heap_mb, s.events) == key), None)
         if found is not None:
@@ -125,7 +126,7 @@ class Benchmark:
         return sample
 
     def take(self, plan: Sequence[Step]) -> list[Sample]:
-        """Take all samples, and tell how long it will go on."""
+        """Take all samples, and print the remaining time."""
         samples = []
         started, done = time.monotonic(), 0.0
         for number, step in enumerate(plan, start=1):
@@ -142,8 +143,8 @@ class Benchmark:
 
 
 def _sample(step: Step, rows: int, watched: Watched) -> Sample:
-    told: dict[str, Any] = json.loads(watched.last_line)
-    first, last = told["passes"][0], told["passes"][-1]
+    result: dict[str, Any] = json.loads(watched.last_line)
+    first, last = result["passes"][0], result["passes"][-1]
     return Sample(
         engine=step.engine,
         cores=step.cores,
@@ -154,13 +155,13 @@ def _sample(step: Step, rows: int, watched: Watched) -> Sample:
         warm_s=last["wall_s"],
         warm_cpu_s=last["cpu_s"],
         pss_bytes_max=watched.pss_bytes_max,
-        spilled_bytes=told["spilled_bytes"],
-        digest=told["digest"],
+        spilled_bytes=result["spilled_bytes"],
+        digest=result["digest"],
     )
 
 
 def machine() -> str:
-    """Return what the figures were taken on, without a name or a place."""
+    """Return the machine of the figures, without names."""
     info = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     model = next((line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")), "")
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -225,7 +226,7 @@ def whole_runs(options: argparse.Namespace) -> int:
 
 
 def write(lines: Sequence[str], marks: tuple[str, str]) -> None:
-    """Replace what stands between two marks in the page."""
+    """Replace the text between two marks in the page."""
     text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(marks[0])
     _, after = rest.split(marks[1])

@@ -1,7 +1,7 @@
-"""The work in Spark: the pipeline's own transform, with the copies taken out before it and sums per group after it.
+"""The work in Spark: the pipeline's own transform, after removing copies and before sums per group.
 
-The one idea: one exchange, by group. The copies of a record have the same group, so they are found behind that exchange,
-and the sums per group need no other.
+The one idea: one exchange, by group. The copies of a record have the same group, so they are found behind that
+exchange, and the sums per group need no other.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def ready(task: Task) -> Engine:
 
 
 def spilled_bytes(log: Path) -> int:
-    """Return what tasks wrote to disk because memory was short, from Spark's event log (`TaskMetrics`)."""
+    """Return the bytes that tasks spilled to disk, from Spark's event log (`TaskMetrics`)."""
     total = 0
     for file in log.iterdir():
         for line in file.read_text(encoding="utf-8").splitlines():

@@ -1,7 +1,8 @@
-"""Start a process and watch how much memory and CPU it and its children take together.
+"""Start a process and measure the memory and CPU of it and its children.
 
 The one idea: memory is the proportional set size (PSS) of the whole tree, because a page that the JVM's and Python's
-processes share counts once. CPU time is what each of them had used when it was last seen. Source: proc(5), smaps_rollup and stat.
+processes share counts once. CPU time is each process's usage when it was last seen. Source: proc(5), smaps_rollup
+and stat.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ INTERVAL_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What a process wrote that ended well, how long it took, and the most memory that it and its children had at once."""
+    """The output of a successful process, its duration, and the peak memory of it and its children."""
 
     output: str
     pss_bytes_max: int
@@ -79,7 +80,7 @@ def watch(command: Sequence[str]) -> Watched:
     Raises
     ------
     ProcessFailedError
-        With what it wrote to its standard error.
+        With its standard error.
     """
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"

@@ -1,9 +1,9 @@
-"""Compare the what-if simulation with NumPy itself: how many restart gaps a second does each get through?
+"""Compare the what-if simulation with NumPy itself, in restart gaps per second.
 
-The one idea: whatever the simulation does besides drawing (sorting gaps into the timeouts, adding up) is overhead. Its
-yardstick is NumPy drawing one lognormal gap for each restart and doing nothing with it. Two more rates say where that
-stands: the simulation's own random numbers alone, which it cannot beat, and the same answer written plainly: draw a
-lognormal gap and an age, and go over them once for each timeout. Rounds of all take turns, so that noise meets all.
+The one idea: whatever the simulation does besides drawing (sorting gaps into the timeouts, adding up) is overhead. The
+reference is NumPy drawing one lognormal gap for each restart. Two more rates give context: the simulation's own random
+numbers alone, which it cannot beat, and the plain solution, which draws a lognormal gap and an age and checks them for
+each timeout. Rounds alternate, so that noise affects all.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def fleet() -> list[CostRates]:
 
 
 def plainly(rng: np.random.Generator, rates: CostRates) -> tuple[np.ndarray, np.ndarray]:
-    """Return evictions and ghost-milliseconds of each replicate and timeout with the least NumPy that says what it does."""
+    """Return evictions and ghost-milliseconds of each replicate and timeout, in plain NumPy."""
     counts = rng.poisson(rates.stops_per_day * WEEK_DAYS, REPLICATES)
     starts = np.cumsum(counts) - counts
     gaps = rng.lognormal(LOG_MEDIAN, DEVIATION, counts.sum())

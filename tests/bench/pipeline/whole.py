@@ -1,8 +1,9 @@
 """A whole run, from journal files to recommendations: the pipeline itself and DuckDB, and then the next day.
 
-The one idea: the pipeline runs as its users run it, in a process of its own, over all days but the last and then over the last one;
-DuckDB does everything at once (`duckdb_learner`). What both say is compared: absences, rebalances with static and with dynamic
-members, and every recommendation. Seconds are of a machine that may be busy, so CPU seconds stand beside them.
+The one idea: the pipeline runs as its users run it, in a process of its own, over all days but the last and then over
+the last one; DuckDB does everything at once (`duckdb_learner`). Their results are compared: absences, rebalances with
+static and with dynamic members, and every recommendation. The machine may be busy, so CPU seconds are given beside
+wall-clock seconds.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Whole:
     ----------
     records, groups: of the journals.
     month, next_day: of the pipeline: all days but the last, then the last one.
-    baseline: DuckDB over all days; None when it was left out.
-    differences: what the two do not agree on; empty: nothing.
+    baseline: DuckDB over all days; None if it was skipped.
+    differences: between the two; empty if they agree.
     """
 
     records: int
@@ -50,7 +51,7 @@ class Whole:
 
 
 def measure(folder: Path, events: int, seed: int, *, has_baseline: bool = True) -> Whole:
-    """Do one size from nothing."""
+    """Do one size from scratch."""
     journals = folder / f"journals-{events}"
     made = watch(["-m", "bench.pipeline.journal", str(journals), "--events", str(events), "--seed", str(seed)])
     root = folder / f"lake-{events}"
@@ -91,10 +92,10 @@ def _found(pattern: str, text: str) -> int | None:
     return None if match is None else int(match[1].replace(",", ""))
 
 
-def _differences(told: Watched, root: Path, totals: dict[str, Any], result: Path) -> Iterator[str]:
+def _differences(watched: Watched, root: Path, totals: dict[str, Any], result: Path) -> Iterator[str]:
     """Compare totals, and every group's recommendation of the pipeline's last snapshot with DuckDB's."""
     for name, pattern in _TOTALS.items():
-        if (ours := _found(pattern, told.output)) != totals[name]:
+        if (ours := _found(pattern, watched.output)) != totals[name]:
             yield f"{name}: {ours} and {totals[name]}"
     shards = sorted((root / "output" / "recommendations").glob("run=*1/shard=*.jsonl"))
     ours = {_key(row): row for path in shards for row in map(json.loads, path.read_text().splitlines())}
@@ -124,12 +125,13 @@ def lines(found: Sequence[Whole]) -> Iterator[str]:
             if taken is not None:
                 rate = "" if work == "the next day" else f"{each.records / taken.cpu_s / 1e3:,.1f} k"
                 yield (
-                    f"| {each.records / 1e6:.2f} M | {each.groups:,} | {work} | {taken.wall_s:,.0f} | {taken.cpu_s:,.0f} | {rate} "
-                    f"| {taken.pss_bytes_max / MB:,.0f} MB |"
+                    f"| {each.records / 1e6:.2f} M | {each.groups:,} | {work} | {taken.wall_s:,.0f} | "
+                    f"{taken.cpu_s:,.0f} | {rate} | {taken.pss_bytes_max / MB:,.0f} MB |"
                 )
     yield ""
     for each in found:
         if each.baseline is not None:
             ratio = each.baseline.cpu_s / (each.month.cpu_s + each.next_day.cpu_s)
             same = "the same results" if not each.differences else f"{len(each.differences)} differences"
-            yield f"{each.records / 1e6:.2f} M records: DuckDB takes {ratio:.2f} of the pipeline's CPU seconds, with {same}."
+            share = f"{ratio:.2f} of the pipeline's CPU seconds"
+            yield f"{each.records / 1e6:.2f} M records: DuckDB takes {share}, with {same}."

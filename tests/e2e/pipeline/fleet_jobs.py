@@ -1,4 +1,4 @@
-"""Runs of the fleet learner on a cluster as a user starts them: Jobs of the CronJob, and all pods that they had."""
+"""Runs of the fleet learner on a cluster as a user starts them: Jobs of the CronJob, and their pods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMESPACE = "fleet-learner"
 
 
 class Watcher:
-    """Look at the namespace's pods while jobs run, and keep the last that was seen of each."""
+    """Poll the namespace's pods while jobs run, and keep the last state of each."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -23,7 +23,7 @@ class Watcher:
         self.log: dict[str, str] = {}
 
     def look(self) -> None:
-        """Take down what is there now."""
+        """Record the present pods."""
         for pod in json.loads(self.cluster.kubectl("get", "pods", "-n", NAMESPACE, "-o", "json"))["items"]:
             name = pod["metadata"]["name"]
             self.pods[name] = pod
@@ -73,7 +73,7 @@ class Run:
 
 
 def begin(cluster: Cluster, name: str, *words: str) -> None:
-    """Start a run out of turn as a user does, with more words for the command line."""
+    """Start an extra run as a user does, with additional arguments."""
     line = ("create", "job", "-n", NAMESPACE, name, "--from=cronjob/fleet-learner", "--dry-run=client", "-o", "json")
     job = json.loads(cluster.kubectl(*line))
     job["spec"]["template"]["spec"]["containers"][0]["args"] += words
@@ -81,7 +81,7 @@ def begin(cluster: Cluster, name: str, *words: str) -> None:
 
 
 def ended(watcher: Watcher, *names: str) -> list[Run]:
-    """Wait until these Jobs have ended, and return what is known of them."""
+    """Wait until these Jobs have ended, and return their runs."""
     cluster = watcher.cluster
 
     def jobs() -> list[dict[str, Any]] | None:

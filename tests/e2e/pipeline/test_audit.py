@@ -1,8 +1,8 @@
-"""The journal of an operator on a real cluster, held against what a real broker wrote down.
+"""Compare the journal of an operator on a real cluster with the log of a real broker.
 
-The one idea: two groups, classic and KIP-848, live through rolls, scale-downs and scale-ups under load; then the pipeline
-runs as users run it, and must count exactly the rebalances, removals and absorbed restarts that `__consumer_offsets` and
-the coordinator's log of text name. The three accounts have nothing in common but the group.
+The one idea: two groups, classic and KIP-848, live through rolls, scale-downs and scale-ups under load; then the
+pipeline runs as users run it, and must count exactly the rebalances, removals and absorbed restarts of
+`__consumer_offsets` and of the coordinator's text log. The three accounts share nothing but the group.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ SESSION_S = 60
 ROLLS = by_length(short=1, long=2)
 RATE_PER_S = 300
 LOOK_S = 30
-"""The operator looks at a quiet group at least this often."""
+"""The operator reads a quiet group at least this often."""
 CLOSE_MS = 2_000
-"""A look a second follows each removal, and one each change of a pod."""
+"""The operator reads a group every second after a removal, and after each change of a pod."""
 PATIENCE_S = 60.0
 SMALL = """
 [spark]
@@ -57,7 +57,7 @@ SMALL = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lived:
-    """What the two groups went through.
+    """The history of the two groups.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Lived:
 
 
 def in_both(games: dict[str, Play], act: Callable[[Play], None]) -> None:
-    """Do the same in both groups at the same time."""
+    """Do the same in both groups concurrently."""
     with ThreadPoolExecutor(len(games)) as threads:
         for done in [threads.submit(act, game) for game in games.values()]:
             done.result()
@@ -90,7 +90,7 @@ def begin(game: Play) -> None:
 
 
 def settled(game: Play, count: int) -> None:
-    """Wait until the group has so many members, all its pods are Ready, and nothing is on its way."""
+    """Wait until the group has so many members, all its pods are Ready, and nothing is in progress."""
 
     def is_so() -> bool:
         group = game.admin.describe_group(game.name)
@@ -104,7 +104,7 @@ def settled(game: Play, count: int) -> None:
 
 
 def live(game: Play) -> None:
-    """Rolls, two scale-downs, a scale-up, and where there are many rolls one of what came up."""
+    """Roll, scale down twice and scale up, and with many rolls roll the new pods, too."""
     for _ in range(ROLLS):
         game.roll()
         settled(game, 4)
@@ -117,41 +117,46 @@ def live(game: Play) -> None:
 
 
 def last_beat_ms(stage: Stage, topic: str) -> int:
-    """Return when the latest beat in the journal's topic was; 0 when there is none."""
+    """Return the time of the latest beat in the journal's topic; 0 without one."""
     reader = TopicReader({"bootstrap.servers": stage.brokers.bootstrap})
     logs = reader.watermarks((topic,))
-    told = [m for r in ranges(resolve(EARLIEST, logs), resolve(LATEST, logs)) for b in reader.read(r) for m in b]
+    messages = [m for r in ranges(resolve(EARLIEST, logs), resolve(LATEST, logs)) for b in reader.read(r) for m in b]
     reader.close()
-    beats = [data for m in told if isinstance(data := read(m.value()).data, CoverageBeat)]
+    beats = [data for m in messages if isinstance(data := read(m.value()).data, CoverageBeat)]
     return max((beat.observed_at_ms for beat in beats), default=0)
 
 
 @pytest.fixture(scope="module")
 def lived(stage: Stage, process_table: ProcessTable) -> Iterator[Lived]:
-    """Both groups after their lives, and a beat of the operator that it looked at them since."""
+    """Both groups after their history, and a later beat of the operator."""
     token = os.urandom(2).hex()
     topic = f"staticgroup-journal-{token}"
     stage.admin.create_topic(topic, partitions=3)
     games = {protocol: Play(stage=stage, name=f"audit-{protocol}-{token}", protocol=protocol) for protocol in PROTOCOLS}
     end_groups(stage)
-    # The chart brings the kinds; what is told before its connection is there waits in the operator's queue.
+    # The chart installs the CRDs; records wait in the operator's queue until its connection exists.
     stage.install(journal={"kafka": {"connection": f"{games['classic'].name}/{CONNECTION}", "topic": topic}})
     with ExitStack() as closing:
         for game in games.values():
             closing.callback(game.open().close)
         in_both(games, begin)
         steady_ms, quiet_ms = under_load(stage, games)
-        told_ms = quiet_ms + LOOK_S * 1000
-        until(lambda: last_beat_ms(stage, topic) >= told_ms, deadline_s=2 * LOOK_S + 30, what="a later beat", poll_s=1)
+        recorded_by_ms = quiet_ms + LOOK_S * 1000
+        until(
+            lambda: last_beat_ms(stage, topic) >= recorded_by_ms,
+            deadline_s=2 * LOOK_S + 30,
+            what="a later beat",
+            poll_s=1,
+        )
         yield Lived(stage=stage, games=games, steady_ms=steady_ms, topic=topic)
         accusations = live_removals(stage.brokers.group_log, process_table)
     assert accusations == []
 
 
 def end_groups(stage: Stage) -> None:
-    """Delete the StaticGroups that earlier tests left, for each would be one more group of this journal.
+    """Delete the StaticGroups of earlier tests, because each would be one more group of this journal.
 
-    Their namespaces go when the namespace controller comes to it, which a busy machine lets wait.
+    The namespace controller deletes their namespaces late on a busy machine.
     """
     kinds = stage.kubectl("api-resources", "--api-group=staticgroup.io", "-o", "name")
     if "staticgroups." in kinds:
@@ -159,7 +164,7 @@ def end_groups(stage: Stage) -> None:
 
 
 def under_load(stage: Stage, games: dict[str, Play]) -> tuple[int, int]:
-    """Have both groups live while producers write; returns when that began and when all was done, Unix milliseconds."""
+    """Run both groups while producers write; returns the begin and the end, Unix milliseconds."""
     with ExitStack() as loads:
         for game in games.values():
             load = {"BOOTSTRAP": stage.brokers.bootstrap, "TOPIC": game.name, "RATE_PER_S": str(RATE_PER_S)}
@@ -173,7 +178,7 @@ def under_load(stage: Stage, games: dict[str, Play]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """What the pipeline made of it: its tables, and two audits, by group id."""
+    """The pipeline's results: its tables, and two audits, by group id."""
 
     root: Path
     text: str
@@ -213,7 +218,7 @@ def audited(lived: Lived, tmp_path_factory: pytest.TempPathFactory) -> Audited:
 
 
 def fleet_learner(*arguments: str) -> tuple[int, str]:
-    """Run one command in a process of its own; returns its status and what it said."""
+    """Run one command in a process of its own; returns its status and output."""
     done = subprocess.run(
         [sys.executable, "-m", "fleet_learner", *arguments],
         cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": "operator"}, capture_output=True, text=True, check=False,
@@ -250,9 +255,9 @@ def test_rebalances_are_counted_exactly_as_in_both_logs_of_the_broker(
 
 
 def close_together(game: Play, since_ms: int) -> int:
-    """Count rebalances of a classic group that began so soon after the last one that no look lies surely between.
+    """Count rebalances of a classic group that may have begun before the operator read the previous one.
 
-    DescribeGroups shows no generation, so only these may be told as one.
+    DescribeGroups shows no generation, so only these may be recorded as one.
     """
     kinds = (GroupEventKind.REBALANCE_PREPARED, GroupEventKind.STABILIZED)
     events = game.events(*kinds, since_ms=since_ms)
@@ -263,7 +268,7 @@ def close_together(game: Play, since_ms: int) -> int:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_formation_is_told_too(lived: Lived, audited: Audited, protocol: str) -> None:
+def test_formation_is_recorded_too(lived: Lived, audited: Audited, protocol: str) -> None:
     found = audited.whole[lived.games[protocol].name]["rebalances"]
     assert found["log"] > audited.steady[lived.games[protocol].name]["rebalances"]["log"]
     assert (found["missing"], found["extra"], found["unseen"]) == ([], [], 0), audited.text
@@ -273,7 +278,7 @@ def test_formation_is_told_too(lived: Lived, audited: Audited, protocol: str) ->
 def test_removals_are_exactly_the_members_that_the_broker_removed(
     lived: Lived, audited: Audited, protocol: str
 ) -> None:
-    """Three departures, each removed once, by its member id; nobody else is gone."""
+    """Three departures, each removed once, by its member id; no other member is gone."""
     game = lived.games[protocol]
     removed = {
         row["member_id"]

@@ -1,8 +1,8 @@
 """The fleet learner as pods: drivers and executors on a real cluster, from the manifests that users apply.
 
-The one idea: what the cluster learned must be, row for row, what one process learns on the same journal here, although
-the first run lost its executor, its driver and its Job, and two more were started at once to go on. That executors did the work is
-asked of Spark's own log of events, that nobody had a right too many of the API server.
+The one idea: the cluster's rows must equal those of one local process on the same journal, although the first run lost
+its executor, its driver and its Job, and two more runs were started at once to continue it. Spark's event log shows
+that executors did the work, the API server that no account had needless rights.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ UID = 65532
 FLEET = FleetSettings(seed=5, groups=8, days=6, k8s_clusters=2)
 AS_OF = datetime.fromtimestamp(FLEET.end_ms / 1000, UTC).isoformat()
 EXECUTOR = "spark-role=executor"
-# Cores, and the memory beside the heap, are those that are shipped: what is too little of it shows here.
+# Cores and memory overhead are the shipped values, so that too small values fail here.
 SMALL = {
     "spark.executor.instances": "1",
     "spark.executor.memory": "1g",
@@ -67,13 +67,13 @@ class Ground:
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """A cluster of one node; it is taken away afterwards unless it was there before."""
+    """A cluster of one node, which is deleted afterwards unless it existed before."""
     cluster = Cluster(os.environ.get("E2E_FLEET_CLUSTER", "sg-fleet"))
     was_there = cluster.is_healthy()
     archive = build_fleet_image()
     data = tmp_path_factory.mktemp("data")
     for folder in (data, *list(data.parents)[:2]):
-        folder.chmod(0o755)  # pods are nobody's friend here: pytest's folders are for their owner only
+        folder.chmod(0o755)  # pods run as another user, and pytest's folders are for their owner only
     (data / "events").mkdir()
     write_files(data / "journal", FLEET, Progress())
     for path in (data, *data.rglob("*")):
@@ -137,7 +137,7 @@ def applied(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
-    """A run that lost its executor, then its driver, then its Job: what it had fixed, and what was published by then."""
+    """A run that lost its executor, then its driver, then its Job: its plan, and the state published by then."""
 
     drivers: list[dict[str, Any]]
     executors: list[list[dict[str, Any]]]
@@ -189,7 +189,7 @@ def _pods(cluster: Cluster) -> list[str]:
 
 @pytest.fixture(scope="module")
 def runs(applied: Ground, interrupted: Interrupted) -> dict[str, Run]:
-    """Two runs that were started at once, by how they ended."""
+    """Two runs that were started at once, by their result."""
     for name in ("one", "other"):
         begin(applied.cluster, name)
     return {run.end: run for run in ended(Watcher(applied.cluster), "one", "other")}
@@ -210,7 +210,7 @@ def events(data: Path, executor: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def runs_in(root: Path) -> dict[str, Any]:
-    """Return what was published of every table; a plan names the source's folder, which differs."""
+    """Return the published state of every table, without the plan, which names the source's folder."""
     found = sorted(root.rglob(f"{FOLDER}/????????????.json"))
     return {path.relative_to(root).as_posix(): json.loads(path.read_text())["tables"] for path in found}
 
@@ -228,7 +228,7 @@ def content(root: Path) -> dict[str, list[str]]:
 
 
 def outputs(root: Path) -> dict[str, str]:
-    """Return the digest of everything that is given to others."""
+    """Return the digest of all published files."""
     files = sorted(path for path in (root / "output").rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -291,7 +291,7 @@ def test_a_lost_executor_is_replaced_and_a_lost_driver_is_tried_again(interrupte
 def test_a_run_whose_job_was_deleted_is_finished_by_the_next(
     applied: Ground, interrupted: Interrupted, run: Run
 ) -> None:
-    """What it had written meant nothing, and the plan that it had fixed was carried out; the rows are compared above."""
+    """Its uncommitted files were ignored and its plan was carried out; the rows are compared above."""
     assert interrupted.published == []
     assert (interrupted.plan.read_text(), interrupted.plan.stat().st_ino) == (
         interrupted.plan_text,
@@ -350,7 +350,7 @@ def test_the_guides_overlay_sets_both_images_and_keeps_what_it_does_not_name(gro
 
 
 def rights(cluster: Cluster, account: str, namespace: str) -> set[str]:
-    """Return what an account may do in a namespace beyond what every account may."""
+    """Return an account's rights in a namespace beyond those of every account."""
 
     def lines(who: str) -> set[str]:
         listed = cluster.kubectl("auth", "can-i", "--list", "--no-headers", f"--as={who}", "-n", namespace)

@@ -1,6 +1,6 @@
-"""`make pipeline-demo`: from a fleet's journal in Kafka to the session timeout of the next pod on a real cluster.
+"""`make pipeline-demo`: from a fleet's journal in a Kafka topic to the next pod's session timeout.
 
 The one idea: everything between the simulated past and the running pod is the real thing: the journal's schema, a topic
 of a real broker, the learner's own command, an operator from its chart that pulls the recommendations over HTTP; and
-what a pod's session timeout became is asked of the broker.
+the broker reports a pod's final session timeout.
 """

@@ -1,6 +1,6 @@
 """`python -m support.fleet_demo`: set up, perform, report, take down.
 
-The one idea: every line that is printed says when; on a terminal the last line says what is going on now.
+The one idea: every printed line has its time; on a terminal the last line shows the current step.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from support.devcluster.progress import say
 from support.scene.__main__ import down
 
 DESCRIPTION = """\
-Show the fleet learner from end to end: a simulated fleet's journal in a topic of a real Kafka broker,
-the learner on Spark, its report and recommendations, and an operator on a real Kubernetes that gives one of them to
-the next pod.
+Show the fleet learner from end to end: a simulated fleet's journal in a topic of a real Kafka broker, the learner on
+Spark, its report and recommendations, and an operator on a real Kubernetes that gives one of them to the next pod.
 
 Everything runs on this machine and is taken away at the end, but build/pipeline-demo with tables, report and
 recommendations, and build/pipeline-demo.json with the figures. The first run builds Kubernetes from source, which takes
@@ -110,13 +109,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
         console.print(f"What the operator logged is in {FOLDER}/operator.log.", highlight=False, soft_wrap=True)
     else:
         console.print(
-            "As recommended: the next pod has the fleet's session timeout, and nothing was rebalanced.", soft_wrap=True
+            "As expected: the next pod has the fleet's session timeout, and nothing was rebalanced.", soft_wrap=True
         )
     return DIFFERS if found else KEPT
 
 
 def finish(options: argparse.Namespace) -> bool:
-    """Take everything away; return whether nothing is left behind."""
+    """Remove everything; return whether nothing is left behind."""
     from support.fleet_demo.ground import CLUSTER
 
     if options.keep:

@@ -1,6 +1,6 @@
-"""What the demo found out: figures, whether the story holds together, the table and build/pipeline-demo.json.
+"""The demo's figures, their check, the table and build/pipeline-demo.json.
 
-The one idea: the story is checked by a pure function over figures, so a step that did not happen cannot be shown.
+The one idea: a pure function checks the figures, so a step that did not happen cannot go unnoticed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ OUTPUT = Path(__file__).parents[3] / "build" / "pipeline-demo.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The simulated fleet and what the learner made of its journal.
+    """The simulated fleet and the learner's results.
 
     Parameters
     ----------
-    produced, ingested, set_aside, copies: records: written to the topic, taken in, in quarantine, met twice.
+    produced, ingested, set_aside, copies: records written to the topic, ingested, in quarantine, and repeated.
     rebalances_if_dynamic: of the same stops, had the members been dynamic.
     start_ms, join_ms: medians of absences: until the container started, and from there until the member was back.
     """
@@ -47,14 +47,14 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What Kafka's own log says of the real group, after its pods were restarted.
+    """The real group in Kafka's own log, after its pods were restarted.
 
     Parameters
     ----------
-    groups: that the log tells of.
+    groups: number of groups in the log.
     absorbed: restarts of static members without a rebalance; rebalances: of the whole time, with those of the
         beginning.
-    members_lost: that a rebalance found gone.
+    members_lost: members that a rebalance found gone.
     silent_partition_ms: standstill that could be measured; measured, not_known: silences.
     """
 
@@ -80,7 +80,7 @@ class Recommendations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What became of the real group.
+    """The results for the real group.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Everything of one run; `stages_s` in the order in which they ran, `took_s` with what lies between them."""
+    """Everything of one run; `stages_s` in the order of execution, `took_s` including the time between stages."""
 
     fleet: Fleet
     recommendations: Recommendations
@@ -139,7 +139,7 @@ def counted(records: Iterable[Recommendation]) -> Recommendations:
 
 
 def differences(figures: Figures) -> list[str]:
-    """Return in words what differs from the story; empty when nothing does."""
+    """Return the differences from the expected story as text."""
     return [
         *_of_fleet(figures.fleet, figures.recommendations),
         *_of_orders(figures.orders),
@@ -186,8 +186,7 @@ def _of_orders(orders: Orders) -> list[str]:
     if orders.shown_source != "Fleet" or orders.shown_ms != wanted or orders.injected_ms != wanted:
         found.append(
             f"{wanted} ms are recommended; the StaticGroup shows {orders.shown_ms} ms of {orders.shown_source} and "
-            "injects "
-            f"{orders.injected_ms} ms"
+            f"injects {orders.injected_ms} ms"
         )
     if orders.in_force_source != "Fleet":
         found.append(f"the session timeout comes from {orders.in_force_source}, not from the fleet")

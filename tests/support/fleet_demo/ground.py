@@ -1,7 +1,7 @@
-"""The demo's environment: a cluster, a broker, an operator that reads recommendations, and their server.
+"""The demo's environment: a cluster, a broker, an operator that reads recommendations, and a file server.
 
-The one idea: recommendations are served as they would be to another cluster's operator, as plain files over HTTP, on
-the address by which pods reach this machine.
+The one idea: recommendations are served as for another cluster's operator, as plain files over HTTP, on the address by
+which pods reach this machine.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from support.scene.stage import Stage
 
 CLUSTER = "sg-fleet-demo"
 PREFIX = "orders-"
-"""How the names of the real group begin, and with them those of its namespace."""
+"""Prefix of the names of the real group and its namespace."""
 FOLDER = Path(__file__).parents[3] / "build" / "pipeline-demo"
-"""Tables, report and recommendations; made again in every run."""
+"""Tables, report and recommendations; recreated in every run."""
 RECOMMENDATIONS = FOLDER / "fleet" / "output" / "recommendations"
 REPORT = FOLDER / "fleet" / "output" / "report" / "report.html"
 POLL_S = 10
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Serve files and say nothing."""
+    """Serve files without logging."""
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -43,7 +43,7 @@ class Ground:
 
     @property
     def url(self) -> str:
-        """Where recommendations are, or will be."""
+        """The folder of recommendations."""
         return url_of(self.server)
 
     def close(self) -> None:
@@ -53,13 +53,13 @@ class Ground:
 
 
 def url_of(server: ThreadingHTTPServer) -> str:
-    """Return the base URL of a server that listens."""
+    """Return the base URL of a server."""
     host, port = server.server_address[:2]
     return f"http://{host!s}:{port}"
 
 
 def serve(folder: Path, address: str) -> ThreadingHTTPServer:
-    """Serve a folder, which need not be there yet, on a free port of an address until `shutdown` is called."""
+    """Serve a folder, which may not exist yet, on a free port of an address until `shutdown` is called."""
     server = ThreadingHTTPServer((address, 0), partial(_Handler, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True, name="recommendations").start()
     return server

@@ -1,7 +1,7 @@
-"""The real group: three consumers whose session timeouts the broker is asked for.
+"""The real group: three consumers whose session timeouts are read from the broker.
 
-The one idea: what counts is the timeout that the coordinator holds for a member, and it writes that down: the group's
-record in `__consumer_offsets` names every member with its session timeout (`GroupMetadataValue`).
+The one idea: the coordinator's timeout for a member counts, and the coordinator logs it: the group's record in
+`__consumer_offsets` has every member's session timeout (`GroupMetadataValue`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def first_wave_name(kafka_cluster_id: str, others: Iterable[tuple[str, str]]) ->
 
     Parameters
     ----------
-    others: (Kafka cluster id, group id) of the groups beside it.
+    others: (Kafka cluster id, group id) of the other groups.
     """
     first = min((wave_order(*each, salt=MODEL_VERSION) for each in others), default=2**32)
     names = (f"{PREFIX}{number}" for number in itertools.count(1))
@@ -50,7 +50,7 @@ class OrdersGroup:
     def started(cls, stage: Stage, name: str) -> OrdersGroup:
         """Start the consumers and wait until all of them are members."""
         play = Play(stage=stage, name=name, partitions=PARTITIONS).open()
-        # Empty at first: what the first pods get follows from the pod template only once the operator has seen it.
+        # Empty at first: the operator must see the pod template before the first pods start.
         stage.apply(play.stateful_set(0), play.static_group(sessionTimeout={"mode": "Auto"}))
         group = cls(play=play)
         until(group._is_prepared, deadline_s=60, what="ids and a session timeout are issued", poll_s=0.3)
@@ -66,7 +66,7 @@ class OrdersGroup:
         """Names of the pods, by ordinal."""
         return tuple(f"{self.play.name}-{ordinal}" for ordinal in range(REPLICAS))
 
-    # what the operator says -----------------------------------------------------------------------------------
+    # from the operator ----------------------------------------------------------------------------------------
 
     def timeout(self) -> dict[str, Any]:
         """Return `status.timeout`."""
@@ -100,10 +100,10 @@ class OrdersGroup:
         except AssertionError as late:
             raise AssertionError(f"{late}; {self.condition()}") from None
 
-    # what the broker says -------------------------------------------------------------------------------------
+    # from the broker ------------------------------------------------------------------------------------------
 
     def timeouts_ms(self) -> dict[str, int]:
-        """Return pod name to the session timeout that the coordinator wrote down for its member last."""
+        """Return, by pod name, the session timeout that the coordinator logged last for its member."""
         reader = TopicReader({"bootstrap.servers": self.play.brokers.bootstrap})
         held: dict[str, int] = {}
         try:
@@ -131,7 +131,7 @@ class OrdersGroup:
             if (member.instance_id or "").startswith(f"{pod}.") and member.session_timeout_ms is not None
         }
 
-    # what the process says ------------------------------------------------------------------------------------
+    # from the process -----------------------------------------------------------------------------------------
 
     def started_with_ms(self, pod_name: str) -> int:
         """Return the session timeout in the environment of a pod's running process; 0 when it has none."""

@@ -1,7 +1,7 @@
 """Run the fleet learner as its users do, by its command in a process of its own, and read what it published.
 
-The one idea: figures come from the log of runs and from files, never from what was printed; what it prints is passed
-on, and the clock is read when a stage's line appears.
+The one idea: figures come from the log of runs and from files, never from the output; the output is passed on, and the
+clock is read when a stage's line appears.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from journal import recommendations as api
 from support.scene.stage import REPOSITORY
 
 _STAGES = ("ingested:", "recommended:", "report:")
-"""How the lines begin that end a stage."""
+"""Prefixes of the lines that end a stage."""
 _NOISE = re.compile(
     r"\d\d/\d\d/\d\d |WARNING: |Using Spark|Setting default|To adjust|/.*Warning: |  require_min|\s+at |\s*$"
 )
-"""What Spark and its libraries say about themselves; it is in the log."""
+"""Lines of Spark and its libraries, which only go to the log."""
 
 
 class LearnerError(RuntimeError):
@@ -57,7 +57,7 @@ def run(
     as_of_ms: the end of the window, Unix milliseconds.
     days: length of the window; whole UTC days.
     log: gets everything that the command prints.
-    tell: is given each line of it that is not Spark's own.
+    tell: receives each line that is not Spark's own.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def bill(*, bootstrap: str, page: Path, log: Path, tell: Callable[[str], None]) 
     ----------
     page: gets the JSON.
     log: gets everything that the command prints.
-    tell: is given each line of it that is not Spark's own.
+    tell: receives each line that is not Spark's own.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def bill(*, bootstrap: str, page: Path, log: Path, tell: Callable[[str], None]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Medians of ended absences: until the container started, and from there until the member was back."""
+    """The parts of ended absences: medians until the container started, and from then until the member was back."""
 
     start_ms: int
     join_ms: int

@@ -1,8 +1,8 @@
-"""The play itself: real consumers first, then a month of a fleet around them, then what the learner changes for them.
+"""The demo's phases: real consumers first, then a month of a fleet around them, then the learner's changes.
 
-The one idea: the real group is one of the fleet. Its pods run here before anything is learned, with the session timeout
-that their template asks for; its past is simulated under that timeout, its Kafka cluster's id and its own name. A first
-run of the learner releases its first canary wave only, so the group's name is chosen such that it is in that wave.
+The one idea: the real group is one of the fleet. Its pods run before anything is learned, with the session timeout of
+their template; its past is simulated with that timeout, its Kafka cluster's id and its own name. A first run of the
+learner releases its first canary wave only, so the group's name is chosen such that it is in that wave.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOPIC_PARTITIONS = 6
 ROOT = FOLDER / "fleet"
 ROLLOUTS_PER_DAY = 2.0
 NEW_IMAGE_SHARE = 0.1
-"""A new image whose restarts nobody has seen freezes the way down; most rollouts of this group only restart it."""
+"""An image without seen restarts freezes decreases; most rollouts of this group only restart it."""
 RESTART_MEDIAN_MS = 8_000.0
 
 
@@ -41,7 +41,7 @@ class Show:
     Parameters
     ----------
     began_s: on the monotonic clock.
-    tell: is given each line for people.
+    tell: receives each line for people.
     """
 
     ground: Ground
@@ -53,7 +53,7 @@ class Show:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Take the time of a stage; the same name again adds to it."""
+        """Measure a stage; the same name again adds to it."""
         began_s = time.monotonic()
         yield
         self.stages_s[name] = round(self.stages_s.get(name, 0.0) + time.monotonic() - began_s, 1)
@@ -95,14 +95,14 @@ def perform(show: Show) -> Figures:
 
 
 def invented(groups: int, days: int) -> list[Group]:
-    """Return the groups of the fleet beside the real one, the same at any time."""
+    """Return the other groups of the fleet, which do not depend on the time."""
     return draw_groups(FleetSettings(seed=SEED, groups=groups, days=days))[1:]
 
 
 def settings_of(
     groups: int, days: int, *, kafka_cluster_id: str, group_id: str, structural_ms: int, end_ms: int
 ) -> FleetSettings:
-    """Return a fleet that ends now and has the real group in it.
+    """Return a fleet that ends now and contains the real group.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def settings_of(
 
 
 def _learned(show: Show, group_id: str, structural_ms: int) -> Fleet:
-    """Write the fleet's journal to the topic, and let the learner work on it."""
+    """Write the fleet's journal to the topic, and run the learner."""
     brokers = show.ground.stage.brokers
     settings = settings_of(
         show.groups,
@@ -175,7 +175,7 @@ def _learned(show: Show, group_id: str, structural_ms: int) -> Fleet:
 
 
 def _billed(show: Show, group: OrdersGroup) -> Bill:
-    """Draw up the bill of the real cluster from its own log, which tells of the real group's restarts just now."""
+    """Compute the bill of the real cluster from its own log, which contains the real group's recent restarts."""
     bootstrap = show.ground.stage.brokers.bootstrap
     with show.stage("bill"):
         rows = learner.bill(

@@ -1,4 +1,4 @@
-"""Which of the fleet learner's unit tests `make test` has."""
+"""Select the fleet learner's unit tests of `make test`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from pathlib import Path
 
 import pytest
 
-SMOKE = {"test_cli.py", "test_journal_topic.py", "test_recommend.py", "test_sources.py"}
-"""What meets the operator: its journal is read, and what it reads is written."""
+SMOKE = {
+    "test_cli.py",
+    "test_journal_topic.py",
+    "test_recommend.py",
+    "test_recommendation_snapshot.py",
+    "test_sources.py",
+}
+"""Tests of the interface to the operator: reading its journal, and writing its recommendations."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the others to `make pipeline`, since nothing of the operator is in them."""
+    """Leave the other tests to `make pipeline`, because they do not involve the operator."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent) and item.path.name not in SMOKE:
             item.add_marker(pytest.mark.pipeline)

@@ -1,4 +1,4 @@
-"""Laying the journal beside Kafka's own log: what must match one to one, and what nobody can be blamed for."""
+"""Compare the journal with Kafka's own log: exact matches, and differences that no operator could avoid."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def of(instance_id: str, member_id: str, at_ms: int = 500, *, is_claimed: bool =
 
 
 def audit(changes: list[LogChange], account: Account, *, from_ms: int = 0, tolerance_ms: int = 0) -> Finding:
-    """Compare one group that was looked at all the time unless its account says otherwise."""
-    told = account if account.seen else replace(account, seen=ALWAYS)
-    (one,) = compare({"g": changes}, {"g": told}, from_ms=from_ms, tolerance_ms=tolerance_ms)
+    """Compare one group that was always watched unless its account says otherwise."""
+    account = account if account.seen else replace(account, seen=ALWAYS)
+    (one,) = compare({"g": changes}, {"g": account}, from_ms=from_ms, tolerance_ms=tolerance_ms)
     return one
 
 
@@ -84,18 +84,18 @@ def test_a_rebalance_without_a_fact_is_missing_and_a_fact_without_one_is_extra_e
 
 
 def test_bounds_that_overlap_by_a_look_are_shared_out_so_that_nothing_is_left() -> None:
-    """The look that ends one fact begins the next: what lies in it may belong to either."""
+    """The read that ends one fact begins the next: a rebalance at that moment may belong to either."""
     facts = [fact(100, 220), fact(200, 400)]
     assert counts(audit([found(50), moved(210, 1), moved(215, 2)], Account(facts=facts))) == (2, 2, 0, 0, 0, 0)
     assert counts(audit([found(50), moved(150, 1), moved(210, 2)], Account(facts=facts))) == (2, 2, 0, 0, 0, 0)
 
 
 def test_clocks_may_differ_by_the_tolerance_and_no_more() -> None:
-    told = Account(facts=[fact(150, 250)])
+    account = Account(facts=[fact(150, 250)])
     for at_ms in (140, 260):
         changes = [found(100), moved(at_ms, 1)]
-        assert not audit(changes, told, tolerance_ms=9).agrees
-        assert audit(changes, told, tolerance_ms=10).agrees
+        assert not audit(changes, account, tolerance_ms=9).agrees
+        assert audit(changes, account, tolerance_ms=10).agrees
 
 
 def test_epochs_of_kip_848_are_matched_by_number_within_their_bounds() -> None:
@@ -122,9 +122,9 @@ def test_generations_without_a_record_ended_between_those_that_have_one() -> Non
 
 
 def test_nothing_is_claimed_of_what_was_before_the_first_record() -> None:
-    """Compaction takes old records; the first that is left may be the rebalance of a fact, or come after it."""
-    told = Account(facts=[fact(10, 50), fact(80, 120), fact(150, 250)], removals=[of("a", "m1", 50)])
-    one = audit([found(100, 7), moved(200, 8)], told)
+    """Compaction removes old records; the first remaining one may be the rebalance of a fact, or come after it."""
+    account = Account(facts=[fact(10, 50), fact(80, 120), fact(150, 250)], removals=[of("a", "m1", 50)])
+    one = audit([found(100, 7), moved(200, 8)], account)
     assert counts(one) == (1, 1, 0, 0, 0, 0)
     assert one.removals.journal == 0
     assert one.agrees
@@ -153,7 +153,8 @@ def test_a_group_that_the_log_does_not_know_differs() -> None:
     ],
 )
 def test_what_nobody_could_see_is_not_missing(seen: tuple[tuple[int, int], ...], agrees: bool) -> None:
-    """Blind windows, before the first look, and after the last, which lies up to one look before the last beat."""
+    """Blind windows, the time before the first read, and the time after the last one, up to a read before the last
+    beat."""
     at_ms = 500_000 if seen == ((0, 1_000_000),) else 200_000
     changes = [found(100), moved(at_ms, 1)]
     facts = [fact(at_ms - 1, at_ms + 1)] if at_ms == 500_000 else []
@@ -164,19 +165,19 @@ def test_what_nobody_could_see_is_not_missing(seen: tuple[tuple[int, int], ...],
 
 def test_what_was_before_the_beginning_does_not_count_and_still_pairs() -> None:
     changes = [found(100), moved(200, 1), moved(300, 2), member(ChangeKind.GONE, 200, "a", "m1")]
-    told = Account(facts=[fact(150, 250), fact(180, 310)], removals=[of("a", "m1", 190)])
-    one = audit(changes, told, from_ms=260)
+    account = Account(facts=[fact(150, 250), fact(180, 310)], removals=[of("a", "m1", 190)])
+    one = audit(changes, account, from_ms=260)
     assert counts(one) == (1, 1, 0, 0, 0, 0)
     assert (one.removals.journal, one.removals.log) == (0, 0)
-    late = audit([*changes[:3], member(ChangeKind.GONE, 300, "a", "m1")], told, from_ms=260)
-    assert (late.removals.log, late.removals.others) == (1, 0), "removed before, gone when the log was next written"
+    late = audit([*changes[:3], member(ChangeKind.GONE, 300, "a", "m1")], account, from_ms=260)
+    assert (late.removals.log, late.removals.others) == (1, 0), "removed before, gone in the log's next record"
 
 
 def test_removals_are_matched_by_instance_and_member() -> None:
     changes = [found(100), member(ChangeKind.GONE, 510, "a", "m1"), member(ChangeKind.GONE, 510, "b", "m2")]
     one = audit(changes, Account(removals=[of("a", "m1")]))
     assert (one.removals.journal, one.removals.log, one.removals.others) == (1, 2, 1)
-    assert one.agrees, "the other one was expelled, or left by itself"
+    assert one.agrees, "the other member was expelled, or left"
     for wrong in (of("a", "m2"), of("b", "m1"), of("c", "m1")):
         assert list(audit(changes, Account(removals=[wrong])).removals.unproven) == [wrong]
 
@@ -211,7 +212,7 @@ def test_a_restart_called_absorbed_must_be_one_and_caution_is_no_difference() ->
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.lists(st.integers(1, 61), max_size=8))
 def test_whoever_looks_at_certain_times_agrees_with_the_log(times: list[int], looks: list[int]) -> None:
-    """A journal made by looking at these times has nothing missing and nothing extra, and merges what it must."""
+    """A journal from reads at these times has nothing missing and nothing extra, and merges only what it must."""
     rebalances = sorted(set(times))
     changes = [found(0), *(moved(10 * t, n) for n, t in enumerate(rebalances, 1))]
     at = sorted({0, 620, *(10 * look + 5 for look in looks)})
@@ -221,7 +222,7 @@ def test_whoever_looks_at_certain_times_agrees_with_the_log(times: list[int], lo
     assert counts(one) == (len(facts), len(rebalances), len(rebalances) - len(facts), 0, 0, 0)
 
 
-# who looked when -----------------------------------------------------------------------------------------------------
+# coverage ------------------------------------------------------------------------------------------------------------
 
 
 def beat(at_ms: int, *unreachable: str, operator: str = "op", is_whole: bool = True) -> Beat:
@@ -245,10 +246,10 @@ def test_beats_of_one_operator_cover_the_time_between_them() -> None:
 def test_a_group_is_not_seen_where_it_could_not_be_read() -> None:
     assert seen(beat(0), beat(30, "ns/g"), beat(60), beat(90)) == [(60, 90)]
     assert seen(beat(0), beat(30, "ns/other"), beat(60)) == [(0, 60)]
-    assert seen(beat(0), beat(30, is_whole=False), beat(60), beat(90)) == [(60, 90)], "the list was too long to say"
+    assert seen(beat(0), beat(30, is_whole=False), beat(60), beat(90)) == [(60, 90)], "the list was incomplete"
 
 
-# what is said --------------------------------------------------------------------------------------------------------
+# output --------------------------------------------------------------------------------------------------------------
 
 
 def test_what_differs_is_named_with_its_times() -> None:

@@ -1,4 +1,4 @@
-"""What a group's records prove: stories of members that come and go, told by the coordinator's records."""
+"""Causes from a group's records: stories of members that come and go, as the coordinator's records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def classic(epoch: int, *members: Member) -> GroupRecord:
     )  # fmt: skip
 
 
-def told(*records: tuple[int, GroupRecord]) -> list[Cause]:
+def causes_of(*records: tuple[int, GroupRecord]) -> list[Cause]:
     """Fold records, each with its time."""
     fold = Memberships()
     return [cause for at_ms, record in records for cause in fold.take(record, at_ms)]
@@ -45,7 +45,7 @@ A, B, B2, C = member("a.1", 0, 1), member("b.1", 2, 3), member("b.2", 2, 3), mem
 
 
 def test_a_restart_that_leaves_and_joins_is_two_rebalances_of_one_restart() -> None:
-    found = told((0, classic(1, A, B)), (10, classic(2, A)), (MINUTE_MS, classic(3, A, B2)))
+    found = causes_of((0, classic(1, A, B)), (10, classic(2, A)), (MINUTE_MS, classic(3, A, B2)))
     assert kinds(found) == [CauseKind.FOUND, CauseKind.DEPARTURE, CauseKind.RESTART]
     departure, restart = found[1:]
     assert (departure.caused, departure.bystanders, departure.clients) == (("orders-2", "orders-3"), 1, ("a",))
@@ -53,25 +53,25 @@ def test_a_restart_that_leaves_and_joins_is_two_rebalances_of_one_restart() -> N
 
 
 def test_a_crash_joins_before_its_former_self_is_found_dead() -> None:
-    found = told((0, classic(1, A, B)), (10, classic(2, A, B, B2)), (50_000, classic(3, A, B2)))
+    found = causes_of((0, classic(1, A, B)), (10, classic(2, A, B, B2)), (50_000, classic(3, A, B2)))
     assert kinds(found) == [CauseKind.FOUND, CauseKind.JOIN, CauseKind.RESTART]
     assert found[2].halves_before == 1
 
 
 def test_a_member_that_joined_and_left_did_not_restart_itself() -> None:
-    found = told((0, classic(1, A)), (10, classic(2, A, B)), (20, classic(3, A)))
+    found = causes_of((0, classic(1, A)), (10, classic(2, A, B)), (20, classic(3, A)))
     assert kinds(found) == [CauseKind.FOUND, CauseKind.JOIN, CauseKind.DEPARTURE]
 
 
 def test_a_group_that_starts_and_loses_a_member_is_not_a_restart() -> None:
-    found = told((0, classic(1)), (10, classic(2, A, B)), (20, classic(3, A)))
+    found = causes_of((0, classic(1)), (10, classic(2, A, B)), (20, classic(3, A)))
     assert kinds(found)[1:] == [CauseKind.STARTED, CauseKind.DEPARTURE]
-    other = told((0, classic(1, A)), (10, classic(2, A, B)), (20, classic(3, B)))
+    other = causes_of((0, classic(1, A)), (10, classic(2, A, B)), (20, classic(3, B)))
     assert kinds(other)[1:] == [CauseKind.JOIN, CauseKind.DEPARTURE]
 
 
 def test_a_restart_within_one_rebalance() -> None:
-    found = told((0, classic(1, A, B)), (10, classic(2, A, B2)))
+    found = causes_of((0, classic(1, A, B)), (10, classic(2, A, B2)))
     assert (found[1].kind, found[1].returned, found[1].halves_before) == (CauseKind.RESTART, 1, 0)
 
 
@@ -79,52 +79,52 @@ def test_a_restart_within_one_rebalance() -> None:
     ("back", "after_ms", "kind"),
     [
         (member("b.9", host="/10.9.9.9"), RETURN_MAX_MS, CauseKind.RESTART),  # a pod with another address
-        (member("other.1"), RETURN_MAX_MS, CauseKind.RESTART),  # a client that makes up its id, and the number fits
+        (member("other.1"), RETURN_MAX_MS, CauseKind.RESTART),  # a client with a random id; the number of members fits
         (member("b.9"), RETURN_MAX_MS + 1, CauseKind.JOIN),
     ],
 )
 def test_who_counts_as_back(back: Member, after_ms: int, kind: CauseKind) -> None:
-    assert kinds(told((0, classic(1, A, B)), (10, classic(2, A)), (10 + after_ms, classic(3, A, back))))[2] is kind
+    assert kinds(causes_of((0, classic(1, A, B)), (10, classic(2, A)), (10 + after_ms, classic(3, A, back))))[2] is kind
 
 
 def test_more_members_than_before_are_a_scaling() -> None:
-    found = told((0, classic(1, A, B)), (10, classic(2, A)), (20, classic(3, A, C, member("d.1"), member("e.1"))))
+    found = causes_of((0, classic(1, A, B)), (10, classic(2, A)), (20, classic(3, A, C, member("d.1"), member("e.1"))))
     assert kinds(found)[2] is CauseKind.JOIN
 
 
 def test_static_members() -> None:
     one, same, again = (member(f"s.{n}", 2, 3, instance="s") for n in range(3))
-    absorbed = told((0, classic(1, A, one)), (10, classic(1, A, same)))
+    absorbed = causes_of((0, classic(1, A, one)), (10, classic(1, A, same)))
     assert (absorbed[1].kind, absorbed[1].rebalances, absorbed[1].caused) == (
         CauseKind.ABSORBED,
         0,
         ("orders-2", "orders-3"),
     )
     assert absorbed[1].clients == ("a",)
-    gone = told((0, classic(1, A, one)), (10, classic(2, A)), (STATIC_BACK_MAX_MS, classic(3, A, again)))
+    gone = causes_of((0, classic(1, A, one)), (10, classic(2, A)), (STATIC_BACK_MAX_MS, classic(3, A, again)))
     assert kinds(gone)[1:] == [CauseKind.STATIC_GONE, CauseKind.STATIC_BACK]
-    late = told((0, classic(1, A, one)), (10, classic(2, A)), (STATIC_BACK_MAX_MS + 11, classic(3, A, again)))
+    late = causes_of((0, classic(1, A, one)), (10, classic(2, A)), (STATIC_BACK_MAX_MS + 11, classic(3, A, again)))
     assert kinds(late)[2] is CauseKind.JOIN
-    assert kinds(told((0, classic(1, A, one)), (10, classic(2, A, same))))[1] is CauseKind.STATIC_REPLACED
+    assert kinds(causes_of((0, classic(1, A, one)), (10, classic(2, A, same))))[1] is CauseKind.STATIC_REPLACED
 
 
 def test_generations_that_were_never_written_down_are_counted() -> None:
-    assert [c.rebalances for c in told((0, classic(1, A)), (10, classic(4, A)), (20, classic(4, A)))] == [0, 3]
+    assert [c.rebalances for c in causes_of((0, classic(1, A)), (10, classic(4, A)), (20, classic(4, A)))] == [0, 3]
 
 
 def test_a_group_that_empties_and_starts_again() -> None:
-    found = told((0, classic(1, A, B)), (10, classic(2)), (20, classic(3, B2)))
+    found = causes_of((0, classic(1, A, B)), (10, classic(2)), (20, classic(3, B2)))
     assert kinds(found)[1:] == [CauseKind.EMPTIED, CauseKind.STARTED]
     assert found[2].returned == 1
     gone = GroupRecord(
         kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, tombstone=True
     )
-    again = told((0, classic(1, A)), (10, gone), (20, classic(1, A)))
+    again = causes_of((0, classic(1, A)), (10, gone), (20, classic(1, A)))
     assert kinds(again) == [CauseKind.FOUND, CauseKind.DELETED, CauseKind.FOUND]
 
 
 def test_what_bystanders_must_give_up_has_moved() -> None:
-    found = told((0, classic(1, A, B)), (10, classic(2, member("a.1", 0), B, member("n.1", 1))))
+    found = causes_of((0, classic(1, A, B)), (10, classic(2, member("a.1", 0), B, member("n.1", 1))))
     assert (found[1].kind, found[1].moved, found[1].caused) == (CauseKind.JOIN, ("orders-1",), ())
 
 
@@ -156,7 +156,7 @@ def leaves(one: Member) -> GroupRecord:
 
 def test_kip_848_restart_of_a_dynamic_member() -> None:
     records = [*joins(A, 1), *joins(B, 2), leaves(B), modern(RecordKind.EPOCH, epoch=3), *joins(B2, 4)]
-    found = told(*enumerate(records))
+    found = causes_of(*enumerate(records))
     assert [c.kind for c in found if c.rebalances] == [CauseKind.JOIN, CauseKind.DEPARTURE, CauseKind.RESTART]
     departure = next(c for c in found if c.kind is CauseKind.DEPARTURE)
     assert (departure.caused, departure.bystanders, departure.group_epoch) == (("orders-2", "orders-3"), 1, 3)
@@ -169,6 +169,6 @@ def test_kip_848_static_member_that_returns_in_time() -> None:
         RecordKind.CURRENT_MEMBER, of=Member(member_id=one.member_id, member_epoch=-2, assignment=one.assignment)
     )
     new = joins(same, 1)[0]
-    found = told(*enumerate([*joins(one, 1), away, away, leaves(one), new]))
+    found = causes_of(*enumerate([*joins(one, 1), away, away, leaves(one), new]))
     assert kinds(found) == [CauseKind.FOUND, CauseKind.RECONCILED, CauseKind.LEFT_FOR_A_WHILE, CauseKind.ABSORBED]
     assert found[3].caused == ("orders-2",)

@@ -61,7 +61,8 @@ def row(group_id: str, **values: Any) -> dict[str, Any]:
 
 def test_the_dearest_group_comes_first_and_says_what_would_help() -> None:
     dear = row("dear", silent_partition_ms=90_000, margin_partition_ms=5_000, measured=6, not_known=2, rebalances=4,
-               restart_rebalances=4, help=Help.STATIC_MEMBERSHIP.value, interrupted_share=0.5, covered_ms=7_200_000)  # fmt: skip
+               restart_rebalances=4, help=Help.STATIC_MEMBERSHIP.value, interrupted_share=0.5,
+               covered_ms=7_200_000)  # fmt: skip
     dark = row("dark", not_known=5, rebalances=9, static_back=3, help=Help.LONGER_TIMEOUT.value)
     found = list(
         lines(dearest_first([row("calm"), dark, dear]), {("k", "dear"): price([(30_000, 6, 2_000)] * 10, name="g")})
@@ -77,13 +78,15 @@ def test_the_dearest_group_comes_first_and_says_what_would_help() -> None:
 
 
 def test_what_is_not_counted_is_no_zero() -> None:
-    """Epochs of share groups (KIP-932) are not read: 0 rebalances would say that none of them ever rebalances."""
+    """Epochs of share groups (KIP-932) are not read, so 0 rebalances would be wrong."""
     share = row("share", group_type="Share", help=Help.SHARE_GROUP.value)
     (said,) = (line for line in lines([share], {}) if line.startswith("share"))
     assert said.split()[:4] == ["share", "0", "ms", "-"]  # covered, then rebalances
     assert "share groups have no static members, and their rebalances are not counted" in said
-    (told,) = document([share], {}, from_ms=0, bad_records=0)["groups"]
-    assert {told[name] for name in ("rebalances", "restart_rebalances", "restarts", "departures", "joins", "unchanged")} == {None}
+    (group,) = document([share], {}, from_ms=0, bad_records=0)["groups"]
+    assert {
+        group[name] for name in ("rebalances", "restart_rebalances", "restarts", "departures", "joins", "unchanged")
+    } == {None}
     (counted,) = document([row("calm", group_type="Classic")], {}, from_ms=0, bad_records=0)["groups"]
     assert (counted["rebalances"], counted["restarts"]) == (0, 0)
     assert causes(bill_row(share, None, "")) == "not counted"
@@ -99,11 +102,17 @@ def test_a_group_id_neither_begins_a_line_nor_moves_the_cursor() -> None:
 
 
 def test_an_advice_comes_with_its_condition() -> None:
-    """Static members of KIP-1071 take clients and brokers of Kafka 4.4; a scale-down and up looks like a restart."""
-    streams = row("s", group_type="Streams", rebalances=7, restart_rebalances=6, help=Help.STATIC_MEMBERSHIP_OF_STREAMS.value)
-    assert help_words(streams).startswith("static membership, if clients and brokers are of Kafka 4.4 or newer and it has state stores: 6 of 7")
+    """Static members of KIP-1071 need clients and brokers of Kafka 4.4; a scale-down and up looks like a restart."""
+    streams = row(
+        "s", group_type="Streams", rebalances=7, restart_rebalances=6, help=Help.STATIC_MEMBERSHIP_OF_STREAMS.value
+    )
+    assert help_words(streams).startswith(
+        "static membership, if clients and brokers are of Kafka 4.4 or newer and it has state stores: 6 of 7"
+    )
     back = row("c", static_back=2, help=Help.LONGER_TIMEOUT.value)
-    assert help_words(back).startswith("a longer session timeout, if they restarted and were not scaled down and up: 2 times")
+    assert help_words(back).startswith(
+        "a longer session timeout, if they restarted and were not scaled down and up: 2 times"
+    )
 
 
 def test_a_long_bill_is_cut_on_the_terminal_only() -> None:

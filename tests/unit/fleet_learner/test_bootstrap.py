@@ -30,7 +30,9 @@ def test_the_bootstrap_draws_whole_rollouts() -> None:
     assert len(seen) == 10  # all multisets of 3 rollouts
 
 
-def sample(seed: int, number: int) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64], np.random.Generator]:
+def sample(
+    seed: int, number: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64], np.random.Generator]:
     """Gaps with many ties, some that did not end, in rollouts of all sizes."""
     rng = np.random.Generator(np.random.Philox(key=[seed, 0]))
     gaps_ms = np.round(np.exp(rng.normal(10.0, 0.8, number)) / 500) * 500

@@ -1,4 +1,4 @@
-"""Which groups may act: waves, the evidence of harm, and what one run leaves to the next."""
+"""The canary: waves, the evidence of harm, and the state from run to run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_harm_rolls_back_at_once_and_locks() -> None:
 
 
 def test_who_was_released_loses_it_until_its_wave_is_released_again() -> None:
-    """Groups of later waves never had it, so they keep what they have."""
+    """Groups of later waves never had the value, so they keep theirs."""
     after = canary.next_canary(replace(BEGAN, wave=10), CanaryVerdict.ROLL_BACK, now_ms=NOW)
     end = NOW + 14 * DAY
     waves: tuple[Wave, ...] = canary.WAVES
@@ -114,14 +114,12 @@ def test_the_waves_end_at_all() -> None:
 
 
 def test_after_the_last_wave_only_certain_harm_begins_anew() -> None:
-    """Somebody may force a timeout by hand; and a last wave that nobody takes ends, too."""
+    """A timeout may be forced by hand; and a last wave without followers ends, too."""
     last = replace(BEGAN, wave=100)
     over = replace(last, is_over=True)
     assert canary.judge_wave(last, BAD, now_ms=NOW + DAY) is CanaryVerdict.ROLL_BACK
     assert canary.judge_wave(over, BAD, now_ms=NOW + 99 * DAY) is CanaryVerdict.ROLL_BACK
-    unsure = next(
-        each for bad in range(60) if 20 <= canary.harm(each := account((60, bad), (10_000, 500))) < 100
-    )
+    unsure = next(each for bad in range(60) if 20 <= canary.harm(each := account((60, bad), (10_000, 500))) < 100)
     assert canary.judge_wave(last, unsure, now_ms=NOW + DAY) is CanaryVerdict.ROLL_BACK
     assert canary.judge_wave(over, unsure, now_ms=NOW + DAY) is CanaryVerdict.WAIT
     assert canary.judge_wave(last, WaveAccount(), now_ms=NOW + 14 * DAY - 1) is CanaryVerdict.WAIT
@@ -180,7 +178,7 @@ def test_the_order_of_days_does_not_matter() -> None:
 
 
 def test_looking_all_the_time_does_not_raise_false_alarms() -> None:
-    """600 waves without harm, looked at after every 50 stops: at most 5 % ever alarm (Ville 1939)."""
+    """600 waves without harm, evaluated after every 50 stops: at most 5 % ever alarm (Ville 1939)."""
     rng = np.random.Generator(np.random.Philox(key=[51, 0]))
     false, power = 0, 0
     for _ in range(600):
@@ -246,7 +244,7 @@ def test_two_runs_of_one_day_advance_once() -> None:
 
 
 def test_waves_that_nobody_is_in_are_passed() -> None:
-    """A small fleet, or one in which few groups are in mode Auto: an empty wave would be waited for, for ever."""
+    """In a small fleet, or with few groups in mode Auto, the canary would wait for an empty wave for ever."""
     assert after(None, NOW, w50=2).wave == 50
     assert after(BEGAN, NOW + 1, account=WaveAccount(), w50=2, w100=9).wave == 50
     assert after(replace(BEGAN, wave=10), NOW + 1, account=WaveAccount(), w1=5, w100=9).wave == 100
@@ -254,7 +252,7 @@ def test_waves_that_nobody_is_in_are_passed() -> None:
 
 
 def test_a_passed_wave_does_not_end_a_lock() -> None:
-    """What was withdrawn stays withdrawn, also from the only wave that there is."""
+    """A withdrawn value stays withdrawn, even from the only wave."""
     locked = after(replace(BEGAN, wave=10), NOW + DAY, account=BAD, w10=9)
     assert locked.wave == 10
     assert not canary.is_released(10, at(NOW + 15 * DAY - 1, locked))

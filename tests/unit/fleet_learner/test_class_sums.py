@@ -1,4 +1,4 @@
-"""What a class teaches is the same whoever sums it up, and lengths on a grid tell what the lengths themselves tell."""
+"""A class model does not depend on the split of the sums, nor, nearly, on the grid of lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line without Spark: what it accepts, what it says, and what it exits with."""
+"""The command line without Spark: its input, output and exit status."""
 
 from __future__ import annotations
 
@@ -41,12 +41,20 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     "arguments",
     [
-        [], ["fly"], ["run", "--as-of", "soon"], ["backfill"], ["what-if", "--group", "x"],
-        ["demo", "--root", "x", "--groups", "0"], ["demo", "--root", "x", "--days", "-1"],
-        # What a command would not look at is no flag of it.
-        ["bill", "--bootstrap", "kafka:9092", "--root", "x"], ["bill", "--bootstrap", "kafka:9092", "--topic", "x"],
-        ["audit", "--cluster", "k", "--topic", "x"], ["what-if", "--group", "k/g", "--window-days", "3"],
-        ["report", "--root", "x", "--journal-files", "x"], ["tidy", "--root", "x", "--bootstrap", "kafka:9092"],
+        [],
+        ["fly"],
+        ["run", "--as-of", "soon"],
+        ["backfill"],
+        ["what-if", "--group", "x"],
+        ["demo", "--root", "x", "--groups", "0"],
+        ["demo", "--root", "x", "--days", "-1"],
+        # A command has no flag that it would ignore.
+        ["bill", "--bootstrap", "kafka:9092", "--root", "x"],
+        ["bill", "--bootstrap", "kafka:9092", "--topic", "x"],
+        ["audit", "--cluster", "k", "--topic", "x"],
+        ["what-if", "--group", "k/g", "--window-days", "3"],
+        ["report", "--root", "x", "--journal-files", "x"],
+        ["tidy", "--root", "x", "--bootstrap", "kafka:9092"],
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +96,9 @@ def test_a_bad_configuration_is_one_line_and_exits_with_2(tmp_path: Path, capsys
     assert capsys.readouterr().err == "fleet-learner: window_dais: there is no such key; window_days?\n"
 
 
-def test_a_root_that_cannot_be_made_is_one_line_with_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_root_that_cannot_be_made_is_one_line_with_its_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("pyspark")
     file = tmp_path / "file"
     file.write_text("")
@@ -100,8 +110,11 @@ def test_a_root_that_cannot_be_made_is_one_line_with_its_path(tmp_path: Path, ca
     ("place", "why"),
     [("no/such/x.json", "No such file or directory"), ("file/x.json", "Not a directory"), (".", "Is a directory")],
 )
-@pytest.mark.parametrize("words", [["bill", "--bootstrap", "127.0.0.1:9"], ["audit", "--bootstrap", "127.0.0.1:9", "--cluster", "k", "--root", "x"]])
-def test_a_file_that_cannot_be_written_is_told_before_the_work(
+@pytest.mark.parametrize(
+    "words",
+    [["bill", "--bootstrap", "127.0.0.1:9"], ["audit", "--bootstrap", "127.0.0.1:9", "--cluster", "k", "--root", "x"]],
+)
+def test_a_file_that_cannot_be_written_is_reported_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], place: str, why: str
 ) -> None:
     pytest.importorskip("pyspark")
@@ -110,7 +123,9 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
     assert capsys.readouterr().err == f"fleet-learner: --json: {tmp_path / place} cannot be written: {why}\n"
 
 
-def test_asking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_whether_a_file_can_be_written_leaves_it_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("pyspark")
     old = tmp_path / "old.json"
     old.write_text("{}")
@@ -124,8 +139,10 @@ def test_asking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path: Path
     assert old.read_text() == "{}"
 
 
-@pytest.mark.parametrize("words", [["run", "--journal-files", "x"], ["backfill", "--from", "2026-10-01"], ["report"], ["demo"]])
-def test_an_output_that_cannot_be_written_is_told_before_the_work(
+@pytest.mark.parametrize(
+    "words", [["run", "--journal-files", "x"], ["backfill", "--from", "2026-10-01"], ["report"], ["demo"]]
+)
+def test_an_output_that_cannot_be_written_is_reported_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     pytest.importorskip("pyspark")
@@ -194,7 +211,10 @@ def test_toml_and_yaml_say_the_same_and_flags_win(tmp_path: Path, name: str, tex
         ({"root": "x", "kafka": {"topic": "t"}}, "kafka.bootstrap_servers: has to be given"),
         ({"root": "x", "kafka": {"topik": "t", "bootstrap_servers": "b"}}, "kafka.topik: there is no such key; topic?"),
         ({"root": "x", "zebra": 1}, "zebra: there is no such key"),
-        ({"root": "x", "report": {"price_per_partition_hour": 1}}, "report: a price needs a currency, such as currency: EUR"),
+        (
+            {"root": "x", "report": {"price_per_partition_hour": 1}},
+            "report: a price needs a currency, such as currency: EUR",
+        ),
     ],
 )
 def test_what_is_missing_or_out_of_range_is_named(flags: dict[str, Any], text: str) -> None:
@@ -231,7 +251,7 @@ def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 def test_what_a_result_says_is_one_line_whatever_names_are_in_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Names of groups, protocols and sources are others' words."""
+    """Names of groups, protocols and sources may hold any character."""
     job.say("set aside: k/a\nk/b\x1b[2J\udcff (P)")
     assert capsys.readouterr().out == "set aside: k/a\\nk/b\\x1b[2J\\udcff (P)\n"
 
@@ -250,32 +270,37 @@ def test_an_error_and_a_step_do_nothing_to_the_terminal_either(
 
 
 def test_a_journal_that_ends_before_the_window_is_named() -> None:
-    told = stages.beyond_window(cli.instant_ms("2026-10-12T23:00:00Z"), cli.instant_ms("2026-10-28"))
-    assert told.startswith("the newest record is of 2026-10-12, before the window, which begins on 2026-10-28")
-    assert "--as-of" in told
+    warning = stages.beyond_window(cli.instant_ms("2026-10-12T23:00:00Z"), cli.instant_ms("2026-10-28"))
+    assert warning.startswith("the newest record is of 2026-10-12, before the window, which begins on 2026-10-28")
+    assert "--as-of" in warning
     assert stages.beyond_window(0, 1) == stages.beyond_window(5, 5) == ""
 
 
 def test_bounds_that_hold_for_no_group_are_said_with_the_clusters_that_are_there() -> None:
-    """A mistyped id left the brokers' own bounds unused, and nobody knew."""
+    """A mistyped id left the brokers' own bounds unused without a warning."""
     there = ["c", "a", "b", "a"]
     assert stages.bounds_for_nobody(["", "a", "c"], there) == ""
     assert stages.bounds_for_nobody(["", "a", "B"], there) == (
-        "brokers: no group of this run is in the Kafka cluster B, so what is said there holds for none; there are: a, b, c"
+        "brokers: no group of this run is in the Kafka cluster B, so what is said there holds for none; there are: a, "
+        "b, c"
     )
     many = stages.bounds_for_nobody(["y", "x"], [f"k{n}" for n in range(9)])
     assert "in the Kafka clusters x, y," in many
     assert many.endswith("there are: k0, k1, k2, k3, k4 and 4 more")
-    assert stages.bounds_for_nobody(["x"], []) == "", "where there is no group, none is missing"
+    assert stages.bounds_for_nobody(["x"], []) == "", "without groups nothing is missing"
 
 
 def test_a_tilde_in_a_file_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell does the same with a flag; in a file nobody else would, and a folder named ~ would come to be."""
+    """A shell expands it in a flag, but not in a file, where a folder named ~ would be created."""
     monkeypatch.setenv("HOME", "/home/me")
     file = tmp_path / "fleet.yaml"
     file.write_text("root: ~/fleet\noutput: ~/out\njournal_files: '~'\nmetrics: {file: ~/fleet.prom}\n")
     read = read_configuration(file, {})
-    assert (read.root, read.output, read.journal_files) == ("file:/home/me/fleet", Path("/home/me/out"), Path("/home/me"))
+    assert (read.root, read.output, read.journal_files) == (
+        "file:/home/me/fleet",
+        Path("/home/me/out"),
+        Path("/home/me"),
+    )
     assert read.metrics.file == Path("/home/me/fleet.prom")
     assert read_configuration(None, {"root": Path("~/x"), "output": Path("a~b/~")}).root == "file:/home/me/x"
     assert read_configuration(None, {"root": "s3a://bucket/~/x", "output": "a~b/~"}).output == Path("a~b/~")

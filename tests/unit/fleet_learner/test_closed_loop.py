@@ -1,7 +1,7 @@
 """Sixty groups of JVMs whose containers start after 5 s and whose members are back 50 s later, from run to run.
 
-The journal's facts make absences by the published definition, absences make recommendations, and operators act on them; what
-the group absorbs follows from the timeout in force and from nothing that the learner knows.
+The journal's facts yield absences by the published definition, absences yield recommendations, and operators act on
+them; whether the group absorbs a restart depends only on the timeout in force.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from fleet_learner.days.facts import DAY_MS, StopDurations
 from fleet_learner.recommendations.advised import advise_class
 from fleet_learner.recommendations.canary import WAVES, CanaryHistory, CanaryState, Wave, canary_state, waves_of
 from fleet_learner.recommendations.histories import Terms
-from fleet_learner.recommendations.recommend import MODEL_VERSION, advised_values
+from fleet_learner.recommendations.recommend import MODEL_VERSION
+from fleet_learner.recommendations.rows import advised_values
 from fleet_learner.recommendations.waves import Trial, account_of, shares, trial_begin_ms
 from journal.recommendations import RecommendationReason as Reason
-from support import absences as told
+from support import absences as absence_facts
 from support.absence_definition import absences
 
 GROUPS: Final = 60
@@ -26,7 +27,7 @@ MEMBERS: Final = 4
 TIMEOUT_MS: Final = 45_000
 WINDOW_DAYS: Final = 30
 TERMS: Final = Terms(durations=StopDurations(), bounds={}, valid_ms=7 * DAY_MS)
-"""Nobody has put a price on a rebalance."""
+"""Terms without a price of a rebalance."""
 NEVER: Final = {
     "earlier_timeout_source": None, "earlier_session_timeout_ms": None, "earlier_recommended_ms": None,
     "earlier_advised_ms": None, "earlier_model_version": None,
@@ -48,7 +49,7 @@ class Service:
     running_ms: list[int] = field(default_factory=lambda: [TIMEOUT_MS] * MEMBERS)
 
     def live(self, day: int) -> None:
-        """Roll all members; a place is kept for the timeout that the process before was started with."""
+        """Roll all members; the group keeps an absent member for the timeout of its previous process."""
         for number in range(MEMBERS):
             down_ms = day * DAY_MS + 300_000 * number
             started_ms = down_ms + round(5_000 * float(np.exp(0.15 * self.rng.standard_normal())))
@@ -57,11 +58,13 @@ class Service:
             age_ms = int(self.rng.integers(0, 3_000))
             absorbed = back_ms - down_ms <= self.running_ms[number] - age_ms
             facts = [
-                told.fact(0, {"down": f"{day}/0", "at": down_ms // 1000 * 1000, "seen": down_ms + 300}),
-                told.fact(1, {"up": f"{day + 1}/0", "at": started_ms // 1000 * 1000, "seen": started_ms + 300}),
-                told.fact(2, {"back": absorbed, "lo": seen_ms - 5_000, "hi": seen_ms, "seen": seen_ms}),
+                absence_facts.fact(0, {"down": f"{day}/0", "at": down_ms // 1000 * 1000, "seen": down_ms + 300}),
+                absence_facts.fact(
+                    1, {"up": f"{day + 1}/0", "at": started_ms // 1000 * 1000, "seen": started_ms + 300}
+                ),
+                absence_facts.fact(2, {"back": absorbed, "lo": seen_ms - 5_000, "hi": seen_ms, "seen": seen_ms}),
             ]
-            (absence,) = absences(told.events(facts), as_of_ms=(day + 1) * DAY_MS)
+            (absence,) = absences(absence_facts.events(facts), as_of_ms=(day + 1) * DAY_MS)
             self.stops.append({
                 "down_ms": absence.down_ms, "event_id": f"{day}/{number}", "gap_ms": absence.gap_ms,
                 "end_kind": absence.end.value, "absorbed": absence.absorbed, "reason": "Deleted",
@@ -71,7 +74,7 @@ class Service:
             self.running_ms[number] = self.timeout_ms
 
     def set(self, timeout_ms: int, source: str, at_ms: int) -> None:
-        """Give the next processes another timeout, and tell the journal."""
+        """Give the next processes another timeout, and record it."""
         if timeout_ms != self.timeout_ms:
             self.changes.append({
                 "event_ms": at_ms, "timeout_source": source, "session_timeout_ms_before": self.timeout_ms,
@@ -80,7 +83,7 @@ class Service:
             self.timeout_ms = timeout_ms
 
     def account_row(self) -> Row:
-        """Return what the canary looks at."""
+        """Return the input of the canary."""
         begin = {"event_ms": 0, "timeout_source": "Structural", "session_timeout_ms_before": None,
                  "session_timeout_ms_after": TIMEOUT_MS}  # fmt: skip
         return {"wave": self.wave, "stops": self.stops, "changes": [begin, *self.changes]} | self.said
@@ -101,7 +104,7 @@ class Service:
 
 @dataclass
 class Services:
-    """The fleet, and what its runs published."""
+    """The fleet and its runs."""
 
     each: list[Service]
     canary: CanaryState | None = None
@@ -114,19 +117,19 @@ class Services:
             self.day += 1
 
     def run(self) -> CanaryState:
-        """Do what a run does, and what operators do about it: take what is released, give back what is withdrawn."""
+        """Run the learner, and let operators follow: adopt released values, give up withdrawn ones."""
         now_ms, before = self.day * DAY_MS, self.canary
         trial = Trial(
             campaign_ms=trial_begin_ms(before, as_of_ms=now_ms), wave_ms=before.began_ms if before else now_ms,
             wave=before.wave if before else WAVES[0], as_of_ms=now_ms, salt=MODEL_VERSION,
         )  # fmt: skip
         account, followers = account_of(s for each in self.each for s in shares(each.account_row(), trial))
-        self.canary = canary_state(
-            CanaryHistory(before=before, now_ms=now_ms, account=account, followers=followers)
-        )
+        self.canary = canary_state(CanaryHistory(before=before, now_ms=now_ms, account=account, followers=followers))
         rows = [each.features(now_ms) for each in self.each]
         start_ms = max(0, now_ms - WINDOW_DAYS * DAY_MS)
-        advised = {a.record.group_id: a for a in advise_class(rows, TERMS, self.canary, start_ms=start_ms, as_of_ms=now_ms)}
+        advised = {
+            a.record.group_id: a for a in advise_class(rows, TERMS, self.canary, start_ms=start_ms, as_of_ms=now_ms)
+        }
         for each in self.each:
             record, state = advised[each.name].record, advised[each.name].state
             each.said = {
@@ -141,7 +144,7 @@ class Services:
         return self.canary
 
     def absorbed(self, days: int) -> float:
-        """Return which share of the restarts of the last days the groups absorbed."""
+        """Return the absorbed share of the restarts of the last days."""
         recent = [s for each in self.each for s in each.stops if s["down_ms"] >= (self.day - days) * DAY_MS]
         return sum(bool(s["absorbed"]) for s in recent) / len(recent)
 
@@ -164,7 +167,8 @@ def weeks(fleet: Services, number: int) -> list[CanaryState]:
 
 
 def test_groups_that_join_late_end_at_timeouts_that_absorb_their_restarts() -> None:
-    """45 s absorb none of their restarts, which last 55 s; a gap that ended with the container would ask for 10 to 15 s."""
+    """45 s absorb none of their restarts, which last 55 s; a gap that ended with the container would ask for 10 to 15
+    s."""
     fleet = services(1)
     fleet.live(14)
     assert fleet.absorbed(7) == 0

@@ -1,4 +1,4 @@
-"""What a timeout costs: a worked example by hand and grid, the hazard rule, rent or buy, and the answers without number."""
+"""The cost of a timeout: a worked example by hand and grid, the hazard rule, rent or buy, and limits."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_dynamic_members_pay_every_stop() -> None:
 
 
 def test_the_shortest_of_equal_costs_is_taken() -> None:
-    """Nothing speaks for a longer one."""
+    """A longer timeout has no advantage."""
     assert cheapest(np.array([[3.0, 1.0, 1.0, 2.0], [1.0, 1.0, 1.0, 1.0]])).tolist() == [1, 0]
 
 

@@ -1,4 +1,4 @@
-"""One timeline, two worlds: through Kafka's coordinator with static and with dynamic members."""
+"""One timeline replayed in Kafka's coordinator with static and with dynamic members."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def expected_rebalances(law: LognormalLaw, prices: CostRates, timeout_ms: float,
 def apart(gaps_ms: list[int], members: int = 4, **how: bool) -> list[Stop]:
     """One stop every hour, so that nothing merges."""
     return [
-        Stop(member=index % members, down_ms=index * 60 * MINUTE + 7 * index, back_ms=index * 60 * MINUTE + 7 * index + gap, **how)
+        Stop(member=index % members, down_ms=index * 60 * MINUTE + 7 * index,
+             back_ms=index * 60 * MINUTE + 7 * index + gap, **how)
         for index, gap in enumerate(gaps_ms, start=1)
     ]  # fmt: skip
 
@@ -80,8 +81,8 @@ def test_the_place_of_a_static_member_is_idle_while_it_is_away() -> None:
 def test_evictions_agree_with_the_closed_form(kind: Rebalancing, timeout_ms: int) -> None:
     """|simulated − 2·n·P(gap > T − u)| < 3 standard errors for what the evictions ask for.
 
-    A KIP-848 group has exactly these rebalances. A classic one has fewer: who returns while the others still come to
-    the rebalance of the expiry, a heartbeat interval at most, is part of it.
+    A KIP-848 group has exactly these rebalances. A classic group has fewer: a member that returns during the rebalance
+    of its expiry, at most a heartbeat interval, is part of it.
     """
     law = LognormalLaw(mean=math.log(25_000), deviation=0.5)
     rng = np.random.Generator(np.random.Philox(key=[41, timeout_ms]))
@@ -100,7 +101,8 @@ def test_evictions_agree_with_the_closed_form(kind: Rebalancing, timeout_ms: int
 
 
 def test_overlapping_stops_share_their_rebalances() -> None:
-    """All members of a dynamic group leave within a second: far fewer than two rebalances each (a reason for replay)."""
+    """All members of a dynamic group leave within a second: far fewer than two rebalances each (a reason for
+    replay)."""
     stops = [Stop(member=index, down_ms=MINUTE + 300 * index, back_ms=2 * MINUTE + 300 * index) for index in range(3)]
     found = compare(EAGER, stops)
     assert 2 <= found.dynamic.rebalances < 6

@@ -1,4 +1,4 @@
-"""What stops of one rollout have in common."""
+"""The correlation of the stops of a rollout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_workloads_with_two_rollouts_each_add_up() -> None:
 
 
 def test_one_rollout_each_leaves_it_open() -> None:
-    """Nothing tells a rollout's share from the workload's: the assumed correlation, on the safe side of none."""
+    """Without a second rollout the correlation cannot be estimated: the assumed one is used."""
     assert intraclass_correlation([spread(*correlated(1, 8, 0.4, seed)) for seed in range(20)]) == CORRELATION_ASSUMED
 
 

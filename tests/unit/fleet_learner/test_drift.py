@@ -1,4 +1,4 @@
-"""Slower restarts are noticed, and seldom without reason."""
+"""Slower restarts are detected, with few false alarms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def test_the_sum_is_pages_recursion(values: np.ndarray) -> None:
 
 
 def test_the_run_length_is_that_of_the_tables() -> None:
-    """One-sided, k = 0.5, h = 5: 930 in control, 10.4 after a shift of one deviation (Montgomery, table 9.3: 2 × 465)."""
+    """One-sided, k = 0.5, h = 5: 930 in control, 10.4 after a shift of one deviation (Montgomery, table 9.3: 2 ×
+    465)."""
     assert average_run_length() == pytest.approx(930, rel=0.02)
     assert average_run_length(shift=1.0) == pytest.approx(10.4, abs=0.15)
 
@@ -59,7 +60,7 @@ def test_false_alarms_come_as_seldom_as_designed() -> None:
     assert 5 <= alarms <= 90
 
 
-def test_a_slow_image_is_found_soon_and_its_begin_told() -> None:
+def test_a_slow_image_is_found_soon_with_its_begin() -> None:
     """Gaps 1.5 times as long, rollouts' means ±0.2 in the logarithm: two deviations."""
     rng = np.random.Generator(np.random.Philox(key=[32, 0]))
     delays, begins, ratios = [], [], []

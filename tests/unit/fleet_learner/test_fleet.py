@@ -60,17 +60,17 @@ def test_every_line_is_a_record_as_the_operator_writes_it(lines: list[tuple[str,
         assert record.partitionkey == key
 
 
-def test_all_kinds_of_facts_are_told(events: list[dict[str, Any]]) -> None:
-    """But those that need a living zombie, a blocked operator or a crash release."""
-    told = {event["type"] for event in events}
-    missing = {journal.type_of(each) for each in journal.DATA_TYPES} - told
+def test_the_fleet_records_all_kinds_of_facts(events: list[dict[str, Any]]) -> None:
+    """Except those that need a living zombie, a blocked operator or a crash release."""
+    types = {event["type"] for event in events}
+    missing = {journal.type_of(each) for each in journal.DATA_TYPES} - types
     rare = ("member.fenced", "member.released", "removal.held")
     assert missing == {f"io.staticgroup.{noun}.v1" for noun in rare}
     assert {event["data"].get("protocol") for event in events} == {"Classic", "Consumer", None}
 
 
-def test_an_id_is_told_once(events: list[dict[str, Any]]) -> None:
-    """No operator restarts into telling again here; duplicates are the tests' to make."""
+def test_an_id_is_recorded_once(events: list[dict[str, Any]]) -> None:
+    """No operator records a fact twice here; tests add duplicates themselves."""
     assert max(Counter((event["source"], event["id"]) for event in events).values()) == 1
 
 
@@ -80,9 +80,9 @@ def test_every_process_counts_its_records_from_zero(events: list[dict[str, Any]]
     for event in events:
         by_operator[event["data"]["operator_id"]].append(event["data"])
     assert len(by_operator) > 4
-    for told in by_operator.values():
-        assert [each["seq"] for each in told] == list(range(len(told)))
-        times = [each["observed_at_ms"] for each in told]
+    for records in by_operator.values():
+        assert [each["seq"] for each in records] == list(range(len(records)))
+        times = [each["observed_at_ms"] for each in records]
         assert times == sorted(times)
 
 
@@ -99,7 +99,7 @@ def test_nothing_is_seen_in_a_blind_time(events: list[dict[str, Any]]) -> None:
 
 
 def test_beats_tell_the_blind_times(events: list[dict[str, Any]]) -> None:
-    """Every 30 s, but in the times in which nobody looks."""
+    """Every 30 s, except in unwatched times."""
     beats = defaultdict(list)
     for event in events:
         if event["type"] == "io.staticgroup.coverage.beat.v1":
@@ -158,7 +158,7 @@ def test_a_group_is_the_same_in_any_fleet() -> None:
 
 
 def test_a_real_group_has_its_own_names_and_changes_no_other() -> None:
-    """It is drawn as an eager group, told under its Kafka cluster's id, and the rest of the fleet stays as it was."""
+    """It is an eager group under its Kafka cluster's id, and all other groups stay the same."""
     real = RealGroup(
         kafka_cluster_id="5L6g3nShT-eMCtK--X86sw",
         namespace="shop",
@@ -223,20 +223,20 @@ def test_a_container_that_runs_is_not_a_member_yet() -> None:
 
 
 def test_the_journal_tells_the_absences_that_were() -> None:
-    """By the definition that its readers use; a return is known to the distance of two looks."""
+    """By the definition that its readers use; a return is known to within two reads."""
     fleet = replace(SMALL, outages_per_operator=0)
-    told: dict[tuple[str, str], list[journal.GroupData]] = {}
+    facts_by_id: dict[tuple[str, str], list[journal.GroupData]] = {}
     for _, line in journal_lines(fleet):
         data = journal.read(line).data
         if isinstance(data, journal.GroupData) and hasattr(data, "instance_id"):
-            told.setdefault((data.group_id, data.instance_id), []).append(data)
+            facts_by_id.setdefault((data.group_id, data.instance_id), []).append(data)
     compared = 0
     for group in draw_groups(fleet):
         stops, _ = draw_stops(fleet, group)
         outcome = kafka_outcome(fleet, group, stops)
         for member in range(group.members):
             mine = stops.member == member
-            facts = told.get((group.group_id, f"{group.name}-{member}.{group.scope}"), [])
+            facts = facts_by_id.get((group.group_id, f"{group.name}-{member}.{group.scope}"), [])
             found = absences(stories.events(facts), as_of_ms=fleet.end_ms)
             known = [each for each in found if each.end is EndKind.RETURNED]
             gaps = (stops.back_ms - stops.down_ms)[mine & ~outcome.is_removed].tolist()
@@ -264,8 +264,8 @@ def test_rollouts_are_alike_inside() -> None:
     assert intraclass_correlation(parts) == pytest.approx(expected, abs=0.08)
 
 
-def test_slow_images_are_planted_and_told() -> None:
-    """So that a reader can be judged by what it finds."""
+def test_slow_images_are_planted_and_recorded() -> None:
+    """The planted images are the truth for tests of readers."""
     fleet = FleetSettings(groups=200, days=20)
     planted = planted_slow_images(fleet)
     assert 4 <= len(planted) <= 24

@@ -1,4 +1,4 @@
-"""The pure parts of the fleet learner's demo: what it promises, which group it takes, and who serves the files."""
+"""The pure parts of the fleet learner's demo: its checks, its choice of a group, and its file server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.fleet_demo.phases import invented, settings_of
 from support.recommendations import recommendation
 
 PODS = ("orders-7-0", "orders-7-1", "orders-7-2")
-AS_TOLD = Figures(
+AS_EXPECTED = Figures(
     fleet=Fleet(
         groups_simulated=20,
         days=5,
@@ -63,23 +63,30 @@ AS_TOLD = Figures(
         rebalances_roll=0,
     ),
     bill=Bill(
-        groups=1, members=3, absorbed=4, rebalances=1, members_lost=0, silent_partition_ms=9_000, measured=4, not_known=0
+        groups=1,
+        members=3,
+        absorbed=4,
+        rebalances=1,
+        members_lost=0,
+        silent_partition_ms=9_000,
+        measured=4,
+        not_known=0,
     ),
     stages_s={"set up": 60.0, "ingest": 10.0},
     took_s=75.5,
 )
 
 
-def test_a_run_that_went_as_told_differs_in_nothing() -> None:
-    assert differences(AS_TOLD) == []
+def test_a_run_that_went_as_expected_differs_in_nothing() -> None:
+    assert differences(AS_EXPECTED) == []
 
 
 def _fleet(**changes: Any) -> Figures:
-    return replace(AS_TOLD, fleet=replace(AS_TOLD.fleet, **changes))
+    return replace(AS_EXPECTED, fleet=replace(AS_EXPECTED.fleet, **changes))
 
 
 def _orders(**changes: Any) -> Figures:
-    return replace(AS_TOLD, orders=replace(AS_TOLD.orders, **changes))
+    return replace(AS_EXPECTED, orders=replace(AS_EXPECTED.orders, **changes))
 
 
 @pytest.mark.parametrize(
@@ -92,8 +99,8 @@ def _orders(**changes: Any) -> Figures:
         (_fleet(rebalances_if_dynamic=100), "nothing was saved"),
         (_fleet(rebalances=0), "nothing was saved"),
         (_fleet(join_ms=0), "a part is missing"),
-        (replace(AS_TOLD, bill=replace(AS_TOLD.bill, absorbed=3)), "3 absorbed"),
-        (replace(AS_TOLD, bill=replace(AS_TOLD.bill, members_lost=1)), "1 members lost"),
+        (replace(AS_EXPECTED, bill=replace(AS_EXPECTED.bill, absorbed=3)), "3 absorbed"),
+        (replace(AS_EXPECTED, bill=replace(AS_EXPECTED.bill, members_lost=1)), "1 members lost"),
         (_orders(recommended_ms=None), "keep 140000 ms"),
         (_orders(recommended_ms=140_000), "keep 140000 ms"),
         (_orders(shown_source="Structural"), "of Structural"),
@@ -102,7 +109,7 @@ def _orders(**changes: Any) -> Figures:
         (_orders(before_ms={}), "at the start"),
         (_orders(next_pod_ms=dict.fromkeys(PODS, 140_000)), "after orders-7-2 was replaced"),
         (_orders(next_pod_ms=dict.fromkeys(PODS, 105_000)), "after orders-7-2 was replaced"),
-        (_orders(rolled_ms=AS_TOLD.orders.next_pod_ms), "after all were replaced"),
+        (_orders(rolled_ms=AS_EXPECTED.orders.next_pod_ms), "after all were replaced"),
         (_orders(started_with_ms=140_000), "started with 140000 ms"),
         (_orders(rebalances_next_pod=1), "1 rebalances"),
         (_orders(rebalances_roll=2), "2 in the rollout"),
@@ -115,7 +122,7 @@ def test_each_step_that_did_not_happen_is_said(figures: Figures, word: str) -> N
 
 def test_the_table_shows_timeouts_before_and_after() -> None:
     console = Console(width=120, record=True)
-    console.print(table(AS_TOLD))
+    console.print(table(AS_EXPECTED))
     text = console.export_text()
     assert "140 s of each member" in text
     assert "orders-7-0 140 s, orders-7-1 140 s, orders-7-2 105 s" in text
@@ -124,7 +131,7 @@ def test_the_table_shows_timeouts_before_and_after() -> None:
 
 
 def test_changes_are_counted_against_what_is_in_force() -> None:
-    """A record that keeps the value, or knows none, is none."""
+    """A record that keeps the value, or has none, is no change."""
     records = [
         recommendation(group_id="a"),
         recommendation(group_id="b", recommended_ms=120_000, released=False, wave=10),
@@ -136,12 +143,14 @@ def test_changes_are_counted_against_what_is_in_force() -> None:
 
 @pytest.mark.parametrize("kafka_cluster_id", ["5L6g3nShT-eMCtK--X86sw", "kafka-1", "A"])
 def test_the_group_is_the_first_of_the_first_wave(kafka_cluster_id: str) -> None:
-    """No rule is bent: the name is one that the hash puts there."""
+    """The name is chosen so that the hash assigns the first wave."""
     others = [(each.kafka_cluster_id, each.group_id) for each in invented(60, 7)]
     name = first_wave_name(kafka_cluster_id, others)
     number = int(name.removeprefix("orders-"))
     waves = [
-        waves_of([*others, (kafka_cluster_id, f"orders-{each}")], salt=MODEL_VERSION)[kafka_cluster_id, f"orders-{each}"]
+        waves_of([*others, (kafka_cluster_id, f"orders-{each}")], salt=MODEL_VERSION)[
+            kafka_cluster_id, f"orders-{each}"
+        ]
         for each in range(1, number + 1)
     ]
     assert waves[-1] == 1
@@ -163,7 +172,8 @@ def test_recommendations_are_served_as_soon_as_they_are_there(tmp_path: Path) ->
     """404 while nothing is published, then the bytes, from a folder that did not exist at the start."""
     folder = tmp_path / "recommendations"
     server = serve(folder, "127.0.0.1")
-    read: Callable[[], bytes] = lambda: urllib.request.urlopen(f"{url_of(server)}/run=1/shard=007.jsonl").read()  # noqa: E731
+    address = f"{url_of(server)}/run=1/shard=007.jsonl"
+    read: Callable[[], bytes] = lambda: urllib.request.urlopen(address).read()  # noqa: E731
     try:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             read()

@@ -1,4 +1,4 @@
-"""From rows of a table to the history of a group: which stops count, what is in force, and when restarts became slower."""
+"""Turn rows into a group's history: the stops that count, the timeout in force, and slower restarts."""
 
 from __future__ import annotations
 
@@ -51,14 +51,18 @@ def test_only_stops_that_end_by_themselves_are_samples_and_the_others_are_counte
 
 
 def test_members_that_departed_for_good_and_were_not_removed_change_no_advice() -> None:
-    """Under mode Observe every scale-down leaves one; taken for members still away they asked for the longest timeout there is."""
+    """Under mode Observe every scale-down leaves one; counted as still away they would ask for the longest timeout."""
     stops = [stop(START_MS + n * DAY_MS // 8, gap_ms=15_000 + 200 * n) for n in range(100)]
     gone = [stop(START_MS + n * DAY_MS, gap_ms=6 * DAY_MS, end_kind="departed") for n in range(6)]
-    told, beside = (
+    recommended, beside = (
         advise_class([row(stops=each)], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)[0].record
         for each in (stops, [*stops, *gone])
     )
-    assert (told.recommended_ms, told.goal_ms, told.upper_ms) == (beside.recommended_ms, beside.goal_ms, beside.upper_ms)
+    assert (recommended.recommended_ms, recommended.goal_ms, recommended.upper_ms) == (
+        beside.recommended_ms,
+        beside.goal_ms,
+        beside.upper_ms,
+    )
 
 
 def test_stops_of_one_rollout_share_a_code_and_a_crash_has_its_own() -> None:
@@ -89,8 +93,10 @@ def test_an_eager_group_stops_all_partitions_and_a_kip_848_group_the_moved_ones(
 
 
 def test_a_timeout_of_more_than_a_day_is_one_of_a_day() -> None:
-    """Brokers may allow it (group.max.session.timeout.ms), a recommendation has no larger number: it is brought inside at once."""
-    [found] = advise_class([row(set_timeout_ms=2**31 - 1, stops=[stop(1)])], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)
+    """Brokers may allow more (group.max.session.timeout.ms) than a recommendation can express: clip it at once."""
+    [found] = advise_class(
+        [row(set_timeout_ms=2**31 - 1, stops=[stop(1)])], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS
+    )
     assert found.record.current_ms == DAY_MS
     assert found.record.recommended_ms is not None
     assert found.record.recommended_ms <= Bounds().classic_maximum_ms
@@ -103,7 +109,7 @@ def test_the_timeout_in_force_is_the_last_one_set_or_else_the_last_one_seen() ->
 
 
 def test_what_the_window_no_longer_holds_is_known_from_the_run_before() -> None:
-    """A timeout that was set before the window began is in force all the same; what the journal says newer wins."""
+    """A timeout that was set before the window is in force nevertheless; a newer one in the journal wins."""
     earlier = {
         "earlier_session_timeout_ms": 60_000, "earlier_timeout_source": "Fleet", "earlier_changed_ms": 5,
         "earlier_recommended_ms": 90_000,
@@ -118,7 +124,8 @@ def test_what_the_window_no_longer_holds_is_known_from_the_run_before() -> None:
 def test_the_canary_of_the_run_decides_who_may_act() -> None:
     waves = waves_of(("kafka-1", name) for name in "abcdef")
     rows = [
-        row(group_id=name, stops=rollouts(20, 99, seed), wave=waves["kafka-1", name]) for seed, name in enumerate("abcdef")
+        row(group_id=name, stops=rollouts(20, 99, seed), wave=waves["kafka-1", name])
+        for seed, name in enumerate("abcdef")
     ]
     assert sorted(waves.values())[:2] == [1, 50]
     waiting = CanaryState(wave=1, began_ms=0)
@@ -144,13 +151,13 @@ def test_an_image_is_new_until_a_process_of_it_has_stopped() -> None:
         (12, [], False),  # as many as there are
         (11, [], True),
         (0, [], True),
-        (12, [stop(13 * DAY_MS)], True),  # a stop after it: who ran the image before was not through
+        (12, [stop(13 * DAY_MS)], True),  # a stop after it: a process of the previous image still ran
     ],
 )
 def test_an_image_is_known_once_the_rollout_that_brought_it_in_has_brought_all_members_back(
     back: int, later: list[dict[str, Any]], is_new: bool
 ) -> None:
-    """With a new image in each deploy no process of the one that runs ever stopped, and the way down would be closed for ever."""
+    """With a new image in each deploy no process of the running image ever stopped: decreases would freeze for ever."""
     rolled = {"reason": "Deleted", "rollout_id": "rev-30", "image_digest": "sha256:29"}
     stops = [stop(12 * DAY_MS + n, end_kind="returned" if n < back else "open", **rolled) for n in range(12)]
     known = made(stops=[stop(1), *stops, *later], image_digest="sha256:30")
@@ -158,7 +165,8 @@ def test_an_image_is_known_once_the_rollout_that_brought_it_in_has_brought_all_m
 
 
 def test_brokers_bounds_depend_on_protocol_and_cluster() -> None:
-    """GroupCoordinatorConfig: 6 s to 30 min, and for KIP-848 and streams groups 45 s to 60 s, each by settings of their own."""
+    """GroupCoordinatorConfig: 6 s to 30 min, and for KIP-848 and streams groups 45 s to 60 s, each by settings of their
+    own."""
     assert (made().bounds.minimum_ms, made().bounds.maximum_ms) == (9_000, 1_800_000)
     consumer = made(protocol="Consumer").bounds
     assert (consumer.minimum_ms, consumer.maximum_ms) == (45_000, 60_000)
@@ -173,10 +181,13 @@ def test_brokers_bounds_depend_on_protocol_and_cluster() -> None:
 
 @pytest.mark.parametrize("protocol", ["Classic", "Consumer", "Streams"])
 def test_a_bound_beyond_a_day_counts_as_a_day(protocol: str) -> None:
-    """Kafka allows a session as long as an int; one cluster's setting must not cost all others their recommendations."""
+    """Kafka allows a session as long as an int; one cluster's setting must not cost all others their
+    recommendations."""
     most = 2**31 - 1
     terms = Terms(
-        durations=StopDurations(), bounds={"": Bounds(classic_maximum_ms=most, consumer_maximum_ms=most, streams_maximum_ms=most)}, valid_ms=1
+        durations=StopDurations(),
+        bounds={"": Bounds(classic_maximum_ms=most, consumer_maximum_ms=most, streams_maximum_ms=most)},
+        valid_ms=1,
     )
     assert terms.bounds_of("k", protocol).maximum_ms == TIMEOUT_MS_MAX
     heartbeat = {f"{protocol.lower()}_heartbeat_ms": TIMEOUT_MS_MAX}
@@ -189,7 +200,8 @@ MEASURED = Price(seconds=2.5, lower_seconds=2.0, upper_seconds=4.0, source=Price
 
 def test_terms_survive_a_plan() -> None:
     terms = Terms(
-        durations=StopDurations(eager_ms=1, is_eager_stated=True), bounds={"": Bounds(), "k": Bounds(classic_minimum_ms=1)}, valid_ms=3,
+        durations=StopDurations(eager_ms=1, is_eager_stated=True),
+        bounds={"": Bounds(), "k": Bounds(classic_minimum_ms=1)}, valid_ms=3,
         prices={("k", "g"): MEASURED},
     )  # fmt: skip
     assert Terms.of_settings(json.loads(json.dumps(terms.to_settings()))) == terms
@@ -197,14 +209,14 @@ def test_terms_survive_a_plan() -> None:
 
 def test_the_timeout_of_a_classic_group_is_not_that_of_the_kip_848_group_it_became() -> None:
     """KIP-848: the session timeout is the brokers', consumer.session.timeout.ms, and no longer the clients' own."""
-    told = {"set_timeout_ms": 45_000, "set_protocol": "Classic", "protocol": "Consumer"}
-    assert made(**told).state.current_ms is None
-    assert made(**told, seen_timeout_ms=60_000, seen_protocol="Consumer").state.current_ms == 60_000
-    assert made(**told, seen_timeout_ms=60_000, seen_protocol="Classic").state.current_ms is None
-    assert made(**told | {"set_protocol": "Consumer"}).state.current_ms == 45_000
+    row = {"set_timeout_ms": 45_000, "set_protocol": "Classic", "protocol": "Consumer"}
+    assert made(**row).state.current_ms is None
+    assert made(**row, seen_timeout_ms=60_000, seen_protocol="Consumer").state.current_ms == 60_000
+    assert made(**row, seen_timeout_ms=60_000, seen_protocol="Classic").state.current_ms is None
+    assert made(**row | {"set_protocol": "Consumer"}).state.current_ms == 45_000
     before = {"earlier_session_timeout_ms": 50_000, "earlier_protocol": "Consumer"}
-    assert made(**told, **before).state.current_ms == 50_000
-    assert made(**told, **before | {"earlier_protocol": "Classic"}).state.current_ms is None
+    assert made(**row, **before).state.current_ms == 50_000
+    assert made(**row, **before | {"earlier_protocol": "Classic"}).state.current_ms is None
 
 
 def test_a_price_is_measured_or_stated_or_assumed_and_says_so() -> None:
@@ -226,45 +238,59 @@ def test_a_price_is_measured_or_stated_or_assumed_and_says_so() -> None:
         ({"eager_ms": 1, "cooperative_ms": 2}, {"Classic", "Consumer", "Streams"}),
     ],
 )
-def test_a_duration_that_is_written_down_states_the_price_of_its_own_kind_only(stops: dict[str, Any], stated: set[str]) -> None:
+def test_a_duration_that_is_written_down_states_the_price_of_its_own_kind_only(
+    stops: dict[str, Any], stated: set[str]
+) -> None:
     configuration = read_configuration(None, {"root": "x", "stops": stops})
-    terms = Job(configuration, spark=None, progress=None).terms  # type: ignore[arg-type]  # terms are of the configuration alone
+    # Terms depend on the configuration alone.
+    terms = Job(configuration, spark=None, progress=None).terms  # type: ignore[arg-type]
     protocols = ("Classic", "Consumer", "Streams")
     assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.STATED} == stated
-    assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.ASSUMED} == {*protocols} - stated
+    assert {each for each in protocols if terms.price_of("k", "g", each).source is PriceSource.ASSUMED} == {
+        *protocols
+    } - stated
 
 
 @pytest.mark.parametrize("protocol", ["Consumer", "Streams"])
 def test_the_price_of_the_other_kind_turns_no_advice_around(protocol: str) -> None:
-    """With 300 ms that somebody stated dynamic members would be cheaper; that nobody stated them, an eager duration changes not."""
+    """With stated 300 ms dynamic members would be cheaper; a stated eager duration does not make them stated."""
     durations = {
         "neither": StopDurations(),
         "the other one": StopDurations(is_eager_stated=True),
         "its own": StopDurations(is_cooperative_stated=True),
     }
     rows = [
-        row(protocol=protocol, group_id=f"g-{seed}", stops=rollouts(28, 99, seed), moved=4, of_partitions=48, seen_timeout_ms=45_000)
+        row(
+            protocol=protocol,
+            group_id=f"g-{seed}",
+            stops=rollouts(28, 99, seed),
+            moved=4,
+            of_partitions=48,
+            seen_timeout_ms=45_000,
+        )
         for seed in range(4)
     ]
-    told = {
-        name: advise_class(rows, Terms(durations=each, bounds={}, valid_ms=1), ALL, start_ms=0, as_of_ms=AS_OF_MS)[0].record
+    recommended = {
+        name: advise_class(rows, Terms(durations=each, bounds={}, valid_ms=1), ALL, start_ms=0, as_of_ms=AS_OF_MS)[
+            0
+        ].record
         for name, each in durations.items()
     }
-    assert told["the other one"] == told["neither"]
-    assert RecommendationReason.USE_DYNAMIC in told["its own"].reasons
-    assert RecommendationReason.USE_DYNAMIC not in told["neither"].reasons
+    assert recommended["the other one"] == recommended["neither"]
+    assert RecommendationReason.USE_DYNAMIC in recommended["its own"].reasons
+    assert RecommendationReason.USE_DYNAMIC not in recommended["neither"].reasons
 
 
 def test_a_plan_of_an_earlier_version_states_nothing_that_it_does_not_tell_apart() -> None:
-    """Its one word for both durations says not which of them was written down."""
+    """Its one flag for both durations does not say which of them was stated."""
     terms = Terms(durations=StopDurations(eager_ms=7), bounds={}, valid_ms=3)
     settings = terms.to_settings()
     durations = {name: settings["durations"][name] for name in ("eager_ms", "cooperative_ms", "classic_is_cooperative")}
     assert Terms.of_settings({**settings, "durations": {**durations, "is_stated": True}}) == terms
 
 
-def test_a_group_whose_size_nobody_told_is_not_free_of_charge() -> None:
-    """Every member of a group that works has one partition at least."""
+def test_a_group_of_unknown_size_is_not_free_of_charge() -> None:
+    """Every member has at least one partition."""
     unknown = made(partitions=None)
     assert (unknown.members, unknown.partitions) == (12, 12)
     assert unknown.rates.eviction_partition_seconds > 0

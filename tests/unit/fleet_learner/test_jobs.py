@@ -1,4 +1,4 @@
-"""What a job does without Spark."""
+"""The parts of jobs without Spark."""
 
 from __future__ import annotations
 
@@ -76,31 +76,35 @@ class Readable:
 def test_a_source_that_cannot_be_read_keeps_its_position_and_stops_no_other(error: SourceError) -> None:
     sources = {"one": {"start": {}, "end": {"at": 3}}, "two": {"start": {}, "end": {"at": 4}}}
     before = Published(plan=Plan(number=5, as_of_ms=1, sources=sources), tables={})
-    told: list[str] = []
-    plan = new_plan(before, [Readable("one"), Readable("two", error)], 2, Horizon(), told.append)
+    steps: list[str] = []
+    plan = new_plan(before, [Readable("one"), Readable("two", error)], 2, Horizon(), steps.append)
     assert plan.sources == {
         "one": {"start": {"at": 3}, "end": {"at": 7}},
         "two": {"start": {"at": 4}, "end": {"at": 4}},
     }
-    assert told == [f"{LEFT_OUT}{error}"]
+    assert steps == [f"{LEFT_OUT}{error}"]
 
 
 BEGUN = Plan(
     number=6, as_of_ms=1, settings={"erased": "d1"},
-    sources={"one": {"start": {"at": 3}, "end": {"at": 7}}, "two": {"start": {"at": 4}, "end": {"at": 9}, "log": {"id": "a"}}},
+    sources={"one": {"start": {"at": 3}, "end": {"at": 7}},
+             "two": {"start": {"at": 4}, "end": {"at": 9}, "log": {"id": "a"}}},
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("sources", [[Readable("one"), Readable("two", SourceError("lost"))], [Readable("one")]])
 def test_an_unfinished_run_goes_on_without_a_source_that_was_lost_meanwhile(sources: list[Readable]) -> None:
-    """Whether it cannot be read any more, or nobody names it: a later run reads it from where it was."""
-    told: list[str] = []
-    plan = revised_plan(BEGUN, sources, told.append)
-    assert plan.sources == {"one": BEGUN.sources["one"], "two": {"start": {"at": 4}, "end": {"at": 4}, "log": {"id": "a"}}}
+    """Unreadable or no longer configured: a later run reads it from its old position."""
+    steps: list[str] = []
+    plan = revised_plan(BEGUN, sources, steps.append)
+    assert plan.sources == {
+        "one": BEGUN.sources["one"],
+        "two": {"start": {"at": 4}, "end": {"at": 4}, "log": {"id": "a"}},
+    }
     assert (plan.number, plan.as_of_ms, plan.settings) == (6, 1, {"erased": "d1"})
-    assert len(told) == 1
-    assert told[0].startswith((f"{LEFT_OUT}lost", f"{LEFT_OUT}run 6 was begun with the source two, which"))
-    assert revised_plan(BEGUN, [Readable("one"), Readable("two")], told.append) == BEGUN
+    assert len(steps) == 1
+    assert steps[0].startswith((f"{LEFT_OUT}lost", f"{LEFT_OUT}run 6 was begun with the source two, which"))
+    assert revised_plan(BEGUN, [Readable("one"), Readable("two")], steps.append) == BEGUN
 
 
 def test_an_unfinished_run_none_of_whose_sources_can_be_read_is_kept() -> None:
@@ -130,7 +134,8 @@ def test_a_run_whose_only_sources_cannot_be_read_fails_with_the_first_reason() -
 
 
 @pytest.mark.parametrize(
-    ("opened_day", "backfill_day", "day"), [(None, None, 1), (None, 13, 1), (0, 13, 0), (None, 0, 0), (3, 2, 1), (0, None, 0)]
+    ("opened_day", "backfill_day", "day"),
+    [(None, None, 1), (None, 13, 1), (0, 13, 0), (None, 0, 0), (3, 2, 1), (0, None, 0)],
 )
 def test_a_backfill_makes_no_fewer_days_again_than_an_ordinary_run(
     opened_day: int | None, backfill_day: int | None, day: int
@@ -142,7 +147,7 @@ def test_a_backfill_makes_no_fewer_days_again_than_an_ordinary_run(
 
 
 def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port of loopback on which nobody listens: what librdkafka says of it, and where."""
+    """A loopback port without a listener: the error names the source and the address."""
     monkeypatch.setattr("fleet_learner.sources.topic._REQUEST_TIMEOUT_S", 1.0)
     options = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "journal"}
     with pytest.raises(UnreachableError, match=r"kafka/far:journal: 127\.0\.0\.1:9 does not answer"):
@@ -161,7 +166,7 @@ def test_a_run_that_left_a_source_out_says_so_and_ends_with_a_status_of_its_own(
 
 
 def _keys(model: Any) -> Iterator[tuple[str, Any]]:
-    """Every key of the configuration with its default, those of its sections too."""
+    """Every key of the configuration with its default, including sections."""
     for name, known in model.model_fields.items():
         yield name, known.default
     for section in (KafkaJournal, NamedJournal, Stops, BrokerBounds) if model is Configuration else ():

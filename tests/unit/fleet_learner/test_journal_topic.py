@@ -1,4 +1,4 @@
-"""A journal's topic that is not there, not readable, or another one than was read: what is said, and what is kept."""
+"""A missing, unreadable or replaced topic of a journal: the error, and the kept position."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Broker:
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    """Return what every connection of a test leads to."""
+    """Return the brokers behind every connection of a test."""
     standing = Broker({"j": {0: Watermarks(0, 150)}}, ids={"j": "first"})
     monkeypatch.setattr(kafka, "TopicReader", lambda *_, **__: standing)
     return standing
@@ -86,7 +86,7 @@ def test_a_topic_that_may_be_described_and_not_read_is_named_before_a_run_begins
         with pytest.raises(SourceError, match=rf"kafka:j: no right to read j: {GRANT}"):
             ask()
     assert broker.asked == [Range("j", 0, 100, 101)] * 2
-    assert source().plan({"j": {"0": 150}}, LOG)["end"] == {"j": {"0": 150}}, "where nothing is new, nothing is asked for"
+    assert source().plan({"j": {"0": 150}}, LOG)["end"] == {"j": {"0": 150}}, "without news nothing is read"
     broker.refusal = StalledError("nothing beyond 100")
     with pytest.raises(SourceError, match="kafka:j: nothing beyond 100"):
         source().plan({"j": {"0": 100}}, LOG)
@@ -104,16 +104,23 @@ def source_plan() -> dict[str, Any]:
 def test_a_topic_that_was_made_again_is_refused_however_long_it_is(
     broker: Broker, high: int, label: str, place: str
 ) -> None:
-    """Longer than what was read, its beginning would be passed over without a word."""
+    """If it were longer than the old position, its beginning would be skipped silently."""
     broker.logs, broker.ids = {"j": {0: Watermarks(0, high)}}, {"j": "second"}
-    for ask in (lambda: source(label=label).plan({"j": {"0": 100}}, LOG), lambda: source(label=label).recheck(source_plan())):
-        with pytest.raises(DataLossError, match=rf"made again since it was read; to read what is there from its beginning.*{place}"):
+    for ask in (
+        lambda: source(label=label).plan({"j": {"0": 100}}, LOG),
+        lambda: source(label=label).recheck(source_plan()),
+    ):
+        with pytest.raises(
+            DataLossError, match=rf"made again since it was read; to read what is there from its beginning.*{place}"
+        ):
             ask()
 
 
 def test_another_kafka_cluster_at_the_same_address_is_refused(broker: Broker) -> None:
     broker.cluster = "kafka-2"
-    with pytest.raises(DataLossError, match=r"b:1 is the Kafka cluster kafka-2, and kafka-1 was read; .* kafka_clusters"):
+    with pytest.raises(
+        DataLossError, match=r"b:1 is the Kafka cluster kafka-2, and kafka-1 was read; .* kafka_clusters"
+    ):
         source().plan({"j": {"0": 100}}, LOG)
 
 
@@ -132,14 +139,18 @@ def test_brokers_that_tell_less_for_once_change_nothing(broker: Broker) -> None:
 def test_a_log_that_ends_before_what_was_read_says_what_to_do(broker: Broker) -> None:
     broker.logs, broker.ids = {"j": {0: Watermarks(0, 50)}}, {}
     for lax in ("true", "false"):
-        with pytest.raises(DataLossError, match=r"kafka:j: j-0 was read up to 100, and now ends before it: .* kafka_clusters"):
+        with pytest.raises(
+            DataLossError, match=r"kafka:j: j-0 was read up to 100, and now ends before it: .* kafka_clusters"
+        ):
             source(failOnDataLoss=lax).plan({"j": {"0": 100}}, {})
 
 
 def test_retention_that_was_faster_leaves_the_source_out_until_that_is_allowed(broker: Broker) -> None:
     broker.logs = {"j": {0: Watermarks(120, 150)}}
     for ask in (lambda: source().plan({"j": {"0": 100}}, LOG), lambda: source().recheck(source_plan())):
-        with pytest.raises(DataLossError, match=r'begins at 120 by now, and was read up to 100: .* failOnDataLoss: "false"'):
+        with pytest.raises(
+            DataLossError, match=r'begins at 120 by now, and was read up to 100: .* failOnDataLoss: "false"'
+        ):
             ask()
     lax = source(FailOnDataLoss="false")
     assert lax.plan({"j": {"0": 100}}, LOG) == source_plan()

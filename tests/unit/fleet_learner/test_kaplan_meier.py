@@ -1,4 +1,4 @@
-"""The survival curve against a slow textbook version, and its limits against what they must equal."""
+"""Compare the survival curve with a slow textbook version, and its limits with known values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ GAPS = st.lists(st.tuples(st.integers(0, 40), st.booleans()), min_size=1, max_si
 
 
 def textbook(gaps: list[tuple[int, bool]]) -> list[tuple[float, float, float]]:
-    """(time, survival, Greenwood's sum) at each return, by the definition of Kaplan & Meier 1958, one time at a time."""
+    """(time, survival, Greenwood's sum) at each return, by the definition of Kaplan & Meier 1958, one time at a
+    time."""
     rows = []
     survival, greenwood = 1.0, 0.0
     for time in sorted({gap for gap, ended in gaps if ended}):

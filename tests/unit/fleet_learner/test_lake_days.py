@@ -1,4 +1,4 @@
-"""Around which days a copy is looked for."""
+"""The days around which copies are searched."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def test_the_days_around_a_day_are_those_before_and_after() -> None:
 
 
 def test_the_calendar_ends_with_the_year_9999() -> None:
-    """A journal's clock may say so: its last millisecond is legal."""
+    """The last millisecond of the calendar is a valid time of a journal."""
     assert days_around([date.max], 1) == {date(9999, 12, 30), date.max}
     assert days_around([date.min], 1) == {date.min, date(1, 1, 2)}

@@ -1,4 +1,4 @@
-"""The jars: found where they may be, never another one than was tested, and never silently missing."""
+"""The jars: found in all places, never other than the tested ones, and never silently missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run is published whole or not at all, once, and a table's log says what it did."""
+"""A run is published atomically and once, and a table's log shows its writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves for an alert: held against promtool's reading and a Pushgateway's requests."""
+"""A run's metrics, checked with promtool and a fake Pushgateway."""
 
 from __future__ import annotations
 

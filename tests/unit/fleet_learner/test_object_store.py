@@ -1,4 +1,4 @@
-"""What a root in S3 asks of Spark, of the configuration, and of a cluster: decided without a store."""
+"""Settings of Spark, the configuration and a cluster for a root in S3, without a store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_without_conditional_writes_deltas_own_log_store_is_left() -> None:
 
 
 @pytest.mark.parametrize("name", ["access.key", "secret.key", "session.token", "bucket.fleet.secret.key"])
-def test_a_secret_in_the_settings_is_refused_and_not_told(name: str) -> None:
+def test_a_secret_in_the_settings_is_refused_and_not_shown(name: str) -> None:
     with pytest.raises(ObjectStoreError, match=r"secret\.key|access\.key|session\.token") as refused:
         s3_settings({f"spark.hadoop.fs.s3a.{name}": SECRET})
     assert SECRET not in str(refused.value)
@@ -50,7 +50,7 @@ def test_a_secret_in_the_settings_is_refused_and_not_told(name: str) -> None:
 
 @pytest.mark.parametrize(("root", "said"), [
     ("s3://bucket/fleet", "write s3a://"),
-    (f"s3a://key:{SECRET}@bucket/fleet", "credentials do not belong into a URI"),
+    (f"s3a://key:{SECRET}@bucket/fleet", "credentials do not belong in a URI"),
     ("s3a:///fleet", "name the bucket"),
 ])  # fmt: skip
 def test_a_root_that_cannot_work_is_refused(root: str, said: str) -> None:

@@ -138,7 +138,7 @@ def test_a_member_that_says_more_of_itself_is_no_restart() -> None:
     assert fold(joined("m1", "a"), epoch(10), joined("m1", "a"), epoch(11)) == [(ChangeKind.REBALANCED, None, 1)]
 
 
-def test_dynamic_members_are_not_told_apart() -> None:
+def test_dynamic_members_are_not_distinguished() -> None:
     assert fold(joined("m1", None), epoch(10), at("m1", 10), gone("m1"), epoch(11)) == [
         (ChangeKind.REBALANCED, None, 1)
     ]

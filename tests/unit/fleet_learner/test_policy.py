@@ -1,4 +1,4 @@
-"""How far a timeout may go at once: bounds, hysteresis, freezes."""
+"""The next step of a timeout: bounds, hysteresis, freezes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def test_steps_lead_to_the_goal_and_stop_there(goal: float, state: GroupState) -
 
 @given(GOALS, STATES, st.floats(0, 1))
 def test_one_step_is_at_most_twice_or_three_quarters(goal: float | None, state: GroupState, probability: float) -> None:
-    """Or one step of 5 s, where those are less; from a value inside the bounds, which else win. Again gives the same."""
+    """Or one step of 5 s, where those are less; from a value inside the bounds, which else win. Again gives the
+    same."""
     decision = next_timeout(goal, WIDE, state, now_ms=NOW, probability_better=probability)
     assert decision == next_timeout(goal, WIDE, state, now_ms=NOW, probability_better=probability)
     base = state.current_ms
@@ -83,7 +84,7 @@ def test_one_step_is_at_most_twice_or_three_quarters(goal: float | None, state: 
 
 @given(st.lists(st.tuples(st.floats(1, 1_800_000), st.integers(0, 40)), min_size=8, max_size=40), st.integers(10, 600))
 def test_no_week_takes_more_than_a_quarter_away(days: list[tuple[float, int]], first_s: int) -> None:
-    """A run a day, whatever each finds and however many stops there were in between: each way down is a week's first."""
+    """With a run a day, any goals and any stops in between, the timeout decreases at most once a week."""
     state, now = at(first_s), NOW
     seen = [(now, state.current_ms or 0)]
     for goal, stops in days:
@@ -128,7 +129,7 @@ def at(current_s: float, **how: object) -> GroupState:
     ],
 )
 def test_each_rule(goal_s: float, state: GroupState, timeout_s: float, reason: Reason | None) -> None:
-    """Up at most ×2 at once, down at most ×0.75 a week, no trifles, no way down under a new image."""
+    """At most ×2 up at once, at most ×0.75 down a week, no small changes, no decrease under a new image."""
     decision = next_timeout(1000 * goal_s, WIDE, state, now_ms=NOW)
     assert decision.timeout_ms == 1000 * timeout_s
     assert (reason in decision.reasons) if reason else not decision.reasons
@@ -159,7 +160,8 @@ def test_a_value_outside_the_bounds_is_brought_inside_at_once() -> None:
         (61_000, TimeoutBounds(spec_maximum_ms=61_234), (61_234, ())),
         (1_000, TimeoutBounds(broker_minimum_ms=6_000), (6_000, (Reason.BROKER_MINIMUM,))),
         (1_000, TimeoutBounds(spec_minimum_ms=10_000, broker_minimum_ms=6_000), (10_000, (Reason.SPEC_MINIMUM,))),
-        (1_000, TimeoutBounds(broker_minimum_ms=6_000, heartbeat_interval_ms=4_000), (12_000, (Reason.HEARTBEAT_MINIMUM,))),
+        (1_000, TimeoutBounds(broker_minimum_ms=6_000, heartbeat_interval_ms=4_000),
+         (12_000, (Reason.HEARTBEAT_MINIMUM,))),
         (1_000, TimeoutBounds(spec_minimum_ms=2, spec_maximum_ms=1), (None, (Reason.INFEASIBLE,))),
     ],
 )  # fmt: skip
@@ -171,7 +173,7 @@ def test_the_bound_that_cuts_is_named(
 
 
 class TestWhatWasSaid:
-    """A recommendation that nobody carried out yet does not follow every trifle."""
+    """A recommendation that was not followed yet does not change with every small difference."""
 
     def said(self, goal_s: float, current_s: float, said_s: float | None) -> int | None:
         state = at(current_s, recommended_ms=None if said_s is None else int(1000 * said_s))

@@ -74,7 +74,7 @@ def test_bound_and_prediction_agree_with_draws(number: float) -> None:
 
 
 def test_the_prediction_has_a_heavier_tail_than_its_centre() -> None:
-    """What is not known of mean and deviation is risk."""
+    """The uncertainty of mean and deviation adds risk."""
     known = posterior(PRIOR, 4.0, 10.0, 0.25)
     plugged = 1 - norm.cdf((math.log(200_000.0) - known.mean) / math.sqrt(known.variance))
     assert float(known.survival(200_000.0)) > 2 * plugged

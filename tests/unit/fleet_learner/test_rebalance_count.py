@@ -1,4 +1,4 @@
-"""Rebalances that are counted without being played are those that the coordinator model makes."""
+"""Rebalances counted without simulation equal those of the coordinator model."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def timeline(steps: Steps) -> list[Stop]:
 
 @settings(max_examples=150, deadline=None)
 @given(_STOPS, st.sampled_from([Rebalancing.EAGER, Rebalancing.CONSUMER]), st.integers(1, 6), st.booleans())
-# Who is gone for good, unclean, when the next one stops: the group does not know of it yet.
+# A member was killed for good before the next one stops: the group does not know it yet.
 @example([(2, 13_783, None, False), (0, 697, 207_816, False)], Rebalancing.EAGER, 3, False)
-# The last heartbeat of who is killed was before a rebalance that is under way.
+# The last heartbeat of the killed member was before the current rebalance.
 @example([(0, 1_563, None, True), (2, 1_154, 51_006, False)], Rebalancing.EAGER, 3, True)
 @example([(0, 11_517, 1, False), (0, 5_012, 2, False), (0, 3_740, 10, True)], Rebalancing.EAGER, 1, True)
-# Killed in a join phase that another killed member holds up: the group is not at rest a session after its end.
+# Killed in a join phase that waits for another killed member: the group is unstable for a session longer.
 @example(
     [(1, 1_399, 45_000, True), (1, 87_904, 3_000, False), (0, 30_652, 5_000, True), (1, 3_000, 837, False),
      (1, 878, 227, False), (1, 51_680, 9_647, True), (0, 7_479, 45_000, True)],
@@ -54,7 +54,7 @@ def test_the_count_is_that_of_the_replay(steps: Steps, kind: Rebalancing, member
 
 
 def test_a_rolling_update_of_pods_one_by_one_needs_no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The everyday case at any size: nothing is played, which is what a month of ten thousand groups rests on."""
+    """The common case of any size needs no simulation, so that a month of ten thousand groups is fast."""
     monkeypatch.setattr(fleet_learner.days.rebalance_count, "Replay", None)
     setup = replace(EAGER, members=500, partitions=2_000)
     stops = [Stop(member=m, down_ms=m * MINUTE, back_ms=m * MINUTE + 25_000) for m in range(1, 500)]

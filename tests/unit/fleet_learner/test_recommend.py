@@ -1,16 +1,11 @@
-"""From a history to a record, from records to a snapshot, and back through the reader's checks."""
+"""From a history to a recommendation: numbers, reasons, and rows."""
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fleet_learner.estimates.cost import cost_per_day
 from fleet_learner.estimates.drift import Drift
@@ -20,47 +15,24 @@ from fleet_learner.estimates.price import Price
 from fleet_learner.recommendations import recommend as module
 from fleet_learner.recommendations.canary import CanaryState
 from fleet_learner.recommendations.policy import GroupState
-from fleet_learner.recommendations.recommend import GroupHistory, advised_values, gold_row, recommend_fleet
-from fleet_learner.recommendations.snapshot import SnapshotConflictError, write_snapshot
+from fleet_learner.recommendations.rows import ADVISED_MAX, advised_values, gold_row
 from fleet_learner.recommendations.timeout_bounds import TimeoutBounds
 from fleet_learner.schemas import RECOMMENDATION
 from journal import recommendations as api
-from journal.recommendations import EstimateMethod, RecommendationError, RecommendationProblem
+from journal.recommendations import EstimateMethod
 from journal.recommendations import RecommendationReason as Reason
-
-DAY = 86_400_000
-NOW = 1_790_000_000_000
-VALID = 7 * DAY
-ALL = CanaryState(wave=100, began_ms=0)
-STATED, ASSUMED = Price.given(4.0, is_stated=True), Price.given(4.0, is_stated=False)
-CLASSIC = TimeoutBounds(broker_minimum_ms=6_000, broker_maximum_ms=1_800_000, heartbeat_interval_ms=3_000)
-
-
-def sample(number: int, seed: int = 0, median_s: float = 25.0, deviation: float = 0.5) -> GapSample:
-    rng = np.random.Generator(np.random.Philox(key=[61, seed]))
-    gaps = 1000 * median_s * np.exp(deviation * rng.standard_normal(number))
-    return GapSample(gaps_ms=gaps, is_returned=np.ones(number, dtype=bool), cluster=np.arange(number))
-
-
-def history(name: str = "g", **changes: object) -> GroupHistory:
-    base = GroupHistory(
-        kafka_cluster_id="k", group_id=name, protocol="Classic", workload_class="classic", members=12, partitions=48,
-        wave=50, price=STATED, stopped_share=1.0, sample=sample(1_000), removed=0, blind=0, from_ms=NOW - 28 * DAY,
-        to_ms=NOW, coverage=1.0, state=GroupState(current_ms=45_000), bounds=CLASSIC,
-    )  # fmt: skip
-    return replace(base, **changes)  # type: ignore[arg-type]
-
-
-def recommended(*histories: GroupHistory, canary: CanaryState = ALL) -> list[api.Recommendation]:
-    return recommend_fleet(histories, now_ms=NOW, valid_ms=VALID, canary=canary)
-
-
-def one(**changes: object) -> api.Recommendation:
-    return recommended(history(**changes))[0]
+from unit.fleet_learner.group_histories import (
+    ASSUMED,
+    NOW,
+    history,
+    one,
+    recommended,
+    sample,
+)
 
 
 class TestNumbers:
-    """What is recommended, and why."""
+    """Recommendations and their reasons."""
 
     def test_an_eager_group_gets_the_cost_optimum(self) -> None:
         """κ = 384, ν = 4: far above the default of 45 s, where the hazard falls to .0104 per second."""
@@ -75,7 +47,8 @@ class TestNumbers:
         assert found.after.cost_partition_seconds_per_day.upper < found.before.cost_partition_seconds_per_day.lower
         assert found.lower_ms <= found.goal_ms <= found.upper_ms  # type: ignore[operator]
         truth = LognormalLaw(mean=math.log(25_000), deviation=0.5)
-        at = np.concatenate((np.arange(6_000.0, 1_800_000.0, 1_000.0), [float(found.goal_ms)]))  # type: ignore[arg-type]
+        goal_ms = float(found.goal_ms)  # type: ignore[arg-type]
+        at = np.concatenate((np.arange(6_000.0, 1_800_000.0, 1_000.0), [goal_ms]))
         costs = cost_per_day(truth, history().rates, at)
         assert costs[-1] < 1.01 * costs.min()
         assert found.message == f"set session.timeout.ms to {found.recommended_ms} ms"
@@ -94,9 +67,11 @@ class TestNumbers:
         assert (found.uncapped_ms, found.goal_ms) == (96_000, 100_000)
         assert found.after is None
 
-    @pytest.mark.parametrize("nobody", [{"members": 0.0, "partitions": 0.0}, {"partitions": 0.0}, {"stopped_share": 0.0}])
+    @pytest.mark.parametrize(
+        "nobody", [{"members": 0.0, "partitions": 0.0}, {"partitions": 0.0}, {"stopped_share": 0.0}]
+    )
     def test_where_nobody_works_nothing_is_changed(self, nobody: dict[str, float]) -> None:
-        """Of a group that is scaled to nothing, κ and ν are 0: what is cheapest then says nothing of when it is scaled up again."""
+        """For a group scaled to zero κ and ν are 0: the cheapest timeout then means nothing for a later scale-up."""
         found = one(sample=sample(3), **nobody)
         assert (found.recommended_ms, found.goal_ms) == (45_000, None)
         assert Reason.TOO_FEW in found.reasons
@@ -127,13 +102,13 @@ class TestNumbers:
         assert Reason.LOW_COVERAGE in found.reasons
         assert (found.recommended_ms, found.goal_ms, found.released) == (45_000, None, True)
 
-    def test_slower_restarts_are_told(self) -> None:
+    def test_slower_restarts_are_reported(self) -> None:
         found = one(drift=Drift(alarm=40, begin=36, ratio=2.04))
         assert Reason.SLOWER_RESTARTS in found.reasons
         assert found.message.endswith("restarts take 2.0 times as long as before")
 
     def test_scaled_down_members_are_no_evictions(self) -> None:
-        """They count as stops that do not end by themselves; with the operator there their place is kept 5 s."""
+        """They count as stops without a return; with a running operator the group keeps them for 5 s."""
         found, without = one(removed=1_000), one()
         assert found.before is not None
         assert without.before is not None
@@ -177,7 +152,7 @@ class TestNumbers:
 
 
 class TestWithoutAPrice:
-    """Nobody knows what a rebalance costs the group, so nothing that is recommended may depend on it."""
+    """The price of a rebalance is unknown, so no recommendation may depend on it."""
 
     @pytest.mark.parametrize("seconds", [0.01, 0.3, 4.0, 60.0])
     def test_an_assumed_price_moves_nothing(self, seconds: float) -> None:
@@ -209,7 +184,9 @@ class TestWithoutAPrice:
         assert found.reasons == (Reason.TOO_FEW,)
 
     def test_a_measured_price_is_used_and_named(self) -> None:
-        measured = Price(seconds=4.0, lower_seconds=3.0, upper_seconds=5.0, source=api.PriceSource.MEASURED, rebalances=9)
+        measured = Price(
+            seconds=4.0, lower_seconds=3.0, upper_seconds=5.0, source=api.PriceSource.MEASURED, rebalances=9
+        )
         found = one(price=measured)
         assert found.price_source is api.PriceSource.MEASURED
         assert found.goal_ms == one().goal_ms
@@ -219,7 +196,7 @@ def test_what_was_advised_is_kept_once_each_the_newest_last() -> None:
     assert advised_values((30, 40), 30) == [40, 30]
     assert advised_values((30, 40), None) == [30, 40]
     assert advised_values(range(100), 7)[-1] == 7
-    assert len(advised_values(range(100), 7)) == module.ADVISED_MAX
+    assert len(advised_values(range(100), 7)) == ADVISED_MAX
 
 
 def test_the_order_of_groups_and_stops_does_not_matter() -> None:
@@ -237,166 +214,6 @@ def test_the_row_has_the_columns_of_the_table() -> None:
     assert all(row[name] is not None for name in required)
 
 
-# snapshot -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def records() -> list[api.Recommendation]:
-    return recommended(*(history(f"g{i}", sample=sample(20, seed=i)) for i in range(40)))
-
-
-def publish(root: Path, records: list[api.Recommendation], run_id: str = "r1", **changes: int) -> api.Manifest:
-    times = {"created_ms": NOW, "expires_ms": NOW + VALID, "shard_count": 8} | changes
-    return write_snapshot(records, root, run_id=run_id, model_version=module.MODEL_VERSION, **times)
-
-
-def pull(root: Path, now_ms: int = NOW) -> dict[tuple[str, str], api.Recommendation]:
-    """Do what an operator does."""
-    manifest = api.read_manifest((root / api.MANIFEST_NAME).read_bytes(), now_ms=now_ms)
-    found: dict[tuple[str, str], api.Recommendation] = {}
-    for shard in manifest.shards:
-        found |= api.read_shard(manifest, shard, (root / shard.path).read_bytes())
-    return found
-
-
-def files(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-
-
-def test_what_is_written_is_what_is_read(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Every record, in the shard that its group's name says."""
-    manifest = publish(tmp_path, records)
-    assert pull(tmp_path) == {each.key: each for each in records}
-    shard = manifest.shard_for("k", "g7")
-    assert shard is not None
-    assert ("k", "g7") in api.read_shard(manifest, shard, (tmp_path / shard.path).read_bytes())
-
-
-def test_a_run_that_is_repeated_writes_the_same_bytes(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Killed after any file and run again; the order of the records does not matter."""
-    publish(tmp_path / "once", records)
-    whole = files(tmp_path / "once")
-    for survivors in range(len(whole)):
-        root = tmp_path / f"again-{survivors}"
-        for name in list(whole)[:survivors]:
-            if name != api.MANIFEST_NAME:
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                (root / name).write_bytes(whole[name])
-        publish(root, records[::-1])
-        assert files(root) == whole
-
-
-def test_another_run_under_the_same_id_is_refused(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Immutable: nothing that was published changes, and readers still find the first."""
-    publish(tmp_path, records)
-    before = files(tmp_path)
-    changed = [records[0].model_copy(update={"message": "other"}), *records[1:]]
-    with pytest.raises(SnapshotConflictError, match="other bytes"):
-        publish(tmp_path, changed)
-    assert files(tmp_path) == before
-    publish(tmp_path, records[:5], run_id="r2")
-    assert len(pull(tmp_path)) == 5
-
-
-def problem_of(root: Path, now_ms: int = NOW) -> RecommendationProblem:
-    with pytest.raises(RecommendationError) as caught:
-        pull(root, now_ms)
-    return caught.value.problem
-
-
-def test_a_snapshot_expires(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """At its time, not a millisecond later; and a record by itself, too."""
-    publish(tmp_path, records)
-    assert pull(tmp_path, NOW + VALID - 1)
-    assert problem_of(tmp_path, NOW + VALID) is RecommendationProblem.STALE
-    assert records[0].is_valid_at(NOW + VALID - 1)
-    assert not records[0].is_valid_at(NOW + VALID)
-
-
-def test_a_snapshot_from_the_future_is_not_used(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Five minutes of two clocks are allowed."""
-    publish(tmp_path, records)
-    assert pull(tmp_path, NOW - 300_000)
-    assert problem_of(tmp_path, NOW - 300_001) is RecommendationProblem.FUTURE
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory, records: list[api.Recommendation]) -> Path:
-    root = tmp_path_factory.mktemp("published")
-    publish(root, records[:2])
-    return root
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.data())
-def test_no_flipped_byte_is_accepted(published: Path, data: st.DataObject) -> None:
-    """In the manifest or in a shard: refused, or it says exactly what it said before (white space in the manifest)."""
-    root, whole = published, pull(published)
-    name = data.draw(st.sampled_from(sorted(name for name in files(root) if not name.endswith("r1/manifest.json"))))
-    intact = (root / name).read_bytes()
-    payload = bytearray(intact)
-    where = data.draw(st.integers(0, len(payload) - 1))
-    payload[where] ^= data.draw(st.integers(1, 255))
-    (root / name).write_bytes(bytes(payload))
-    found, problem = whole, None
-    try:
-        found = pull(root)
-    except RecommendationError as error:
-        problem = error.problem
-    finally:
-        (root / name).write_bytes(intact)
-    assert found == whole
-    harmless = {None} if name == api.MANIFEST_NAME else set()
-    assert problem in {RecommendationProblem.CORRUPT, RecommendationProblem.UNSUPPORTED, *harmless}
-
-
-@given(st.binary(max_size=60))
-def test_garbage_is_corrupt(payload: bytes) -> None:
-    """Whatever the bytes: the one exception that callers expect."""
-    with pytest.raises(RecommendationError):
-        api.read_manifest(payload, now_ms=NOW)
-
-
-def rewritten(root: Path, change: dict[str, object]) -> None:
-    """Sign a changed manifest again, as a writer with a fault would."""
-    document = json.loads((root / api.MANIFEST_NAME).read_bytes()) | change
-    document["digest"] = api.manifest_digest(document)
-    (root / api.MANIFEST_NAME).write_text(json.dumps(document))
-
-
-def test_versions(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Another version is refused; a field that a later writer adds is not."""
-    publish(tmp_path, records)
-    rewritten(tmp_path, {"a_later_field": {"x": 1}})
-    assert len(pull(tmp_path)) == 40
-    rewritten(tmp_path, {"schema_id": "urn:staticgroup:recommendation:2"})
-    assert problem_of(tmp_path) is RecommendationProblem.UNSUPPORTED
-
-
-@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", ".hidden", "a//b", ""])
-def test_a_shard_outside_the_snapshot_is_refused(path: str, tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """A path is a claim of the writer."""
-    publish(tmp_path, records)
-    shards = json.loads((tmp_path / api.MANIFEST_NAME).read_bytes())["shards"]
-    rewritten(tmp_path, {"shards": [{**shards[0], "path": path}, *shards[1:]]})
-    assert problem_of(tmp_path) is RecommendationProblem.CORRUPT
-
-
-def test_a_record_in_the_wrong_shard_is_refused(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Two shards under each other's names: digests fit, places do not."""
-    publish(tmp_path, records)
-    shards = json.loads((tmp_path / api.MANIFEST_NAME).read_bytes())["shards"]
-    swapped = [{**shards[1], "index": shards[0]["index"]}, {**shards[0], "index": shards[1]["index"]}, *shards[2:]]
-    rewritten(tmp_path, {"shards": swapped})
-    assert problem_of(tmp_path) is RecommendationProblem.CORRUPT
-
-
-def test_two_records_for_one_group_are_a_fault(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Of the caller."""
-    with pytest.raises(ValueError, match="two records"):
-        publish(tmp_path, [records[0], records[0]])
-
-
 def test_estimates_lie_in_their_intervals() -> None:
     """A reader may rely on it."""
     with pytest.raises(ValueError, match="lies in its interval"):
@@ -405,7 +222,7 @@ def test_estimates_lie_in_their_intervals() -> None:
 
 
 def test_the_operator_of_this_version_reads_this_model() -> None:
-    """Recommendations of a model that no operator knows are refused by all of them, with a condition and no change."""
+    """Operators refuse recommendations of an unknown model, with a condition and without a change."""
     from journal.recommendations.reader import MODEL_MAJOR
 
     assert module.MODEL_VERSION.partition(".")[0] == MODEL_MAJOR

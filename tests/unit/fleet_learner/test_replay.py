@@ -1,4 +1,4 @@
-"""A day of stops replayed with dynamic members: what the coordinator model makes of it."""
+"""A day of stops replayed with dynamic members in the coordinator model."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_every_step_of_a_group_that_has_epochs_is_counted(protocol: str) -> None
 
 @pytest.mark.parametrize("protocol", ["Classic", "Consumer"])
 def test_a_group_of_any_size_is_counted(protocol: str) -> None:
-    """Who else is in it makes a rebalance longer, and not another one."""
+    """More members make a rebalance longer, but cause no other one."""
     of_four = day((0, 1000, 1020, "Deleted"), (1, 2000, 2020, "OOMKilled"), protocol=protocol)
     few = rebalances_of_day(of_four, StopDurations())
     assert rebalances_of_day({**of_four, "members": 2**62, "partitions": 2**62}, StopDurations()) == few
 
 
 def test_a_cooperative_group_of_thousands_is_counted_in_a_moment_and_as_a_smaller_one() -> None:
-    """Who joins once more is known only by playing it, which takes the square of the members: one group would hold up a fleet."""
+    """Which members join again needs a simulation of quadratic cost: one group would delay a fleet."""
     stops = day(*((m, 1000 + 100 * m, 1030 + 100 * m, "Deleted") for m in range(40)))["stops"]
     of = {"protocol": "Classic", "stops": stops}
     few, many = (

@@ -1,4 +1,4 @@
-"""Building a report: curves that agree with the estimators, the right groups first, methods that say what was found."""
+"""Building a report: curves that agree with the estimators, the order of groups, and the methods."""
 
 from __future__ import annotations
 
@@ -141,17 +141,21 @@ def test_the_fleet_is_the_sum_of_its_groups() -> None:
 
 
 def test_a_team_lost_as_much_a_week_as_its_groups_did_while_somebody_watched() -> None:
-    """A fleet of one team says one figure, on its card and in its table of teams: a third of the month was seen."""
+    """A fleet of one team has the same figure on its card and in its table of teams; a third of the month was seen."""
     lost = Counts(rebalance_cost_partition_ms=36_000_000)
-    told = {"created_ms": 1, "run_id": "1", "window": WINDOW, "recommendations": {}, "details": {}, "days": ()}
+    common = {"created_ms": 1, "run_id": "1", "window": WINDOW, "recommendations": {}, "details": {}, "days": ()}
     silent = history("b", counts=lost, covered_ms=0)
-    report = build.build_report(histories=[history("a", counts=lost, covered_ms=10 * DAY_MS), silent], **told)
+    report = build.build_report(histories=[history("a", counts=lost, covered_ms=10 * DAY_MS), silent], **common)
     (team,) = teams(report)
     assert team.lost_partition_ms_per_week == 7 * 3_600_000
-    assert dict((name, value) for name, value, _ in views.cards(report))["Lost per week"] == partition_time(7 * 3_600_000)
-    unseen = build.build_report(histories=[silent], **told)
+    assert dict((name, value) for name, value, _ in views.cards(report))["Lost per week"] == partition_time(
+        7 * 3_600_000
+    )
+    unseen = build.build_report(histories=[silent], **common)
     assert [each.lost_partition_ms_per_week for each in teams(unseen)] == [None]
-    assert "1 group, not watched." in dict(team_pages(unseen, {}))["_none.html"].replace("&nbsp;", " ").replace("\xa0", " ")
+    assert "1 group, not watched." in dict(team_pages(unseen, {}))["_none.html"].replace("&nbsp;", " ").replace(
+        "\xa0", " "
+    )
 
 
 def test_dynamic_members_are_compared_only_when_every_group_was_replayed() -> None:
@@ -173,10 +177,11 @@ def test_the_dearest_group_of_a_bill_comes_first_also_one_that_nobody_manages() 
     assert [row.key.group_id for row in made.bill] == ["c", "a", "b"]
 
 
-def test_a_bill_is_told_with_its_interval_and_by_what_made_the_rebalances() -> None:
+def test_a_bill_shows_its_interval_and_what_made_the_rebalances() -> None:
     row = {
         "kafka_cluster_id": "k", "group_id": "g", "covered_ms": DAY_MS // 2, "rebalances": 9, "restart_rebalances": 7,
-        "silent_partition_ms": 1_000, "margin_partition_ms": 1_200, "measured": 3, "interrupted_members": 4, "records_delayed": None,
+        "silent_partition_ms": 1_000, "margin_partition_ms": 1_200, "measured": 3, "interrupted_members": 4,
+        "records_delayed": None,
         "group_type": GroupType.CLASSIC.value,
     }  # fmt: skip
     made = gather.bill_row(row, None, "nothing")
@@ -203,8 +208,8 @@ def test_the_methods_tell_the_coverage_that_was_found() -> None:
     """The figures of the sentence are those of the validation's table, at 5 to 1,000 stops."""
     found = found_coverage()
     assert len(found) == 5
-    told = next(method.text for method in methods(()) if method.name == "Bounds")
-    ranges = [(int(low), int(high)) for low, high in re.findall(r"(\d+) to (\d+) %", told)]
+    text = next(method.text for method in methods(()) if method.name == "Bounds")
+    ranges = [(int(low), int(high)) for low, high in re.findall(r"(\d+) to (\d+) %", text)]
     tail, together = found.pop("1 % Pareto tail"), found.pop("tail, rollouts and censoring")
     others = [value for values in found.values() for value in values]
     # The rows of the tail up to 100 stops are the first four.
@@ -213,8 +218,8 @@ def test_the_methods_tell_the_coverage_that_was_found() -> None:
 
 
 def test_the_methods_tell_what_an_absence_is_and_what_the_figures_were_made_with() -> None:
-    told = {method.name: method.text for method in methods((("Delta Lake tables", "4.4.0"), ("Spark", "4.2.0")))}
-    assert told["Restarts"].startswith(
+    texts = {method.name: method.text for method in methods((("Delta Lake tables", "4.4.0"), ("Spark", "4.2.0")))}
+    assert texts["Restarts"].startswith(
         "An outage begins when a member's process ends and is over when the group has the member back"
     )
-    assert told["Made with"] == "Delta Lake tables 4.4.0, Spark 4.2.0."
+    assert texts["Made with"] == "Delta Lake tables 4.4.0, Spark 4.2.0."

@@ -1,4 +1,4 @@
-"""Charts of fleets of any age: axes that hold, nothing outside the paper, words that do not meet, words for those who see no lines."""
+"""Charts of fleets of any age: valid axes, nothing outside the drawing, no overlapping text, descriptions."""
 
 from __future__ import annotations
 
@@ -39,19 +39,22 @@ def page(
     cost_partition_ms: int = 1_000_000,
     per_second: float = 0.05,
 ) -> GroupPage:
-    """Make a page whose curves rest on these gaps."""
+    """Make a page with the curves of these gaps."""
     ordered = sorted(gaps_ms)
     shares = [1 - (i + 1) / len(ordered) for i in range(len(ordered))]
     row = GroupRow(
-        key=GroupKey(kafka_cluster_id="k", group_id="g"), protocol="Classic", members=3, partitions=12, session_timeout_ms=now_ms,
+        key=GroupKey(kafka_cluster_id="k", group_id="g"), protocol="Classic", members=3, partitions=12,
+        session_timeout_ms=now_ms,
         coverage=1.0, covered_ms=86_400_000, counts=Counts(restarts=len(gaps_ms)),
         advice=Advice(verdict=Verdict.CHANGE, action="", why="", now_ms=now_ms, then_ms=then_ms),
     )  # fmt: skip
     return GroupPage(
         row=row,
-        survival=tuple(SurvivalPoint(gap_ms=g, survival=s, lower=s / 2, upper=(1 + s) / 2) for g, s in zip(ordered, shares, strict=True)),
+        survival=tuple(SurvivalPoint(gap_ms=g, survival=s, lower=s / 2, upper=(1 + s) / 2) for g,
+                       s in zip(ordered, shares, strict=True)),
         cost=tuple(
-            CostPoint(timeout_ms=t, eviction_partition_ms=cost_partition_ms, waiting_partition_ms=0, evictions_per_day=1.0)
+            CostPoint(timeout_ms=t, eviction_partition_ms=cost_partition_ms, waiting_partition_ms=0,
+                      evictions_per_day=1.0)
             for t in (6_000, 60_000, 1_800_000)
         ),
         hazard=tuple(HazardPoint(gap_ms=g, per_second=per_second) for g in ordered),
@@ -86,7 +89,7 @@ def drawn_shapes(root: ET.Element) -> Iterator[ET.Element]:
 
 
 def sound(chart: str | None) -> ET.Element:
-    """Hold a chart to what is true of every chart, and return it parsed."""
+    """Check the invariants of every chart, and return it parsed."""
     assert chart is not None
     root = ET.fromstring(chart)
     _, _, width, height = (float(part) for part in root.get("viewBox", "").split())
@@ -137,7 +140,7 @@ TIMEOUT = st.one_of(st.none(), st.integers(1, 86_400_000))
 def test_how_long_members_stay_away_holds_for_any_gaps(
     gaps_ms: list[int], now_ms: int | None, then_ms: int | None
 ) -> None:
-    """One stop, all of one length, one enormous: two labelled ticks at least, and every curve inside the paper."""
+    """One stop, equal stops, one enormous stop: at least two labelled ticks, and every curve inside the drawing."""
     root = drawn(lambda: charts.survival(page(gaps_ms=gaps_ms, now_ms=now_ms, then_ms=then_ms), "s"))
     ticks = [words for words, *_ in boxes(root) if re.fullmatch(r"[\d.,]+ (ms|s|min|h|d)( \d+ (s|min|h))?", words)]
     assert len(ticks) >= 2

@@ -1,4 +1,4 @@
-"""The page: whole, escaped, self-contained, within its size; and the same report for programs."""
+"""The page: complete, escaped, self-contained, within its size; and the same report for programs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_page_needs_nothing_from_anywhere_and_runs_no_script(page: str, by_t
         assert all(link.startswith("#") for link in read.links)
         assert "default-src 'none'" in each
         assert "@import" not in each
-        # What a drawing names is in the drawing.
+        # References of a drawing stay within the drawing.
         assert {found.removeprefix("#") for found in re.findall(r"url\(([^)]*)\)", each)} <= set(read.ids)
 
 
@@ -156,7 +156,7 @@ def test_no_namespace_leads_out_of_the_folder(namespace: str) -> None:
     assert re.fullmatch(r"_[0-9a-z]+", team.slug)
 
 
-def test_of_thousands_the_first_are_told_in_full_and_the_rest_in_a_line_each() -> None:
+def test_a_page_of_thousands_shows_the_first_in_full_and_the_others_in_a_line_each() -> None:
     report = sample_report(groups=ROWS_MAX + 3, pages=0, days=1)
     assert sum(len(team.full) for team in teams(report)) == ROWS_MAX
     short = [row.key.group_id for team in teams(report) for row in team.short]
@@ -174,7 +174,7 @@ def content(row: GroupRow) -> GroupRow:
     return replace(row, advice=KEEP)
 
 
-def test_a_fleet_with_nothing_to_gain_is_told_so() -> None:
+def test_a_report_says_so_when_there_is_nothing_to_gain() -> None:
     report = sample_report(groups=3, pages=0)
     report = replace(report, rows=tuple(map(content, report.rows)), clusters=(), drift=())
     text = "".join(outline(to_html(report)).text)
@@ -185,7 +185,8 @@ def test_a_fleet_with_nothing_to_gain_is_told_so() -> None:
 
 def test_an_empty_fleet_makes_a_page(report: Report) -> None:
     empty = replace(
-        report, rows=(), pages=(), days=(), clusters=(), drift=(), quality=(), groups=0, members=0, counts=Counts(), bill=(),
+        report, rows=(), pages=(), days=(), clusters=(), drift=(), quality=(), groups=0, members=0, counts=Counts(),
+        bill=(),
         before=None, money=None, lost_partition_ms_per_day=None,
     )  # fmt: skip
     page = to_html(empty)
@@ -213,9 +214,9 @@ def test_nothing_is_written_in_money_unless_it_was_asked_for(report: Report) -> 
 
 def test_the_trend_compares_watched_time_and_not_days(report: Report) -> None:
     """3,210 rebalances against 9,870 in 85 % of the time: by watched time 72.4 % less, not 67.5 %."""
-    told = {name: change for name, _, _, change in views.trend(report)}
-    assert told["Rebalances"] == "72.4 % less"
-    assert told["Restarts absorbed"] == "+15.3 points"
+    changes = {name: change for name, _, _, change in views.trend(report)}
+    assert changes["Rebalances"] == "72.4 % less"
+    assert changes["Restarts absorbed"] == "+15.3 points"
     assert report.before is not None
     blind = replace(report, before=replace(report.before, coverage=0.1))
     assert {name: change for name, _, _, change in views.trend(blind)}["Rebalances"] == "not comparable: hardly watched"
@@ -295,7 +296,7 @@ def test_the_page_of_a_team_that_is_gone_goes_too(tmp_path: Path) -> None:
 
 
 def test_wheel_and_source_archive_carry_the_templates() -> None:
-    """What hatchling would pack; the image copies the same folder (deploy/fleet-learner/Dockerfile)."""
+    """The files that hatchling packs; the image copies the same folder (deploy/fleet-learner/Dockerfile)."""
     from hatchling.builders.sdist import SdistBuilder
     from hatchling.builders.wheel import WheelBuilder
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them: three figures, the unit that suits, no rounding to all or nothing."""
+"""Numbers for people: three significant figures, suitable units, no shares rounded to 0 % or 100 %."""
 
 from __future__ import annotations
 

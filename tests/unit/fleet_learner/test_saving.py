@@ -1,4 +1,4 @@
-"""What a change saves: under the same laws before and after, with the price's own uncertainty in it."""
+"""The saving of a change: under the same laws before and after, including the price's uncertainty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions and ranges of sources: pure arithmetic on offsets, and files that are still being written."""
+"""Positions and ranges of sources: arithmetic on offsets, and growing files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_limit_is_kept_about_starves_nobody_and_reaches_the_end(
 def test_a_growing_file_is_read_line_by_line_exactly_once(
     tmp_path_factory: pytest.TempPathFactory, content: list[bytes], data: st.DataObject
 ) -> None:
-    """Whatever the writer has put out when the reader looks, also half a line."""
+    """The writer may have written half a line when the reader reads."""
     folder = tmp_path_factory.mktemp("journal")
     whole = b"".join(line + b"\n" for line in content)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=4)))
@@ -118,7 +118,7 @@ DENIED = PermissionError(13, "Permission denied")
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, OSError]]:
-    """Stand in for a disk that refuses what has one of these words in its path; tests may run as root."""
+    """A fake disk that refuses paths with one of these words; tests may run as root."""
     refused: dict[str, OSError] = {}
     opened, scanned = Path.open, os.scandir
 
@@ -191,7 +191,7 @@ def test_one_file_that_shrank_leaves_the_others_readable(tmp_path: Path) -> None
 
 
 def test_a_file_that_was_cut_and_grew_beyond_its_position_is_no_longer_the_one_that_was_read(tmp_path: Path) -> None:
-    """As logrotate's copytruncate leaves it: read on from there, half a line would be a broken record and what is before it lost."""
+    """As with logrotate's copytruncate: reading on would break half a line and lose the lines before it."""
     source = journal(tmp_path, "a.jsonl", "b.jsonl")
     (tmp_path / "a.jsonl").write_bytes(b'{"another": "line"}\n{}\n')
     plan = source.plan({"a.jsonl": 6, "b.jsonl": 3})

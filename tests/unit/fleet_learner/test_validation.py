@@ -1,4 +1,4 @@
-"""A small version of the published tables, held to what they state."""
+"""A small version of the published tables, with their stated properties."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_weeks_spread_as_a_poisson_process_does() -> None:
 
 
 def test_a_member_that_never_returns_is_always_late() -> None:
-    """Its place is kept for the whole timeout."""
+    """The group keeps it for the whole timeout."""
     law = MixtureLaw((0.8, 0.2), (LAW, NeverLaw()))
     gaps = gap_table_ms(law, 1_800_000.0)
     assert np.isinf(gaps).mean() == pytest.approx(0.2, abs=1e-3)
@@ -70,7 +70,8 @@ def test_a_member_that_never_returns_is_always_late() -> None:
 
 
 def test_all_timeouts_see_the_same_gaps() -> None:
-    """A timeout's figures do not depend on which others are asked for, and evictions fall with it in every replicate."""
+    """A timeout's figures do not depend on which others are asked for, and evictions fall with it in every
+    replicate."""
     gaps = gap_table_ms(LAW, 1_800_000.0)
     every = simulate("k", "g", gaps, RATES, TIMEOUTS, replicates=50)
     one = simulate("k", "g", gaps, RATES, TIMEOUTS[4:5], replicates=50)
@@ -82,7 +83,8 @@ def test_all_timeouts_see_the_same_gaps() -> None:
 def plainly(
     gaps_ms: NDArray[np.float64], rates: CostRates, timeouts_ms: NDArray[np.float64], replicates: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Judge every gap by every timeout, one after the other: evictions and ghost-seconds per day, (replicates, g) each."""
+    """Judge every gap by every timeout, one after the other: evictions and ghost-seconds per day, (replicates, g)
+    each."""
     rng = np.random.Generator(np.random.Philox(key=[0, zlib.crc32(b"k/g")]))
     counts = rng.poisson(rates.stops_per_day * what_if.WEEK_DAYS, replicates)
     rng.poisson(0.0, replicates)
@@ -128,7 +130,7 @@ def test_gaps_that_do_not_ascend_are_refused() -> None:
 
 
 def test_groups_differ_and_repeat() -> None:
-    """The key is the seed and the group, whatever process asks."""
+    """The key is the seed and the group, in any process."""
     gaps = gap_table_ms(LAW, 1_800_000.0)
     first, again, other, reseeded = (
         simulate("k", name, gaps, RATES, TIMEOUTS, replicates=5, seed=seed).cost_per_day

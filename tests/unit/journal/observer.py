@@ -18,7 +18,7 @@ UNREACHABLE = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker
 
 
 class Observer:
-    """One operator process: looks at snapshots, ten seconds apart, and collects what it tells."""
+    """One operator process: reads snapshots, ten seconds apart, and collects its facts."""
 
     def __init__(self, operator_id: str = "op") -> None:
         self.operator_id = operator_id
@@ -27,7 +27,7 @@ class Observer:
         self.now_ms = NOW_MS
 
     def look(self, snapshot: Snapshot, **changes: Any) -> list[Fact]:
-        """Plan, as a round does, and tell; returns what is new."""
+        """Plan like a round, and record; returns the new facts."""
         self.now_ms += STEP_MS
         the_spec = changes.pop("spec", spec())
         decided = plan(the_spec, snapshot, changes.pop("history", history()), self.now_ms / 1000)
@@ -43,7 +43,9 @@ class Observer:
                     "executed": Executed(),
                     "began_ms": self.now_ms,
                     "ended_ms": self.now_ms + 100,
-                    "timeout_before_ms": (decided.timeout.inject_ms or decided.timeout.brokers.group_ms) if decided.timeout else None,
+                    "timeout_before_ms": (decided.timeout.inject_ms or decided.timeout.brokers.group_ms)
+                    if decided.timeout
+                    else None,
                 }
                 | changes
             ),

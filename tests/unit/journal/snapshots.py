@@ -48,7 +48,7 @@ def reader(tmp_path: Path, clock: Clock) -> Recommendations:
 
 
 async def asked(reader: Recommendations, group_id: str = "orders", cluster_id: str | None = CLUSTER_ID) -> Advice:
-    """Ask, let it look, ask again."""
+    """Ask, let it poll, ask again."""
     reader.advice(cluster_id, group_id)
     await reader.poll()
     return reader.advice(cluster_id, group_id)

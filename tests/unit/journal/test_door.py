@@ -1,4 +1,4 @@
-"""The door to the package `journal`: with the settings as they are by default nothing of it is imported."""
+"""The package `journal` is not imported with default settings."""
 
 from __future__ import annotations
 

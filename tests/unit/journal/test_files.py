@@ -1,4 +1,4 @@
-"""The journal's files: append only, numbered, bounded; a full disk costs records and nothing else."""
+"""The journal's files: append-only, numbered, bounded; a full disk costs only records."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class TornFile:
 
 
 def test_after_a_full_disk_the_next_line_begins_another_file(tmp_path: Path) -> None:
-    """What the disk tore stays behind in its file, so no later line continues it."""
+    """A torn line stays in its file, so no later line continues it."""
     journal = files(tmp_path)
     journal.write(["1"])
     assert journal._file is not None
@@ -134,7 +134,7 @@ async def test_sink_writes_everything_it_took_before_it_closes(tmp_path: Path) -
 
 
 async def test_full_queue_refuses_and_does_not_wait(tmp_path: Path) -> None:
-    """Nobody takes lines out here: the thread was not started."""
+    """Nothing takes lines out here: the thread was not started."""
     sink = FilesSink(files(tmp_path), queue_max=2, on_drop=lambda r, c: None)
     assert [sink.offer("k", "x") for _ in range(4)] == [True, True, False, False]
 

@@ -1,4 +1,4 @@
-"""The ids of the journal's records are made by the facts, not by who saw them or when."""
+"""The ids of the journal's records depend on the facts, not on the operator or the time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOK_DEPENDENT = {
     "group_epoch", "replicas_before", "session_timeout_ms_before", "rebalances", "certificates", "reason", "replicas",
     "message",
 }  # fmt: skip
-"""What says how it looked before, or beside: it depends on when somebody looked, and is no part of the fact."""
+"""Fields that depend on the time of observation and are not part of the fact."""
 
 
 def test_long_names_stay_apart_within_the_bounds() -> None:
@@ -99,18 +99,18 @@ STEPS = ["nothing", "restart", "join", "leave", "rebalance", "scale", "roll"]
 @settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(STEPS), min_size=2, max_size=14), st.booleans(), st.data())
 def test_ids_are_made_by_facts(steps: list[str], is_classic: bool, draw: st.DataObject) -> None:
-    """Two observers who look at different moments, one of them restarted in between: an id means one fact.
+    """Two observers read at different moments, one of them restarted in between: an id means one fact.
 
-    No observer tells an id twice in one life, and no id stands for two facts, whoever tells it.
+    No observer records an id twice in one life, and no id stands for two facts of any observers.
     """
     life = Life(steps, is_classic=is_classic)
-    told: dict[str, dict[str, Any]] = {}
+    facts: dict[str, dict[str, Any]] = {}
     for name in ("one", "two"):
         observer = Observer(name)
         seen: set[str] = set()
         for n, snapshot in enumerate(life.snapshots):
             observer.now_ms = NOW_MS + n * 1_000_000
-            if draw.draw(st.booleans(), label=f"{name} looks at {n}"):
+            if draw.draw(st.booleans(), label=f"{name} reads {n}"):
                 if draw.draw(st.integers(0, 5), label="restarts") == 0:
                     observer.picture, seen = None, set()
                 for fact in observer.look(snapshot, history=life.histories[n]):
@@ -118,4 +118,4 @@ def test_ids_are_made_by_facts(steps: list[str], is_classic: bool, draw: st.Data
                     said = {k: v for k, v in said.items() if k not in LOOK_DEPENDENT} | {"noun": fact.data.noun}
                     assert fact.id not in seen
                     seen.add(fact.id)
-                    assert told.setdefault(fact.id, said) == said
+                    assert facts.setdefault(fact.id, said) == said

@@ -1,4 +1,4 @@
-"""The journal of a process: numbered, told by the holder of the Lease only, and never a reason for a round to fail."""
+"""The journal of a process: numbered, written only by the holder of the Lease, and never failing a round."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FullSink(MemorySink):
         return False
 
 
-class Told:
+class Journaling:
     """A world whose operator keeps a journal."""
 
     def __init__(self, *sinks: MemorySink, cluster_id: str | None = "kc-1") -> None:
@@ -76,215 +76,220 @@ class Told:
         await self.world.settled()
 
 
-async def test_scale_down_is_told_by_a_whole_round() -> None:
-    told = Told()
-    await told.scaled_down()
-    assert {"workload.scaled", "member.departed", "member.removed", "group.rebalanced"} <= set(told.nouns())
-    (removed,) = (r for r in told.records if r.data.noun == "member.removed")
+async def test_a_whole_round_records_a_scale_down() -> None:
+    journaling = Journaling()
+    await journaling.scaled_down()
+    assert {"workload.scaled", "member.departed", "member.removed", "group.rebalanced"} <= set(journaling.nouns())
+    (removed,) = (r for r in journaling.records if r.data.noun == "member.removed")
     assert removed.source == "/k8s/k8s-1/ns/shop/staticgroup/orders"
     assert removed.partitionkey == "kc-1/orders"
-    assert removed.subject == f"kc-1/orders/{told.world.id_of(2)}"
-    told.journal.beat("e")
-    assert {r.data.watch_scope for r in told.records} == {"pay,shop"}
+    assert removed.subject == f"kc-1/orders/{journaling.world.id_of(2)}"
+    journaling.journal.beat("e")
+    assert {r.data.watch_scope for r in journaling.records} == {"pay,shop"}
 
 
 async def test_records_are_numbered_without_holes() -> None:
-    told = Told()
-    await told.scaled_down()
-    told.journal.beat("1-00000001")
-    assert [r.data.seq for r in told.records] == list(range(len(told.records)))
-    assert {r.data.operator_id for r in told.records} == {"op-1"}
+    journaling = Journaling()
+    await journaling.scaled_down()
+    journaling.journal.beat("1-00000001")
+    assert [r.data.seq for r in journaling.records] == list(range(len(journaling.records)))
+    assert {r.data.operator_id for r in journaling.records} == {"op-1"}
 
 
 async def test_dropped_record_leaves_a_hole_and_is_counted() -> None:
-    """A full or dead broker must not delay a round: the sink refuses, the number is gone."""
-    told = Told()
-    told.process("op-2", (FullSink(), told.sink))
-    await told.scaled_down()
-    assert told.counted("journal_dropped", "memory", "full") == len(told.records) > 0
-    assert told.counted("journal_records", "memory") == len(told.records)
+    """A full or dead broker must not delay a round: the sink refuses, and the number is skipped."""
+    journaling = Journaling()
+    journaling.process("op-2", (FullSink(), journaling.sink))
+    await journaling.scaled_down()
+    assert journaling.counted("journal_dropped", "memory", "full") == len(journaling.records) > 0
+    assert journaling.counted("journal_records", "memory") == len(journaling.records)
 
 
 async def test_only_the_holder_of_the_lease_tells_anything() -> None:
-    """A standby looks at nothing, so a beat of it would claim a coverage that nobody has."""
-    told = Told()
-    await told.world.started()
-    told.sink.lines.clear()
-    told.world.is_holder = False
-    told.world.scale(2)
-    await told.world.settled()
-    assert told.sink.lines == []
+    """A standby reads no group, so its beat would claim a coverage that does not exist."""
+    journaling = Journaling()
+    await journaling.world.started()
+    journaling.sink.lines.clear()
+    journaling.world.is_holder = False
+    journaling.world.scale(2)
+    await journaling.world.settled()
+    assert journaling.sink.lines == []
 
 
 async def test_fault_in_the_journal_does_not_fail_the_round(caplog: pytest.LogCaptureFixture) -> None:
-    told = Told()
-    await told.world.started()
+    journaling = Journaling()
+    await journaling.world.started()
 
     def explode() -> float:
         raise RuntimeError("clock gone")
 
-    told.journal._now_s = explode
-    told.world.scale(2)
-    told.world.end(2)
-    await told.world.settled()
-    assert [i for _, i in told.world.left] == [told.world.id_of(2)]
-    assert told.counted("journal_dropped", "", "fault") > 0
+    journaling.journal._now_s = explode
+    journaling.world.scale(2)
+    journaling.world.end(2)
+    await journaling.world.settled()
+    assert [i for _, i in journaling.world.left] == [journaling.world.id_of(2)]
+    assert journaling.counted("journal_dropped", "", "fault") > 0
     assert "could not be recorded" in caplog.text
 
 
 async def test_fault_in_the_journal_does_not_cost_the_watch_an_event() -> None:
-    """What the pod store folds is evidence; the journal only listens."""
-    told = Told()
-    await told.world.started()
+    """A fault of the journal must not disturb the pod store, which holds evidence."""
+    journaling = Journaling()
+    await journaling.world.started()
 
     def explode() -> float:
         raise RuntimeError("clock gone")
 
-    told.journal._now_s = explode
-    seen(told, 0)
-    told.journal._pods["shop", "web-0"] = {"u-gone": None}  # type: ignore[dict-item]
-    told.journal.pod_changed("shop", "web-0", told.world.pods)  # type: ignore[arg-type]
-    assert told.counted("journal_dropped", "", "fault") == 2
+    journaling.journal._now_s = explode
+    seen(journaling, 0)
+    journaling.journal._pods["shop", "web-0"] = {"u-gone": None}  # type: ignore[dict-item]
+    journaling.journal.pod_changed("shop", "web-0", journaling.world.pods)  # type: ignore[arg-type]
+    assert journaling.counted("journal_dropped", "", "fault") == 2
 
 
-async def test_nothing_is_told_before_the_cluster_has_a_name() -> None:
-    """A subject with an empty cluster and later one with its name would be two groups to every reader."""
-    told = Told(cluster_id=None)
-    await told.world.started()
-    seen(told, 0)
-    await told.world.round()
-    assert told.sink.lines == []
-    assert told.counted("journal_dropped", "", "fault") == 0
-    told.connected("kc-1")
-    await told.world.round()
-    assert [(r.partitionkey, r.data.noun) for r in told.records] == [("kc-1/orders", "member.up")]
+async def test_nothing_is_recorded_before_the_cluster_has_a_name() -> None:
+    """Readers would see two groups: one with an empty cluster id, and later one with its id."""
+    journaling = Journaling(cluster_id=None)
+    await journaling.world.started()
+    seen(journaling, 0)
+    await journaling.world.round()
+    assert journaling.sink.lines == []
+    assert journaling.counted("journal_dropped", "", "fault") == 0
+    journaling.connected("kc-1")
+    await journaling.world.round()
+    assert [(r.partitionkey, r.data.noun) for r in journaling.records] == [("kc-1/orders", "member.up")]
 
 
-async def test_brokers_that_do_not_tell_their_cluster_are_told_without_it() -> None:
-    told = Told()
-    told.world.stores.put_connection(CONNECTION, kafka_connection() | {"status": {"observedGeneration": 1, "brokers": 1}})
-    await told.world.started()
-    assert {r.partitionkey for r in told.records} == {"/orders"}
+async def test_records_lack_the_cluster_id_that_brokers_do_not_report() -> None:
+    journaling = Journaling()
+    journaling.world.stores.put_connection(
+        CONNECTION, kafka_connection() | {"status": {"observedGeneration": 1, "brokers": 1}}
+    )
+    await journaling.world.started()
+    assert {r.partitionkey for r in journaling.records} == {"/orders"}
 
 
 async def test_restarted_operator_tells_the_same_facts_under_the_same_ids() -> None:
-    told = Told()
-    await told.scaled_down()
-    before = {(r.source, r.id) for r in told.records}
-    told.world.restart()
-    told.process("op-2", (told.sink,))
-    await told.world.settled(2)
-    again = [r for r in told.records if r.data.operator_id == "op-2"]
+    journaling = Journaling()
+    await journaling.scaled_down()
+    before = {(r.source, r.id) for r in journaling.records}
+    journaling.world.restart()
+    journaling.process("op-2", (journaling.sink,))
+    await journaling.world.settled(2)
+    again = [r for r in journaling.records if r.data.operator_id == "op-2"]
     assert [r.data.noun for r in again] == ["member.removed"]
     assert {(r.source, r.id) for r in again} <= before
     assert [r.data.seq for r in again] == [0]
 
 
 async def test_no_secret_is_in_a_record() -> None:
-    told = Told()
-    await told.scaled_down()
-    told.world.kafka.problems["describe"] = UNREACHABLE
-    await told.world.settled(2)
-    told.journal.beat("1-00000001")
-    assert CANARY not in "".join(told.sink.lines)
+    journaling = Journaling()
+    await journaling.scaled_down()
+    journaling.world.kafka.problems["describe"] = UNREACHABLE
+    await journaling.world.settled(2)
+    journaling.journal.beat("1-00000001")
+    assert CANARY not in "".join(journaling.sink.lines)
 
 
-def beat_of(told: Told) -> CoverageBeat:
-    told.journal.beat("1-00000001")
-    beat = told.records[-1].data
+def beat_of(journaling: Journaling) -> CoverageBeat:
+    journaling.journal.beat("1-00000001")
+    beat = journaling.records[-1].data
     assert isinstance(beat, CoverageBeat)
     return beat
 
 
 async def test_beat_says_what_is_looked_at_and_what_could_not_be_read() -> None:
-    """Silence is evidence only where somebody looks."""
-    told = Told()
-    beat = beat_of(told)
+    """Only a beat makes silence evidence."""
+    journaling = Journaling()
+    beat = beat_of(journaling)
     assert (beat.static_groups, beat.unreachable_groups, beat.unreachable_total) == (1, ["shop/orders"], 1)
-    await told.world.started()
-    beat = beat_of(told)
+    await journaling.world.started()
+    beat = beat_of(journaling)
     assert (beat.unreachable_groups, beat.watch_epoch, beat.interval_ms) == ([], "1-00000001", 30_000)
-    told.world.kafka.problems["describe"] = UNREACHABLE
-    await told.world.round()
-    assert beat_of(told).unreachable_groups == ["shop/orders"]
-    told.world.delete_group()
-    await told.world.round()
-    assert (beat_of(told).static_groups, beat_of(told).unreachable_total) == (0, 0)
+    journaling.world.kafka.problems["describe"] = UNREACHABLE
+    await journaling.world.round()
+    assert beat_of(journaling).unreachable_groups == ["shop/orders"]
+    journaling.world.delete_group()
+    await journaling.world.round()
+    assert (beat_of(journaling).static_groups, beat_of(journaling).unreachable_total) == (0, 0)
 
 
 # pods ------------------------------------------------------------------------------------------------------------
 
 
-def seen(told: Told, count: int, *, uid: str = "u0", name: str = "web-0") -> None:
-    """Show a version of a pod whose container has been restarted so often, the last time just now."""
-    now = datetime.fromtimestamp(told.world.now_s, tz=UTC).isoformat()
+def seen(journaling: Journaling, count: int, *, uid: str = "u0", name: str = "web-0") -> None:
+    """Show a version of a pod whose container has restarted so often, the last time just now."""
+    now = datetime.fromtimestamp(journaling.world.now_s, tz=UTC).isoformat()
     entry: dict[str, Any] = {"name": "app", "restartCount": count, "state": {"running": {"startedAt": now}}}
     if count:
         entry["lastState"] = {"terminated": {"startedAt": now, "finishedAt": now, "reason": "Error"}}
-    raw = at(pod(name, uid=uid, statuses=[entry], instance_id=told.world.id_of(0)), count + 1)
+    raw = at(pod(name, uid=uid, statuses=[entry], instance_id=journaling.world.id_of(0)), count + 1)
     version = pod_version(raw)
     assert isinstance(version, PodVersion)
-    told.journal.pod_seen(version)
+    journaling.journal.pod_seen(version)
 
 
-async def test_pods_are_told_in_the_next_round() -> None:
-    told = Told()
-    await told.world.started()
-    told.sink.lines.clear()
-    seen(told, 0)
-    seen(told, 1)
-    assert told.sink.lines == []
-    await told.world.round()
-    assert [(r.data.noun, r.id) for r in told.records] == [
-        ("member.up", f"u0/0/{told.world.id_of(0)}/up"),
-        ("member.down", f"u0/0/{told.world.id_of(0)}/down"),
-        ("member.up", f"u0/1/{told.world.id_of(0)}/up"),
+async def test_pods_are_recorded_in_the_next_round() -> None:
+    journaling = Journaling()
+    await journaling.world.started()
+    journaling.sink.lines.clear()
+    seen(journaling, 0)
+    seen(journaling, 1)
+    assert journaling.sink.lines == []
+    await journaling.world.round()
+    assert [(r.data.noun, r.id) for r in journaling.records] == [
+        ("member.up", f"u0/0/{journaling.world.id_of(0)}/up"),
+        ("member.down", f"u0/0/{journaling.world.id_of(0)}/down"),
+        ("member.up", f"u0/1/{journaling.world.id_of(0)}/up"),
     ]
-    await told.world.round()
-    assert len(told.records) == 3
+    await journaling.world.round()
+    assert len(journaling.records) == 3
 
 
-async def test_pod_whose_object_is_gone_while_it_ran_is_told_as_deleted() -> None:
-    told = Told()
-    await told.world.started()
-    seen(told, 0)
-    await told.world.round()
-    told.sink.lines.clear()
-    told.world.now_s += 5
-    told.world.remove_object(0)
-    told.journal.pod_changed("shop", "web-0", told.world.pods)  # type: ignore[arg-type]  # the same answers
-    told.journal.pod_changed("shop", "web-0", told.world.pods)  # type: ignore[arg-type]
-    await told.world.round()
-    (down,) = (r for r in told.records if r.data.noun == "member.down")
-    assert (down.id, down.data.model_dump()["reason"]) == (f"u0/0/{told.world.id_of(0)}/down", "Deleted")
+async def test_pod_whose_object_is_gone_while_it_ran_is_recorded_as_deleted() -> None:
+    journaling = Journaling()
+    await journaling.world.started()
+    seen(journaling, 0)
+    await journaling.world.round()
+    journaling.sink.lines.clear()
+    journaling.world.now_s += 5
+    journaling.world.remove_object(0)
+    journaling.journal.pod_changed("shop", "web-0", journaling.world.pods)  # type: ignore[arg-type]  # the same answers
+    journaling.journal.pod_changed("shop", "web-0", journaling.world.pods)  # type: ignore[arg-type]
+    await journaling.world.round()
+    (down,) = (r for r in journaling.records if r.data.noun == "member.down")
+    assert (down.id, down.data.model_dump()["reason"]) == (f"u0/0/{journaling.world.id_of(0)}/down", "Deleted")
 
 
 async def test_pods_of_no_staticgroup_cost_nothing() -> None:
-    told = Told()
-    await told.world.started()
-    seen(told, 0, name="other-0")
-    assert (told.journal._pods, told.journal._pending) == ({}, {})
+    journaling = Journaling()
+    await journaling.world.started()
+    seen(journaling, 0, name="other-0")
+    assert (journaling.journal._pods, journaling.journal._pending) == ({}, {})
 
 
 async def test_standby_keeps_what_pods_did_in_the_last_minutes_for_when_it_takes_over() -> None:
-    """Whatever the former holder told of it has the same id; what it could not tell is told now."""
-    told = Told()
-    await told.world.started()
-    told.sink.lines.clear()
-    told.world.is_holder = False
-    seen(told, 0)
-    told.world.now_s += PENDING_AGE_MS / 1000 + 1
-    seen(told, 1)
-    told.world.is_holder = True
-    told.journal.forget_all()
-    await told.world.round()
-    assert [r.id.split("/", 1)[1].replace(told.world.id_of(0), "i") for r in told.records] == ["0/i/down", "1/i/up"]
+    """Facts that the former holder recorded have the same id; other facts are recorded now."""
+    journaling = Journaling()
+    await journaling.world.started()
+    journaling.sink.lines.clear()
+    journaling.world.is_holder = False
+    seen(journaling, 0)
+    journaling.world.now_s += PENDING_AGE_MS / 1000 + 1
+    seen(journaling, 1)
+    journaling.world.is_holder = True
+    journaling.journal.forget_all()
+    await journaling.world.round()
+    assert [r.id.split("/", 1)[1].replace(journaling.world.id_of(0), "i") for r in journaling.records] == [
+        "0/i/down",
+        "1/i/up",
+    ]
 
 
-async def test_nothing_of_a_deleted_staticgroup_is_told_for_the_next_of_its_name() -> None:
-    told = Told()
-    await told.world.started()
-    seen(told, 0)
-    told.world.delete_group()
-    assert told.journal._pending == {}
-    assert told.journal._remembered == {}
+async def test_nothing_of_a_deleted_staticgroup_is_recorded_for_the_next_of_its_name() -> None:
+    journaling = Journaling()
+    await journaling.world.started()
+    seen(journaling, 0)
+    journaling.world.delete_group()
+    assert journaling.journal._pending == {}
+    assert journaling.journal._remembered == {}

@@ -1,4 +1,4 @@
-"""The journal's topic: settings of the producer, and what becomes of records while brokers, room or secrets are missing."""
+"""The journal's topic: settings of the producer, and records while brokers, room or secrets are missing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Failure:
 
 
 class FakeProducer:
-    """A producer with a bounded queue and brokers that answer when the test says so."""
+    """A producer with a bounded queue and brokers that answer on the test's command."""
 
     def __init__(self, configuration: Mapping[str, Any]) -> None:
         self.configuration = dict(configuration)
@@ -74,7 +74,7 @@ class FakeProducer:
 
 
 class SinkBench:
-    """A sink over fake producers; time moves by loop steps, the settings are what the test says."""
+    """A sink over fake producers; the test controls time and settings."""
 
     def __init__(self, settings: ConnectionSettings | KafkaProblem = PLAIN, queue_max: int = 3) -> None:
         self.settings = settings

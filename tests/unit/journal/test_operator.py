@@ -40,7 +40,7 @@ def records(directory: Path) -> list[Record[Data]]:
 
 
 async def test_scale_down_is_in_the_files_when_the_process_has_ended(cluster: Cluster, tmp_path: Path) -> None:
-    """The pods' ends come from the watch, the rest from rounds; ending the process loses nothing that was taken."""
+    """The pods' ends come from the watch, other facts from rounds; ending the process loses no queued record."""
     transport = connect(cluster.server.configuration())
     settings = Settings(
         identity="one",
@@ -61,13 +61,13 @@ async def test_scale_down_is_in_the_files_when_the_process_has_ended(cluster: Cl
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await transport.close()
-    told = records(tmp_path / "journal")
-    assert [r.data.seq for r in told] == list(range(len(told)))
-    nouns = {r.data.noun for r in told}
+    written = records(tmp_path / "journal")
+    assert [r.data.seq for r in written] == list(range(len(written)))
+    nouns = {r.data.noun for r in written}
     assert {"coverage.beat", "workload.scaled", "member.down", "member.departed", "member.removed"} <= nouns
-    assert {r.source.split("/")[2] for r in told} == {"cluster-1"}
-    assert {r.partitionkey for r in told if not isinstance(r.data, CoverageBeat)} == {"cluster-k/orders"}
-    (removed,) = (r for r in told if r.data.noun == "member.removed")
+    assert {r.source.split("/")[2] for r in written} == {"cluster-1"}
+    assert {r.partitionkey for r in written if not isinstance(r.data, CoverageBeat)} == {"cluster-k/orders"}
+    (removed,) = (r for r in written if r.data.noun == "member.removed")
     assert removed.data.model_dump()["instance_id"] == cluster.id_of(2)
 
 

@@ -1,4 +1,4 @@
-"""What a round tells the journal of pods: how their processes ended and began."""
+"""A round's facts about pods: the ends and starts of their processes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def change(*instance_ids: str, container: str = "app", is_first: bool = True, **
 def test_end_of_a_process_with_everything_the_pipeline_needs() -> None:
     (fact,) = Observer().look(running(), runs=[change()])
     assert fact.id == f"u1/3/{id_of(1)}/down"
-    told = fact.data.model_dump()
-    assert told | {"operator_id": "", "kafka_cluster_id": "", "group_id": "", "namespace": "", "static_group": ""} == {
+    data = fact.data.model_dump()
+    assert data | {"operator_id": "", "kafka_cluster_id": "", "group_id": "", "namespace": "", "static_group": ""} == {
         "operator_id": "", "kafka_cluster_id": "", "group_id": "", "namespace": "", "static_group": "", "seq": 0,
         "observed_at_ms": NOW_MS + 500, "source_time_ms": NOW_MS, "time_lo_ms": None, "time_hi_ms": None,
         "workload": "web", "protocol": "Classic", "instance_id": id_of(1), "pod_name": "web-1", "pod_uid": "u1",
@@ -39,7 +39,7 @@ def test_end_of_a_process_with_everything_the_pipeline_needs() -> None:
     }  # fmt: skip
 
 
-def test_runs_are_told_while_the_group_cannot_be_read() -> None:
+def test_runs_are_recorded_while_the_group_cannot_be_read() -> None:
     assert kinds(Observer().look(running(group=UNREACHABLE), runs=[change()])) == ["member.down"]
 
 
@@ -64,7 +64,7 @@ def test_pod_without_our_id_is_not_ours() -> None:
 
 
 def test_timeout_of_a_kip848_member_is_the_groups() -> None:
-    """KIP-848: the group has one value; whatever a pod carries is not in force."""
+    """KIP-848: the group has one value; a pod's own value is not in force."""
     consumer = spec(protocol="Consumer")
     bounds = broker_bounds(consumer_session_ms=50_000)
     (fact,) = Observer().look(running(group=kip848(3), bounds=bounds), runs=[change()], spec=consumer)
@@ -91,7 +91,7 @@ def test_timeout_of_a_classic_member_that_shows_none_is_not_known() -> None:
     assert fact.data.model_dump()["session_timeout_ms"] is None
 
 
-def test_runs_that_waited_too_long_are_not_told() -> None:
+def test_runs_that_waited_too_long_are_not_recorded() -> None:
     """A group that could not be planned for an hour has a hole, which the beats show."""
     old = change(observed_at_ms=NOW_MS + STEP_MS + 100 - RECENT_MS - 1)
     assert Observer().look(running(), runs=[old]) == []

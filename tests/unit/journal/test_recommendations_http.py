@@ -1,4 +1,4 @@
-"""Recommendations over HTTP: what is asked for, and answers that are not what they should be."""
+"""Recommendations over HTTP: the requests, and wrong responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def clock() -> Clock:
 
 
 class Bucket:
-    """A web server over a directory that counts what it is asked for."""
+    """A web server over a directory that counts requests."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -94,7 +94,7 @@ async def test_group_that_asks_later_is_loaded_from_the_snapshot_in_use(bucket: 
 
 @pytest.mark.parametrize("status", [302, 403, 404, 500])
 async def test_other_answers_of_the_server_are_named(bucket: Bucket, clock: Clock, status: int) -> None:
-    """No redirect is followed: where it leads was not configured."""
+    """No redirect is followed, because its target was not configured."""
     publish(bucket.root)
     bucket.status = status
     answer = await asked(over_http(bucket, clock))

@@ -1,4 +1,4 @@
-"""When recommendations are looked for, and what a round makes of them."""
+"""When recommendations are polled, and how a round uses them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def clock() -> Clock:
 
 
 class Scripted:
-    """A source whose answer the test chooses."""
+    """A source with an answer chosen by the test."""
 
     is_local = True
 
@@ -96,7 +96,7 @@ def test_setting_names_a_directory_or_a_url(text: str, kind: type) -> None:
     assert isinstance(made.source, kind)
 
 
-# in a round ------------------------------------------------------------------------------------------------------------
+# in a round -----------------------------------------------------------------------------------------------------------
 
 
 async def advised(root: Path, **spec_changes: Any) -> OperatorWorld:
@@ -134,7 +134,7 @@ async def test_status_shows_the_recommendation_and_the_next_pod_gets_it(tmp_path
     assert status.injected.session_timeout_ms == 60_000
     assert status.timeout is not None
     assert status.timeout.to_wire() == {
-        "effectiveMs": 110_000,  # what its pods were started with
+        "effectiveMs": 110_000,  # of the running pods
         "effectiveMaxMs": 110_000,
         "nextMs": 60_000,
         "unknownPods": 0,
@@ -223,7 +223,7 @@ async def test_date_beyond_the_calendar_does_not_break_a_round(tmp_path: Path) -
 
 
 def test_snapshot_file_holds_the_recommendation(tmp_path: Path) -> None:
-    """What was decided on a cluster with recommendations is decided again on a desk."""
+    """A capture of a cluster with recommendations can be replayed with the same decision."""
     picture = SnapshotFile(
         spec=spec(), snapshot=replace(departure(), advice=advice()), history=history(fleet_timeout_ms=5), now_s=NOW_S
     )

@@ -119,7 +119,7 @@ def test_what_a_newer_operator_adds_survives(data: Data, added: dict[str, Any], 
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(ANY_DATA, st.data())
 def test_reader_and_schema_refuse_the_same_events(data: Data, draw: st.DataObject) -> None:
-    """The contract both ways: drop a field or give it another value, and both say the same of it.
+    """The contract in both directions: drop or change a field, and schema and reader agree.
 
     Left out: a whole number written as 1.0, an integer for JSON Schema and none for the reader.
     """
@@ -167,7 +167,7 @@ def test_a_line_that_is_no_record_says_why(line: str | bytes, defect: Defect) ->
 
 
 def test_a_defect_names_the_field_and_not_its_value() -> None:
-    """A value may be anything that somebody wrote into a topic; quarantine and logs must not repeat it."""
+    """A value may be any bytes of a topic; quarantine and logs must not repeat it."""
     with pytest.raises(JournalError) as caught:
         journal.read(json.dumps(fenced(member_id={"password": "s3cr3t-canary"})))
     assert "data.member_id" in caught.value.detail

@@ -1,4 +1,4 @@
-"""What a round tells the journal of members and rebalances: each once, with bounds that hold."""
+"""A round's facts about members and rebalances: each once, with correct bounds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from unit.journal.observer import NOW_MS, STEP_MS, UNREACHABLE, Observer, bounds
 
 
 def test_first_look_tells_no_change() -> None:
-    """Nothing is known of before: a restarted operator must not claim that all members joined just now."""
+    """A restarted operator knows no earlier state and must not record that all members joined just now."""
     assert Observer().look(running()) == []
 
 
 def test_absorbed_restart_of_a_classic_member() -> None:
-    """KIP-345: a known instance id that rejoins a stable group gets a new member.id and nothing rebalances."""
+    """KIP-345: a known instance id that rejoins a stable group gets a new member.id without a rebalance."""
     observer = Observer()
     observer.look(running())
     (fact,) = observer.look(running(group=group(member(0), member(1, "m1b"), member(2))))
@@ -51,7 +51,7 @@ def test_member_that_was_not_in_the_group_before_joins_without_a_predecessor() -
     assert facts[1].data.model_dump()["previous_member_id"] is None
 
 
-def test_members_of_others_are_not_told() -> None:
+def test_members_of_others_are_not_recorded() -> None:
     """Foreign and dynamic members are never ours, and an id with two holders is a wrong reading."""
     observer = Observer()
     observer.look(running())
@@ -64,8 +64,8 @@ def test_members_of_others_are_not_told() -> None:
     assert "member.rejoined" not in kinds(observer.look(running(group=group(*others, member(1), member(2)))))
 
 
-def test_classic_rebalance_is_told_when_it_has_settled() -> None:
-    """DescribeGroups shows no generation: in flight at a look, then Stable, is one rebalance."""
+def test_classic_rebalance_is_recorded_when_it_has_settled() -> None:
+    """DescribeGroups shows no generation: in progress at one read, then Stable, is one rebalance."""
     observer = Observer()
     observer.look(running())
     assert observer.look(running(group=group(*(member(n) for n in range(3)), state="PreparingRebalance"))) == []
@@ -83,8 +83,8 @@ def test_classic_rebalance_that_nobody_saw_in_flight_is_known_by_the_members() -
     observer.look(share(4, 4, 4))
     assert observer.look(share(4, 4, 4)) == []
     (fact,) = observer.look(share(6, 3, 3))
-    told = fact.data.model_dump()
-    assert (told["partitions_total"], told["partitions_moved"], told["group_epoch"]) == (12, 2, None)
+    data = fact.data.model_dump()
+    assert (data["partitions_total"], data["partitions_moved"], data["group_epoch"]) == (12, 2, None)
     assert kinds(observer.look(share(6, 6))) == ["group.rebalanced"]
 
 
@@ -108,7 +108,7 @@ def test_every_epoch_of_a_kip848_group_is_one_rebalance() -> None:
     assert {f.data.protocol for f in facts} == {"Consumer"}
 
 
-def test_rebalance_of_a_kip848_group_is_told_with_what_moved_once_it_has_settled() -> None:
+def test_rebalance_of_a_kip848_group_is_recorded_with_what_moved_once_it_has_settled() -> None:
     """While members reconcile, the counts are not those of the new assignment; the bounds stay those of the epoch."""
     observer = Observer()
     observer.look(running(group=kip848(7)))
@@ -116,12 +116,12 @@ def test_rebalance_of_a_kip848_group_is_told_with_what_moved_once_it_has_settled
     assert kinds(observer.look(running(group=kip848(8, *behind, state="Reconciling")))) == []
     after = (member(0, member_epoch=8, assigned_partitions=6), member(1, member_epoch=8, assigned_partitions=6))
     (fact,) = observer.look(running(group=kip848(8, *after)))
-    told = fact.data.model_dump()
-    assert (told["partitions_moved"], told["partitions_total"], told["state_before"]) == (4, 12, "Stable")
+    data = fact.data.model_dump()
+    assert (data["partitions_moved"], data["partitions_total"], data["state_before"]) == (4, 12, "Stable")
     assert bounds(fact) == (NOW_MS + STEP_MS, NOW_MS + 2 * STEP_MS + 100)
 
 
-def test_rebalance_that_never_settles_is_told_after_a_minute() -> None:
+def test_rebalance_that_never_settles_is_recorded_after_a_minute() -> None:
     observer = Observer()
     observer.look(running(group=kip848(7)))
     stuck = running(group=kip848(8, member(0, member_epoch=7), state="Reconciling"))
@@ -141,7 +141,7 @@ def test_restart_in_a_kip848_group_is_absorbed_exactly_when_the_epoch_stays() ->
 
 
 def test_first_members_of_a_new_group_are_its_first_rebalances() -> None:
-    """KAFKA-20268: the first epoch of a group is 2 since Kafka 4.3, so that 1 cannot be told as a rebalance."""
+    """KAFKA-20268: the first epoch of a group is 2 since Kafka 4.3, so epoch 1 is no rebalance."""
     absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     for first, count in ((kip848(1), 0), (kip848(2), 1), (kip848(4), 3), (group(*(member(n) for n in range(3))), 1)):
         observer = Observer()
@@ -149,7 +149,7 @@ def test_first_members_of_a_new_group_are_its_first_rebalances() -> None:
         assert kinds(observer.look(running(group=first))).count("group.rebalanced") == count
 
 
-def test_group_that_moved_on_very_far_is_told_the_newest_epochs() -> None:
+def test_only_the_newest_epochs_are_recorded_of_a_group_that_moved_on_very_far() -> None:
     observer = Observer()
     observer.look(running(group=kip848(1)))
     facts = observer.look(running(group=kip848(10_000)))
@@ -164,14 +164,14 @@ def test_group_that_went_back_is_another_one() -> None:
 
 
 def test_epochs_of_a_group_that_was_made_again_are_not_those_of_the_first() -> None:
-    """A deleted group of KIP-848 begins again with its epochs; under the ids of the first ones they would be dropped as copies."""
+    """The epochs of a recreated KIP-848 group begin again; with the old ids readers would drop them as copies."""
     absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     observer = Observer()
     for each in (absent, kip848(2), kip848(4), absent, absent, kip848(2), kip848(5), kip848(2), kip848(3)):
         observer.look(running(group=each))
-    told = [f for f in observer.facts if f.data.noun == "group.rebalanced"]
+    rebalances = [f for f in observer.facts if f.data.noun == "group.rebalanced"]
     again_ms, once_more_ms = NOW_MS + 6 * STEP_MS, NOW_MS + 8 * STEP_MS
-    assert [f.id for f in told] == [
+    assert [f.id for f in rebalances] == [
         *(f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)),
         *(f"kc/orders/{again_ms}/{epoch}/rebalanced" for epoch in (2, 3, 4, 5)),
         f"kc/orders/{once_more_ms}/3/rebalanced",
@@ -179,13 +179,13 @@ def test_epochs_of_a_group_that_was_made_again_are_not_those_of_the_first() -> N
 
 
 def test_a_group_that_was_not_found_once_and_goes_on_with_its_epochs_is_the_same() -> None:
-    """What is told of it once more has the ids that it had, and counts as copies."""
+    """Repeated facts have their old ids and count as copies."""
     absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     observer = Observer()
     for each in (kip848(2), kip848(3), absent, kip848(3), kip848(4)):
         observer.look(running(group=each))
-    told = [f.id for f in observer.facts if f.data.noun == "group.rebalanced"]
-    assert set(told) == {f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)}
+    ids = [f.id for f in observer.facts if f.data.noun == "group.rebalanced"]
+    assert set(ids) == {f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)}
 
 
 def test_bounds_reach_back_to_the_last_look_that_read_the_group() -> None:
@@ -203,7 +203,7 @@ def test_group_that_was_never_read_has_no_changes_at_its_first_reading() -> None
 
 
 def test_other_staticgroup_and_other_cluster_have_no_past() -> None:
-    """What was known of the former says nothing of the new: its members have not rejoined."""
+    """The former group's state does not apply to the new one: its members have not rejoined."""
     others = group(member(0, "x0"), member(1, "x1"), member(2, "x2"))
     for changes in ({"uid": "sg-2"}, {"kafka_cluster_id": "kc-2"}):
         observer = Observer()

@@ -1,4 +1,4 @@
-"""What a round tells the journal of departures and removals, of scaling, rollouts and session timeouts."""
+"""A round's facts about departures and removals, scaling, rollouts and session timeouts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEAD_BEFORE = known_pod(2, "u2-old", PodState.DEAD, resource_version=50)
 
 
 def leaving(outcome: LeaveOutcome, attempt: int = 1) -> dict[str, Any]:
-    """What a round executed, and the history after it."""
+    """A round's outcome, and the history after it."""
     entry = LeaveEntry(member_id="m2", instance_id=id_of(2), reason="scaled to 0..1")
     removal = Removal(entry=entry, ordinal=2, ended=(DEAD_BEFORE, DEAD), attempt=attempt)
     executed = Executed(removals=(removal,), outcomes=(outcome,))
@@ -51,18 +51,18 @@ def releasing(outcome: ReleaseOutcome) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("outcome", [ReleaseOutcome.RELEASED, ReleaseOutcome.RETRY])
-def test_release_that_was_carried_out_or_may_have_been_is_told_once(outcome: ReleaseOutcome) -> None:
+def test_release_that_was_carried_out_or_may_have_been_is_recorded_once(outcome: ReleaseOutcome) -> None:
     observer = Observer()
     (fact,) = (f for f in observer.look(departure(), **releasing(outcome)) if f.data.noun == "member.released")
-    told = fact.data.model_dump()
-    assert (told["instance_id"], told["member_id"], told["pod_uid"]) == (id_of(0), "m0", "u0")
-    assert told["outcome"] == outcome.value
+    data = fact.data.model_dump()
+    assert (data["instance_id"], data["member_id"], data["pod_uid"]) == (id_of(0), "m0", "u0")
+    assert data["outcome"] == outcome.value
     assert fact.id.endswith("/m0/released")
     assert "member.released" not in kinds(observer.look(departure()))
 
 
 @pytest.mark.parametrize("outcome", [ReleaseOutcome.FENCED, ReleaseOutcome.UNKNOWN, ReleaseOutcome.NOT_AUTHORIZED])
-def test_release_that_did_nothing_is_not_told(outcome: ReleaseOutcome) -> None:
+def test_release_that_did_nothing_is_not_recorded(outcome: ReleaseOutcome) -> None:
     assert "member.released" not in kinds(Observer().look(departure(), **releasing(outcome)))
 
 
@@ -81,20 +81,20 @@ def test_departed_names_the_newest_end_once_every_end_is_proven() -> None:
     assert bounds(fact) == (None, int((NOW_S - 5) * 1000))
 
 
-def test_acknowledged_removal_is_told_with_its_proofs() -> None:
+def test_acknowledged_removal_is_recorded_with_its_proofs() -> None:
     observer = Observer()
     (fact,) = (
         f for f in observer.look(departure(), **leaving(LeaveOutcome.REMOVED)) if f.data.noun == "member.removed"
     )
-    told = fact.data.model_dump()
+    data = fact.data.model_dump()
     assert fact.id == "kc/orders/m2/1/removed"
-    assert (told["outcome"], told["reason"]) == ("Removed", "scaled to 0..1")
-    assert told["certificates"] == ["u2-old E1", "u2 E1"]
+    assert (data["outcome"], data["reason"]) == ("Removed", "scaled to 0..1")
+    assert data["certificates"] == ["u2-old E1", "u2 E1"]
     assert bounds(fact) == (NOW_MS + 19_500, NOW_MS + 19_500)
 
 
-def test_removal_that_the_status_remembers_is_told_again_by_a_restarted_operator_under_the_same_id() -> None:
-    """It may have died between the leave and the record; whoever has both drops the copy."""
+def test_a_restarted_operator_records_a_removal_that_the_status_remembers_under_the_same_id() -> None:
+    """It may have died between the leave and the record; readers drop the copy."""
     first, second = Observer("one"), Observer("two")
     first.look(departure(), **leaving(LeaveOutcome.REMOVED))
     facts = second.look(
@@ -110,7 +110,7 @@ def test_removal_that_the_status_remembers_is_told_again_by_a_restarted_operator
     )
 
 
-def test_member_that_comes_back_after_its_removal_is_told_as_resurrected() -> None:
+def test_member_that_comes_back_after_its_removal_is_recorded_as_resurrected() -> None:
     """A classic removal is acknowledged before it is durable; a fail-over may bring the member back."""
     observer = Observer()
     observer.look(departure(), **leaving(LeaveOutcome.REMOVED))
@@ -131,7 +131,7 @@ def test_removal_that_was_not_acknowledged_is_none(outcome: LeaveOutcome, noun: 
     assert [n for n in facts if n == "member.fenced"] == ([noun] if noun else [])
 
 
-def test_held_removal_is_told_once_for_each_guard() -> None:
+def test_held_removal_is_recorded_once_for_each_guard() -> None:
     observer = Observer()
     never = spec(removal={"policy": "Never"})
     assert [f.id for f in observer.look(departure(), spec=never)][-1:] == ["kc/orders/m2/RemovalPolicyNever/held"]
@@ -142,18 +142,18 @@ def test_held_removal_is_told_once_for_each_guard() -> None:
 # workload and timeout --------------------------------------------------------------------------------------------
 
 
-def test_scaling_is_told_with_the_generation_in_its_id() -> None:
+def test_scaling_is_recorded_with_the_generation_in_its_id() -> None:
     observer = Observer()
     observer.look(running())
     (fact,) = observer.look(running(workload=workload(5, metadata_generation=4)))
     assert fact.id == "sg-1/w1/4/scaled"
-    told = fact.data.model_dump()
-    assert (told["replicas_before"], told["replicas_after"]) == (3, 5)
+    data = fact.data.model_dump()
+    assert (data["replicas_before"], data["replicas_after"]) == (3, 5)
     assert bounds(fact) == (NOW_MS + STEP_MS, NOW_MS + 2 * STEP_MS + 100)
 
 
 def test_statefulset_that_is_not_there_or_another_one_is_no_scaling() -> None:
-    """A failed read looks the same as a deletion; what the pods do is told by their own records."""
+    """A failed read looks the same as a deletion; the pods' changes have their own records."""
     observer = Observer()
     observer.look(running())
     assert observer.look(running(workload=None, group=UNREACHABLE)) == []
@@ -179,7 +179,7 @@ def rolling(updated: int, ready: int = 3, **changes: Any) -> Snapshot:
     return running(workload=workload(3, **(values | changes)))
 
 
-def test_rollout_is_told_from_its_first_to_its_last_pod() -> None:
+def test_rollout_is_recorded_from_its_first_to_its_last_pod() -> None:
     """The status of a StatefulSet: currentRevision follows when all pods are updated and Ready."""
     observer = Observer()
     observer.look(running())
@@ -193,7 +193,7 @@ def test_rollout_is_told_from_its_first_to_its_last_pod() -> None:
     assert finished.data.model_dump()["rebalances"] == 1
 
 
-def test_rollout_that_went_by_between_two_looks_is_told_whole() -> None:
+def test_a_rollout_between_two_rounds_is_recorded_whole() -> None:
     observer = Observer()
     observer.look(running())
     done = rolling(3, current_revision="r2")
@@ -209,7 +209,7 @@ def test_restarted_operator_tells_a_rollout_in_progress_under_the_same_id() -> N
 
 
 def test_rollout_back_and_forth_is_three_rollouts() -> None:
-    """The revision of an earlier template has its earlier name again, so only the generation tells them apart."""
+    """The revision of an earlier template has its earlier name again, so only the generation distinguishes them."""
     observer = Observer()
     observer.look(running())
     for generation, (current, update) in enumerate((("r1", "r2"), ("r2", "r1"), ("r1", "r2")), 4):
@@ -235,8 +235,8 @@ def test_rollout_that_another_one_replaces_never_finishes() -> None:
     assert [f.id for f in facts] == ["sg-1/w1/5/r3/rollout-started"]
 
 
-def test_timeout_is_told_against_what_the_status_said() -> None:
-    """The status outlives the process: what it said is the former value for whoever comes next."""
+def test_a_timeout_is_recorded_with_the_former_value_of_the_status() -> None:
+    """The status outlives the process: its value is the former value for the next process."""
     observer = Observer()
     fixed = spec(sessionTimeout={"mode": "Fixed", "seconds": 60})
     (fact,) = observer.look(running(), spec=fixed, timeout_before_ms=None)
@@ -245,8 +245,8 @@ def test_timeout_is_told_against_what_the_status_said() -> None:
     ids = set()
     for _ in range(2):  # there and back: the same two values, two facts
         (fact,) = observer.look(running(), spec=fixed, timeout_before_ms=45_000)
-        told = fact.data.model_dump()
-        assert (told["session_timeout_ms_before"], told["session_timeout_ms_after"]) == (45_000, 60_000)
-        assert told["timeout_source"] == "Fixed"
+        data = fact.data.model_dump()
+        assert (data["session_timeout_ms_before"], data["session_timeout_ms_after"]) == (45_000, 60_000)
+        assert data["timeout_source"] == "Fixed"
         ids.add(fact.id)
     assert len(ids) == 2

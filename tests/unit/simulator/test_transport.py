@@ -16,7 +16,7 @@ from simulator.kubernetes.api_server import ApiServer
 from simulator.kubernetes.objects import NAMESPACES, Json
 from simulator.operators.transport import ModelTransport
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
-from staticgroup.kube.transport import LEASES, NODES, PODS, WatchStream, is_gone
+from staticgroup.kube.transport import LEASES, NODES, PODS, WatchStream
 
 from .test_api_server import pod
 
@@ -242,7 +242,7 @@ def test_compacted_watch_is_gone() -> None:
         wire.server.create("pods", pod())
         wire.server.compact("pods")
         async with wire.transport.watch(PODS, query={"resourceVersion": str(since)}) as stream:
-            assert is_gone(stream)
+            assert isinstance(stream, KubeProblem) and stream.kind is KubeProblemKind.GONE
 
     on_wire(body)
 

@@ -1,1 +1,1 @@
-"""What to do about each group and cluster, in words that an owner can act on: rules, who carries them out, what is not known."""
+"""Advice for each group and cluster that its owner can act on: rules, responsibility, and open questions."""

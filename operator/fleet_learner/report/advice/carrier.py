@@ -1,8 +1,8 @@
-"""Who carries a change out, and what there is to type.
+"""Who carries out a change, and the command for it.
 
-The one idea: where a timeout lives depends on the protocol (docs/guide/timeouts.md). A classic group of mode Auto is the
-operator's: nothing is typed. The setting of a KIP-848 or Streams group is the broker's: an operator writes it only where
-`spec.sessionTimeout.writeGroupConfig` says so. A Connect cluster has it in its workers' configuration.
+The one idea: the place of a timeout depends on the protocol (docs/guide/timeouts.md). For a classic group in mode Auto
+the operator sets it, without a command. The setting of a KIP-848 or Streams group is the broker's: an operator writes
+it only if `spec.sessionTimeout.writeGroupConfig` is set. A Connect cluster has it in its workers' configuration.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from ..units import percent
 FOLLOWING_SOURCES: Final = frozenset({"Structural", "Fleet"})
 """Sources of a timeout in mode Auto, the only one in which an operator acts on a recommendation."""
 FIXED_MS_MAX: Final = 1_800_000
-"""`spec.sessionTimeout.seconds` goes to 1800."""
+"""The maximum of `spec.sessionTimeout.seconds`."""
 _BROKERS: Final = '"$BOOTSTRAP"'
 _AT_BROKER: Final = (Setting.CONSUMER_SESSION_TIMEOUT, Setting.STREAMS_SESSION_TIMEOUT)
 
 
 def is_followed(recommendation: Recommendation, source: str | None) -> bool:
-    """Say whether an operator carries the recommendation out, whatever a person thinks of it.
+    """Return whether an operator carries out the recommendation without a person.
 
     Parameters
     ----------
-    source: of the timeout in force, as the operator tells it; None: not known.
+    source: of the timeout in force, as the operator reports it; None: not known.
     """
     return recommendation.setting is Setting.SESSION_TIMEOUT and source in FOLLOWING_SOURCES
 
 
 def carried_out(recommendation: Recommendation, key: GroupKey, source: str | None, then_ms: int) -> tuple[str, str]:
-    """Say who sets the timeout of a group, and how.
+    """Return who sets the timeout of a group, and how.
 
     Parameters
     ----------
-    source: of the timeout in force, as the operator tells it; None: not known.
+    source: of the timeout in force, as the operator reports it; None: not known.
     then_ms: the timeout to set.
 
     Returns
     -------
     tuple[str, str]
-        A sentence, and what to type; "" where nothing is.
+        A sentence, and the command; "" without one.
     """
     setting, wave = recommendation.setting, wave_note(recommendation)
     if setting is Setting.CONNECT_DELAY:
-        who = "Whoever deploys the Connect workers: write this into their configuration and roll them."
+        who = "The team that deploys the Connect workers: write this into their configuration and roll them."
         return _joined(who, wave), f"{setting.value}={then_ms}"
     if setting in _AT_BROKER:
         who = (
-            f"Whoever may alter the group's configuration on Kafka cluster {key.kafka_cluster_id}, or the operator, with "
-            "spec.sessionTimeout.writeGroupConfig; it holds at once, without a restart."
+            f"An administrator of Kafka cluster {key.kafka_cluster_id} who may alter the group's configuration, or "
+            "the operator, with spec.sessionTimeout.writeGroupConfig; it holds at once, without a restart."
         )
         return _joined(who, wave), _group_config(key.group_id, setting.value, then_ms)
     if is_followed(recommendation, source):
@@ -68,15 +68,16 @@ def carried_out(recommendation: Recommendation, key: GroupKey, source: str | Non
     if key.static_group and key.namespace and then_ms <= FIXED_MS_MAX:
         who = "The owner of the StaticGroup; each pod gets it with its next restart."
         return _joined(who, wave), _patch(key, then_ms, recommendation.bounds_maximum_ms)
-    who = "Whoever deploys the application: write this into its consumers' configuration and roll it."
+    who = "The team that deploys the application: write this into its consumers' configuration and roll it."
     return _joined(who, wave), f"{setting.value}={then_ms}"
 
 
 def wave_note(recommendation: Recommendation) -> str:
-    """Say that the fleet's canary has not come to a group that somebody changes by hand; "" when it has."""
+    """Return a note if the fleet's canary has not reached a group that is changed by hand; else ""."""
     if recommendation.released:
         return ""
-    return f"The fleet's own canary is not there yet (wave of the first {_wave(recommendation)}): better one group at a time."
+    wave = f"wave of the first {_wave(recommendation)}"
+    return f"The fleet's own canary has not reached it yet ({wave}): better one group at a time."
 
 
 def bill_command(group_id: str | None = None) -> str:
@@ -85,8 +86,11 @@ def bill_command(group_id: str | None = None) -> str:
 
 
 def lasting_bill() -> str:
-    """Say how what the command shows comes to count: it keeps nothing."""
-    return "That is one look and keeps nothing: name the log under offsets_logs in the configuration, and each run measures and advises by it."
+    """Return how a measurement comes to count, because the command stores nothing."""
+    return (
+        "The command measures once and stores nothing: name the log under offsets_logs in the configuration, "
+        "and each run measures and advises by it."
+    )
 
 
 def _wave(recommendation: Recommendation) -> str:
@@ -105,7 +109,7 @@ def _group_config(group_id: str, setting: str, then_ms: int) -> str:
 
 
 def _patch(key: GroupKey, then_ms: int, maximum_ms: int | None) -> str:
-    """Write whole seconds, rounded up unless that leaves the bounds."""
+    """Return whole seconds, rounded up unless that leaves the bounds."""
     up = -(-then_ms // 1000)
     seconds = up if maximum_ms is None or up * 1000 <= maximum_ms else then_ms // 1000
     patch = json.dumps({"spec": {"sessionTimeout": {"mode": "Fixed", "seconds": seconds}}}, separators=(",", ":"))

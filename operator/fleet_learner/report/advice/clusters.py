@@ -1,4 +1,4 @@
-"""What to change on the brokers: caps that keep groups from the timeout that is surely best for them."""
+"""Advice for brokers: caps that keep groups from a timeout that is certainly better for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERWISE = {Reason.USE_DYNAMIC, Reason.LOW_COVERAGE, Reason.INFEASIBLE, Reason
 
 
 def advise_clusters(recommendations: Iterable[Recommendation]) -> tuple[ClusterAdvice, ...]:
-    """Say which brokers' caps to raise, and to what, for all groups of each Kafka cluster that surely need it.
+    """Return the brokers' caps to raise, for all groups of each Kafka cluster that certainly need it.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def advise_clusters(recommendations: Iterable[Recommendation]) -> tuple[ClusterA
 
 
 def _is_surely_capped(each: Recommendation) -> bool:
-    """Say whether even the low end of what is best lies above the cap, by a known price."""
+    """Return whether even the low end of the best timeout lies above the cap, by a known price."""
     if Reason.BROKER_CAP not in each.reasons or _OTHERWISE & set(each.reasons) or not is_priced(each):
         return False
     cap_ms = each.bounds_maximum_ms
@@ -60,7 +60,8 @@ def _advice(cluster: str, setting: str, groups: list[Recommendation]) -> Cluster
             setting=setting,
             now_ms=now_ms,
             then_ms=best_ms,
-            who="Whoever runs the brokers: it is a static setting, in every broker's file, and needs their restart.",
+            who="The team that runs the brokers: it is a static setting, in every broker's file, and needs their "
+            "restart.",
             command=f"{setting}={best_ms}",
         ),
     )

@@ -1,8 +1,9 @@
-"""From a recommendation to something that a person can carry out, or to what would have to be known first.
+"""Turn a recommendation into an action for a person, or into the missing evidence.
 
-The one idea: an ordered table of rules, and the first that holds writes the whole advice, so no two of them ever speak in
-one. A change is advised only when a known price says that it surely saves; what rests on an assumed price, or may as well
-lose, is *not known*, and the advice says what would tell. The function is total: any reasons, bounds and effects give one.
+The one idea: an ordered table of rules, and the first that holds writes the whole advice, so rules never mix. A change
+is advised only if it certainly saves by a known price; if it rests on an assumed price, or may lose, the verdict is
+*not known*, and the advice names the missing evidence. The function is total: any reasons, bounds and effects give an
+advice.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from . import unknowns
 from .carrier import carried_out, is_followed
 
 _WAITS = {
-    Reason.TOO_SOON: "It was changed a short while ago, and what came of that has to be seen first.",
+    Reason.TOO_SOON: "It was changed a short while ago, and the effect of that has to be seen first.",
     Reason.NEW_IMAGE_FREEZE: "A new image is being rolled out, and its restarts are not known yet.",
 }
 _NOTHING = Advice(
@@ -37,7 +38,7 @@ class Case:
 
     Parameters
     ----------
-    source: of the timeout in force, as the operator tells it; None: not known.
+    source: of the timeout in force, as the operator reports it; None: not known.
     members, partitions: of the group; None: not known.
     """
 
@@ -49,12 +50,12 @@ class Case:
 
     @property
     def is_inside(self) -> bool:
-        """Say whether the timeout in force is inside the bounds, or not known."""
+        """Return whether the timeout in force is inside the bounds, or not known."""
         return self._allows(self.recommendation.current_ms)
 
     @property
     def wanted_ms(self) -> int | None:
-        """Return the timeout to change to; None when none is wanted, it is in force, or the bounds forbid it."""
+        """Return the timeout to change to; None if none is wanted, it is in force, or the bounds forbid it."""
         wanted = self.recommendation.recommended_ms
         return None if wanted == self.recommendation.current_ms or not self._allows(wanted) else wanted
 
@@ -66,7 +67,7 @@ class Case:
 
     @property
     def is_up(self) -> bool:
-        """Say whether the wanted timeout is the longer one."""
+        """Return whether the wanted timeout is the longer one."""
         return (self.wanted_ms or 0) > (self.recommendation.current_ms or 0)
 
 
@@ -78,12 +79,12 @@ def advise(
     members: int = 0,
     partitions: int | None = None,
 ) -> Advice:
-    """Say what to do about one group.
+    """Return the advice for one group.
 
     Parameters
     ----------
-    recommendation: None: there is none.
-    key: None: only Kafka's names of the group are known.
+    recommendation: None without one.
+    key: None if only Kafka's names of the group are known.
     source: of the timeout in force (Fixed, Structural, Broker, Fleet); None: not known.
     """
     if recommendation is None:
@@ -94,7 +95,7 @@ def advise(
 
 
 def is_small(now_ms: int, goal_ms: int) -> bool:
-    """Say whether two timeouts are too close to each other for a change; the policy's own measure."""
+    """Return whether two timeouts are too close to each other for a change, by the policy's measure."""
     change = abs(goal_ms - now_ms)
     return change < CHANGE_MS_MIN or 100 * change < CHANGE_PERCENT_MIN * now_ms
 
@@ -123,9 +124,10 @@ def _not_known(case: Case, *why: str, would_tell: tuple[str, ...]) -> Advice:
     known, then_ms = case.recommendation, case.wanted_ms
     if then_ms is None or not is_followed(known, case.source) or Reason.CANARY_ROLLED_BACK in known.reasons:
         return _made(case, Verdict.NOT_KNOWN, action, *why, would_tell=would_tell)
-    # Auto goes by the restarts, this page by what surely saves: it must not call that left alone which is about to change.
+    # Mode Auto follows the restarts, this page only certain savings: it must not say "leave it" before a change.
     action = (
-        f"Not enough is known of {case.key.group_id} to say what it saves: its operator goes to {duration(then_ms)} by itself."
+        f"Not enough is known of {case.key.group_id} to say what it saves: "
+        f"its operator goes to {duration(then_ms)} by itself."
     )
     rule = "It absorbs nearly all of the restarts." if Reason.ABSORBS_RESTARTS in known.reasons else ""
     who, _ = carried_out(known, case.key, case.source, then_ms)
@@ -138,16 +140,16 @@ def _infeasible(case: Case) -> Advice | None:
     if Reason.INFEASIBLE not in known.reasons:
         return None
     low_ms, high_ms = known.bounds_minimum_ms, known.bounds_maximum_ms
-    told = ""
+    why = ""
     if low_ms is not None and high_ms is not None and low_ms > high_ms:
-        told = f"The lower bounds ask for {duration(low_ms)} at least, the upper ones for {duration(high_ms)} at most."
+        why = f"The lower bounds ask for {duration(low_ms)} at least, the upper ones for {duration(high_ms)} at most."
     hint = "They are minSeconds and maxSeconds of the StaticGroup, the brokers' bounds and three heartbeat intervals."
     action = f"Widen the bounds of {case.key.group_id}: no {known.setting.value} satisfies all of them."
-    return _made(case, Verdict.WIDEN, action, told, hint)
+    return _made(case, Verdict.WIDEN, action, why, hint)
 
 
 def _forced(case: Case) -> Advice | None:
-    """Bring a timeout inside the bounds, whatever it saves: brokers refuse one outside of theirs."""
+    """Advise a timeout inside the bounds, regardless of savings: brokers refuse one outside of theirs."""
     if case.is_inside or case.wanted_ms is None:
         return None
     now = duration(case.recommendation.current_ms or 0)
@@ -160,8 +162,8 @@ def _unwatched(case: Case) -> Advice | None:
     if Reason.LOW_COVERAGE not in case.recommendation.reasons:
         return None
     coverage = case.recommendation.evidence.coverage
-    told = f"An operator watched it for {percent(coverage)} of the window."
-    return _not_known(case, told, would_tell=(unknowns.watch_longer(coverage),))
+    why = f"An operator watched it for {percent(coverage)} of the window."
+    return _not_known(case, why, would_tell=(unknowns.watch_longer(coverage),))
 
 
 def _dynamic(case: Case) -> Advice | None:
@@ -170,8 +172,8 @@ def _dynamic(case: Case) -> Advice | None:
         return None
     saved = _saving(case)
     if saved is None:
-        told = "Dynamic members may be cheaper than static ones here, or not: what is known allows both."
-        return _not_known(case, told, would_tell=_would_tell(case))
+        why = "Dynamic members may be cheaper than static ones here, or not: what is known allows both."
+        return _not_known(case, why, would_tell=_would_tell(case))
     parts = ["Its rebalances cost less than waiting for members does, at every timeout that is allowed."]
     if known.before is not None:
         now_ms = known.before.cost_partition_seconds_per_day.value * SECOND_MS
@@ -179,16 +181,14 @@ def _dynamic(case: Case) -> Advice | None:
         parts.append(f"{partition_time(now_ms)} a day are lost now, about {partition_time(left_ms)} would be.")
     action = f"Use dynamic members in {case.key.group_id}: leave group.instance.id unset."
     made = _made(case, Verdict.DYNAMIC, action, *parts, _evidence(case))
-    who = "Whoever deploys the application; its StaticGroup is not needed then."
+    who = "The team that deploys the application; its StaticGroup is not needed then."
     return replace(made, saving=saved, who=who)
 
 
 def _rolled_back(case: Case) -> Advice | None:
     if Reason.CANARY_ROLLED_BACK not in case.recommendation.reasons:
         return None
-    return _kept(
-        case, "Groups that changed before it did worse than was promised, and the canary took the changes back."
-    )
+    return _kept(case, "Groups that changed before it did worse than expected, and the canary took the changes back.")
 
 
 def _goalless(case: Case) -> Advice | None:
@@ -197,12 +197,12 @@ def _goalless(case: Case) -> Advice | None:
     has_wish = case.wanted_ms is not None or (known.current_ms is not None and not is_few)
     if known.recommended_ms is not None and known.goal_ms is not None and has_wish:
         return None
-    told = f"It had {count(known.evidence.stops, 'restart')} in the window."
-    return _not_known(case, told, would_tell=_would_tell(case))
+    why = f"It had {count(known.evidence.stops, 'restart')} in the window."
+    return _not_known(case, why, would_tell=_would_tell(case))
 
 
 def _held(case: Case) -> Advice | None:
-    """Keep what is in force: it is the goal, or as good as it, or the change has to wait."""
+    """Keep the timeout in force: it is the goal, or as good as the goal, or the change has to wait."""
     known = case.recommendation
     now_ms, goal_ms = known.current_ms, known.goal_ms
     if case.wanted_ms is not None or now_ms is None or goal_ms is None:
@@ -217,18 +217,18 @@ def _held(case: Case) -> Advice | None:
         return _kept(case, capped or (good if now_ms == goal_ms else close))
     if waits is not None:
         return _kept(case, waits)
-    told = f"{duration(goal_ms)} may be better than {duration(now_ms)}, or not: the restarts that were seen allow both."
-    return _not_known(case, told, would_tell=_would_tell(case))
+    why = f"{duration(goal_ms)} may be better than {duration(now_ms)}, or not: the restarts that were seen allow both."
+    return _not_known(case, why, would_tell=_would_tell(case))
 
 
 def _unsure(case: Case) -> Advice | None:
-    """Advise no change whose sign nobody knows."""
+    """Advise no change with an uncertain sign."""
     known, wanted_ms = case.recommendation, case.wanted_ms
     assert wanted_ms is not None
     if _saving(case) is not None:
         return None
-    told = f"{duration(wanted_ms)} may be better than {_now(case)}, or not."
-    return _not_known(case, told, _effects(case), _break_even(case) if not unknowns.is_priced(known) else "",
+    why = f"{duration(wanted_ms)} may be better than {_now(case)}, or not."
+    return _not_known(case, why, _effects(case), _break_even(case) if not unknowns.is_priced(known) else "",
                       would_tell=_would_tell(case))  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def _sure(case: Case) -> Advice | None:
 _RULES: tuple[Callable[[Case], Advice | None], ...] = (
     _infeasible, _forced, _unwatched, _dynamic, _rolled_back, _goalless, _held, _unsure, _sure,
 )  # fmt: skip
-"""First match wins; the last one always does."""
+"""The first match wins; the last rule always matches."""
 
 
 def _change(case: Case, why: str) -> Advice:
@@ -270,7 +270,7 @@ def _change(case: Case, why: str) -> Advice:
 
 
 def _saving(case: Case) -> Saving | None:
-    """Return what the advice saves per week; None unless a known price says that it surely saves."""
+    """Return the saving of the advice per week; None unless it is certain by a known price."""
     saved = case.recommendation.saved_partition_seconds_per_day
     if saved is None or saved.lower <= 0 or not unknowns.is_priced(case.recommendation):
         return None
@@ -279,7 +279,7 @@ def _saving(case: Case) -> Saving | None:
 
 
 def _would_tell(case: Case) -> tuple[str, ...]:
-    """List what is missing, the first thing to do first; never empty."""
+    """List the missing evidence, the first thing to do first; never empty."""
     known = case.recommendation
     saved = known.saved_partition_seconds_per_day
     missing = []
@@ -306,7 +306,7 @@ def _further(case: Case) -> int | None:
 
 
 def _range(case: Case, goal_ms: int) -> tuple[int | None, int | None]:
-    """Return between which the best one lies inside the bounds, with the goal between them; none when it was not estimated."""
+    """Return the range of the best timeout inside the bounds, which contains the goal; None without an estimate."""
     known = case.recommendation
     if known.lower_ms is None or known.upper_ms is None or not case.is_inside:
         return None, None
@@ -316,7 +316,7 @@ def _range(case: Case, goal_ms: int) -> tuple[int | None, int | None]:
 
 
 def _effects(case: Case) -> str:
-    """Say what the change does to a week, where that goes the way the change goes."""
+    """Return the effects of the change in a week, if they go in the direction of the change."""
     before, after = case.recommendation.before, case.recommendation.after
     if before is None or after is None:
         return ""
@@ -325,13 +325,14 @@ def _effects(case: Case) -> str:
     if (lost[1] <= lost[0]) is not case.is_up or (kept[1] >= kept[0]) is not case.is_up:
         return ""
     return (
-        f"{amount(lost[0])} times a week a member that would have come back loses its place; it would be {amount(lost[1])} "
-        f"times. Places are kept for absent members for {duration(kept[0])} a week; it would be {duration(kept[1])}."
+        f"{amount(lost[0])} times a week a member that would have come back loses its place; it would be "
+        f"{amount(lost[1])} times. Places are kept for absent members for {duration(kept[0])} a week; it would be "
+        f"{duration(kept[1])}."
     )
 
 
 def _break_even(case: Case) -> str:
-    """Say from which price on a longer timeout pays, or up to which a shorter one does: only the answer has no price in it."""
+    """Return the price from which on a longer timeout pays, or up to which a shorter one does."""
     before, after, partitions = case.recommendation.before, case.recommendation.after, case.partitions
     if before is None or after is None or not partitions or not case.members:
         return ""
@@ -341,11 +342,12 @@ def _break_even(case: Case) -> str:
         return ""
     whole_group_ms = waiting_s / evictions / case.members * SECOND_MS
     side = "more" if case.is_up else "less"
-    return f"It pays if each time costs the whole group {side} than {duration(whole_group_ms)} of standstill, which nobody measured."
+    price = f"{side} than {duration(whole_group_ms)} of standstill"
+    return f"It pays if each time costs the whole group {price}, which nobody measured."
 
 
 def _capped(known: Recommendation) -> str:
-    """Say that a bound holds the best timeout down; "" where none does."""
+    """Return a note if a bound is below the best timeout; else ""."""
     is_held = {Reason.BROKER_CAP, Reason.SPEC_MAXIMUM} & set(known.reasons)
     if not is_held or known.uncapped_ms is None or known.goal_ms is None or is_small(known.goal_ms, known.uncapped_ms):
         return ""
@@ -370,7 +372,7 @@ def _slower(case: Case) -> str:
 def _evidence(case: Case) -> str:
     evidence = case.recommendation.evidence
     few = (
-        "Similar workloads were asked too: its own restarts alone say too little. "
+        "The estimate includes similar workloads, because its own restarts are too few. "
         if evidence.method == "Pooled"
         else ""
     )

@@ -1,4 +1,4 @@
-"""What would have to be seen before an advice can be given, in words that say what to do and how much of it."""
+"""Missing evidence before an advice is possible, with what to do and how much of it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from ..units import amount, count, percent
 from .carrier import bill_command
 
 COVERAGE_MIN = 0.5
-"""Of the window: with less nothing is recommended."""
+"""Least watched share of the window for a recommendation."""
 FEW_STOPS = 2
-"""Effective stops below which a group has nothing to say for itself."""
+"""With fewer effective stops a group's own data are too few."""
 _TIMES_MAX = 10
-"""Beyond so many times the stops seen, more of them are no way to find out."""
+"""More than so many times the seen stops are not worth waiting for."""
 
 
 def is_priced(recommendation: Recommendation) -> bool:
-    """Say whether costs may be compared: somebody measured or stated what a rebalance costs."""
+    """Return whether costs may be compared: the price of a rebalance was measured or stated."""
     return recommendation.price_source in {PriceSource.MEASURED, PriceSource.STATED}
 
 
 def price_is_missing(recommendation: Recommendation) -> str:
-    """Say how to learn what a rebalance costs."""
+    """Return how to learn the cost of a rebalance."""
     return (
-        f"What one rebalance costs it: {bill_command(recommendation.group_id)}, by somebody with the right READ on the topic "
-        "__consumer_offsets; with the log under offsets_logs in the configuration each run measures it."
+        f"What one rebalance costs it: {bill_command(recommendation.group_id)}, by somebody with the right READ on "
+        "the topic __consumer_offsets; with the log under offsets_logs in the configuration each run measures it."
     )
 
 
 def watch_longer(coverage: float) -> str:
-    """Say that an operator has to be there."""
+    """Return that an operator has to be running."""
     return (
         f"A longer time with a running operator: it watched {percent(coverage)} of the window, and "
         f"{percent(COVERAGE_MIN)} is the least."
@@ -40,13 +40,13 @@ def watch_longer(coverage: float) -> str:
 
 
 def more_restarts(recommendation: Recommendation) -> str:
-    """Say how many restarts are missing."""
+    """Return how many restarts are missing."""
     missing = max(1, math.ceil(FEW_STOPS - recommendation.evidence.stops_effective))
     return f"{count(missing, 'more restart')} that an operator sees from beginning to end; each deploy brings some."
 
 
 def narrower(saved: Difference, stops: int) -> str:
-    """Say about how many restarts would part the saving's interval from zero: it narrows with the root of their number."""
+    """Return about how many restarts would exclude zero: the interval narrows with the root of their number."""
     if saved.upper <= 0:
         return "Nothing more: it is known that the change does not pay."
     half = saved.value - saved.lower if saved.value > 0 else saved.upper - saved.value
@@ -58,14 +58,15 @@ def narrower(saved: Difference, stops: int) -> str:
 
 
 def more_agreement(recommendation: Recommendation) -> str:
-    """Say how sure a change has to be, and how sure it is."""
-    asked = f"More restarts: a change is made when {percent(PROBABILITY_MIN)} of the laws that they allow agree that it is better"
+    """Return the required and the present certainty of a change."""
+    share = percent(PROBABILITY_MIN)
+    asked = f"More restarts: a change is made when {share} of the laws that they allow agree that it is better"
     chance = recommendation.probability_cheaper
     return f"{asked}; so far {percent(chance)} do." if chance is not None else f"{asked}."
 
 
 def present_timeout() -> str:
-    """Say how the timeout in force becomes known."""
+    """Return how the timeout in force becomes known."""
     return (
         "The timeout in force: the operator reads it from the pods' environment, or from the annotation "
         "staticgroup.io/session-timeout-ms."
