@@ -242,7 +242,8 @@ def test_compacted_watch_is_gone() -> None:
         wire.server.create("pods", pod())
         wire.server.compact("pods")
         async with wire.transport.watch(PODS, query={"resourceVersion": str(since)}) as stream:
-            assert isinstance(stream, KubeProblem) and stream.kind is KubeProblemKind.GONE
+            assert isinstance(stream, KubeProblem)
+            assert stream.kind is KubeProblemKind.GONE
 
     on_wire(body)
 
