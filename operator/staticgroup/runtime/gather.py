@@ -19,7 +19,7 @@ from ..core.evidence.chain import KnownPod, PodState
 from ..core.group import BrokerBounds, GroupView, KafkaProblem, KafkaProblemKind
 from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
 from ..core.issuance import Issuance, issue, wanted_by
-from ..core.members.memory import SETTLE_MIN_S, Sight
+from ..core.members.memory import SETTLE_MIN_S, Sight, watch_under
 from ..core.members.node_gone import NodeLifecycle
 from ..core.plan import Survey, survey
 from ..core.protocols import role_of
@@ -228,15 +228,15 @@ class Gatherer:
         )
 
     def _brokers(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
-        """Return what is another text where the connection leads to other brokers."""
+        """Return what is another text where the connection leads to other brokers; "" while there is no connection."""
         connection = self.stores.connections.get(spec.connection_ref.key(group.metadata.namespace))
-        servers = sorted(connection.spec.bootstrap_servers) if connection is not None else []
-        return hashlib.sha256(",".join(servers).encode()).hexdigest()[:8]
+        if connection is None:
+            return ""
+        return hashlib.sha256(",".join(sorted(connection.spec.bootstrap_servers)).encode()).hexdigest()[:8]
 
     def _watch(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
         """Return the name of the watch by which members are remembered; "" while it is not whole."""
-        name = self.pods.watch(group.metadata.namespace)
-        return f"{name}.{self._brokers(group, spec)}" if name else ""
+        return watch_under(self.pods.watch(group.metadata.namespace), self._brokers(group, spec))
 
     @staticmethod
     def _ids_since_s(group: StaticGroup, spec: StaticGroupSpec, naming: Naming) -> float:

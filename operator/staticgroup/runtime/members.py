@@ -12,7 +12,7 @@ from ..core.evidence.pod import NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView
 from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN, Suspect, pod_of
-from ..core.members.memory import Members, Sight, without_ended
+from ..core.members.memory import Members, Sight, watch_under, without_ended
 from ..core.members.node_gone import NodeLifecycle, is_node_gone, may_be_gone, was_node_taken_over
 from ..core.protocols import Role
 from ..core.seats import holders_of
@@ -72,7 +72,7 @@ class SightGatherer:
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
         nodeless = self._nodeless(members, doubtful)
         sight = Sight(
-            watch=f"{watch}.{brokers}" if watch else "",
+            watch=watch_under(watch, brokers),
             described_at_s=described_at_s, dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
             ended=(gone - nodeless) | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
             present=frozenset(self._present(members, doubtful)), has_passed=has_passed,

@@ -118,3 +118,23 @@ async def test_a_new_staticgroup_with_a_drawn_scope_waits_for_nothing_unseen() -
     """Nobody can have had its ids before."""
     world = await OperatorWorld().started(2)
     assert [s.carriers for s in world.status.seats] == [["u0"], ["u1"]]
+
+
+async def test_a_connection_that_comes_after_the_first_ids_makes_no_watch_young() -> None:
+    """Resources of one `kubectl apply` arrive in any order; ids that were issued under this watch are older under no brokers."""
+    world = OperatorWorld()
+    connection = world.stores.connections.pop(("shop", "kafka"))
+    world.scale(3)
+    await world.round()
+    assert world.status.injected is not None
+    world.stores.connections["shop", "kafka"] = connection
+    for ordinal in range(3):
+        world.start(ordinal)
+    await world.settled(2)
+    assert seat(world, 2).carriers == ["u2"]
+    await departs(world, "u2")
+    assert left(world) == [world.id_of(2)]
+    world.stores.put_connection(("shop", "kafka"), kafka_connection(bootstrapServers=["other.example.com:9092"]))
+    world.kafka.join(world.id_of(1), "of-other-brokers")
+    await world.settled(2)
+    assert seat(world, 1).carriers == ["u1", UNSEEN], "these brokers were not described under this watch"

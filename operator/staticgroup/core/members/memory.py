@@ -95,6 +95,17 @@ class Sight:
     last_end: Mapping[str, int] = field(default_factory=dict)
 
 
+def watch_under(name: str, brokers: str) -> str:
+    """Return the name of a pod watch by which members are remembered: what is not described at other brokers is not silent there.
+
+    Parameters
+    ----------
+    name: of the pod watch; "" while it is not whole.
+    brokers: another text where the group is at other brokers; "" while no connection is known, so nobody is described under it.
+    """
+    return f"{name}.{brokers}" if name and brokers else name
+
+
 def settle_s(least_s: float, session_timeouts_ms: Iterable[int], graces_s: Iterable[float]) -> float:
     """Return how long a silence lasts: the longest of the least, twice the longest session timeout, and the longest grace period."""
     return max((least_s, *(2 * ms / 1000 for ms in session_timeouts_ms), *graces_s))
@@ -130,7 +141,9 @@ def described(
     is_new = {i for i, m in held.items() if m is not None and i not in known}
     if not sight.watch or (is_new and not sight.has_passed):
         return members  # no description: whom it shows for the first time is seen for the first time by the next one
-    is_young, is_other = sight.watch != members.watch, sight.watch != members.watch_described
+    # Ids that were issued under a watch before any brokers were known are older at none.
+    not_young = {sight.watch, sight.watch.partition(".")[0]}
+    is_young, is_other = members.watch not in not_young, sight.watch != members.watch_described
     # An id that is described empty for once may be held by the same member again.
     kept = {i: a for i, a in members.attributions.items() if i not in is_new and (i in held or a.is_guessed)}
     attributions = kept | known | {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
@@ -148,7 +161,7 @@ def described(
     is_waiting = bool(suspects) or is_still_young
     return replace(
         members, attributions=attributions, suspects=suspects, former={**members.former, **replaced},
-        watch=sight.watch if is_over else members.watch, watch_described=sight.watch,
+        watch=members.watch if is_still_young else sight.watch, watch_described=sight.watch,
         young_since_s=young_since_s if is_still_young else None, described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,
     )
 

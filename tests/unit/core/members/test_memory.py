@@ -16,6 +16,7 @@ from staticgroup.core.members.memory import (
     Sight,
     described,
     settle_s,
+    watch_under,
     with_living,
     without_ended,
 )
@@ -288,3 +289,11 @@ def test_next_member_of_its_seat_or_none_is_not_it() -> None:
     assert with_living(now, {id_of(2): "m9"}, {id_of(2): "m2"}, NOW_S) is now
     assert with_living(now, {id_of(2): None}, {id_of(2): "m2"}, NOW_S) is now
     assert with_living(now, {}, {id_of(2): "m2"}, NOW_S) is now
+
+
+def test_watch_under_which_ids_were_issued_before_any_brokers_were_known_is_young_under_none() -> None:
+    first = look(Members(watch="w"), {2: "m2"}, shown(watch=watch_under("w", "a")))
+    assert (carriers(first), first.watch) == ({"u2"}, watch_under("w", "a"))
+    assert carriers(look(first, {2: "m3"}, shown(watch=watch_under("w", "b")))) == {"u2", UNSEEN}
+    assert carriers(look(Members(watch=""), {2: "m2"}, shown(watch="w"))) == {"u2", UNSEEN}
+    assert watch_under("", "a") == ""
