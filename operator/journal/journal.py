@@ -52,8 +52,8 @@ class KnownGroups(Protocol):
     def groups_of_workload(self, namespace: str, name: str) -> frozenset[Key]:
         """Return the StaticGroups on a workload."""
 
-    def kafka_cluster_id(self, key: Key) -> str | None:
-        """Return the id of the cluster that a connection leads to; None while it is not known."""
+    def kafka_cluster_id_of(self, spec: StaticGroupSpec, namespace: str) -> str | None:
+        """Return the id of the cluster that a StaticGroup's connection leads to; None while it is not known."""
 
 
 class Journal:
@@ -160,7 +160,7 @@ class Journal:
         with self._contained("/".join(key)):
             is_read = isinstance(snapshot.group, GroupView)
             (self._reached.add if is_read else self._reached.discard)(key)
-            cluster_id = self._stores.kafka_cluster_id(spec.connection_ref.key(key[0]))
+            cluster_id = self._stores.kafka_cluster_id_of(spec, key[0])
             if cluster_id is None:
                 return  # recorded once the cluster's id is known: facts of one group must not have two subjects
             recorder = Recorder(

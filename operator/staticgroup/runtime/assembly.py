@@ -20,7 +20,7 @@ from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
 from .executor import Executor
-from .fleet import NoJournal, Sinks, journal_of, recommendations_of
+from .fleet import Sinks, journal_of, recommendations_of
 from .gather import Gatherer
 from .injection import Injection
 from .listener import Listener
@@ -87,8 +87,7 @@ class Assembly(ABC):
             now_s=sources.now_s,
             sinks=journal_sinks,
         )
-        if not isinstance(self.journal, NoJournal):
-            self.listener.journals.append(self.journal)
+        self.listener.journal = self.journal
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = self._pod_store(transport)
         self.outage = transport.outage

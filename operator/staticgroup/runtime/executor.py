@@ -21,7 +21,7 @@ from .connections import Connections
 from .connections.connections import may_use
 from .memory.memory import Memory
 from .narrator import Narrator
-from .stores import Stores
+from .stores import Stores, connection_of
 from .work_queue import Key
 
 
@@ -73,7 +73,7 @@ class Executor:
             return executed, decided
         problem = await self.kafka.set_group_config(settings, group.spec.group_id, write.values)
         if problem is not None:
-            self.note_problem(group.spec.connection_ref.key(group.metadata.namespace), problem)
+            self.note_problem(connection_of(group.spec, group.metadata.namespace), problem)
         record = decided.history.group_config.sent(write, problem, self.now_s())
         memory.history = replace(decided.history, group_config=record)
         memory.bounds_read_at_s = float("-inf")  # what holds now is to be seen
@@ -106,7 +106,7 @@ class Executor:
             remember(ReleaseOutcome.RETRY, "")
             raise
         if not isinstance(answer, ReleaseResult):
-            self.note_problem(group.spec.connection_ref.key(group.metadata.namespace), answer)
+            self.note_problem(connection_of(group.spec, group.metadata.namespace), answer)
             return replace(executed, release_problem=answer), decided
         executed = remember(answer.outcome, answer.coordinator)
         decided = replace(decided, history=memory.history)
@@ -140,7 +140,7 @@ class Executor:
             raise
         now_s = self.now_s()
         if isinstance(answer, KafkaProblem):
-            self.note_problem(group.spec.connection_ref.key(group.metadata.namespace), answer)
+            self.note_problem(connection_of(group.spec, group.metadata.namespace), answer)
             return Executed(removals=(), problem=answer), decided
         executed = Executed(removals=action.removals, outcomes=tuple(answer.outcomes))
         # remembered and reported before the next await, where the round may be cut

@@ -1,6 +1,6 @@
 """The one door to the package `journal`, which is imported only when a setting asks for what is in it.
 
-What the rest of the operator knows of it are two ports, whose own methods do nothing.
+The rest of the operator knows two ports of it, and each is None by default.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class AdvicePort(Protocol):
     """Say what session timeout the fleet learner recommends."""
 
     def advice(self, kafka_cluster_id: str | None, group_id: str) -> Advice | None:
-        """Return what is known of one group now; None: recommendations are not read."""
+        """Return what is known of one group now; None: nothing."""
         return None
 
     async def poll(self) -> None:
@@ -95,14 +95,6 @@ class AdvicePort(Protocol):
         return
 
 
-class NoJournal(JournalPort):
-    """Keep no journal, as by default."""
-
-
-class NoAdvice(AdvicePort):
-    """Read no recommendations, as by default."""
-
-
 def journal_of(
     settings: Settings,
     *,
@@ -112,8 +104,8 @@ def journal_of(
     may_write: Callable[[], bool],
     now_s: Callable[[], float],
     sinks: Sinks | None = None,
-) -> JournalPort:
-    """Return the journal that the settings ask for.
+) -> JournalPort | None:
+    """Return the journal that the settings ask for; None: none.
 
     Parameters
     ----------
@@ -126,7 +118,7 @@ def journal_of(
     """
     is_asked_for = bool(settings.journal_kafka_connection or settings.journal_files_path)
     if not (is_asked_for if sinks is None else sinks):
-        return NoJournal()
+        return None
     from journal.journal import Journal
     from journal.records import watch_scope_of
     from journal.sinks import sinks_of
@@ -159,10 +151,10 @@ def journal_of(
     )
 
 
-def recommendations_of(settings: Settings, *, metrics: Metrics, now_s: Callable[[], float]) -> AdvicePort:
-    """Return the recommendations that the settings ask for."""
+def recommendations_of(settings: Settings, *, metrics: Metrics, now_s: Callable[[], float]) -> AdvicePort | None:
+    """Return the recommendations that the settings ask for; None: none."""
     if not settings.recommendations_source:
-        return NoAdvice()
+        return None
     from journal.recommendations.reader import Recommendations, source_of
 
     return Recommendations(

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..api.identifiers import Ordinal
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
@@ -34,13 +34,13 @@ from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.connections import Connections, may_be_exclusive
-from .fleet import AdvicePort, NoAdvice
+from .fleet import AdvicePort
 from .members import SightGatherer
 from .memory.memory import Memory
 from .memory.pace import PlanInputs
 from .metrics import Metrics
 from .rivals import has_rivals, may_share_group, rivals_of
-from .stores import Stores
+from .stores import Stores, connection_of
 from .work_queue import Key
 
 BOUNDS_MAX_AGE_S = 300.0
@@ -83,7 +83,7 @@ class Gatherer:
     webhook_served: Callable[[], bool]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
-    recommendations: AdvicePort = field(default_factory=NoAdvice)
+    recommendations: AdvicePort | None = None
     lifecycle: NodeLifecycle = NodeLifecycle.AUTO
     settle_least_s: float = SETTLE_MIN_S
     clock_ahead_s: Callable[[], float] = lambda: 0.0
@@ -97,7 +97,7 @@ class Gatherer:
             settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
         )
         if isinstance(found, KafkaProblem):
-            self.note_problem(spec.connection_ref.key(namespace), found)
+            self.note_problem(connection_of(spec, namespace), found)
         return Described(settings=settings, group=found, at_s=at_s, monotonic_s=monotonic_s)
 
     def note_problem(self, connection_key: Key, problem: KafkaProblem) -> None:
@@ -120,7 +120,7 @@ class Gatherer:
         if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.shares_group_or_ids or last.members != hash(described.group):
             return False
         is_alone = not has_rivals(self.stores, key)
-        advice = self._advice(spec.connection_ref.key(key[0]), spec)
+        advice = self._advice(spec, key[0])
         return is_alone and last.snapshot.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
 
     async def gather(
@@ -158,7 +158,7 @@ class Gatherer:
     async def _from_stores(self, spec: StaticGroupSpec, memory: Memory, described: Described, group: StaticGroup) -> Snapshot:
         """Take what the stores and the watches show."""
         namespace = group.metadata.namespace
-        connection_key, settings = spec.connection_ref.key(namespace), described.settings
+        settings = described.settings
         # brokers that did not answer the describe are not asked again in the same round
         bounds = memory.bounds if isinstance(described.group, KafkaProblem) else await self._bounds(settings, spec, memory)
         found = await self._workload(namespace, spec.workload_ref)
@@ -181,7 +181,7 @@ class Gatherer:
             watch=self._watch(group, spec),
             settle_least_s=self.settle_least_s,
             cluster_uid=self.cluster_uid,
-            advice=self._advice(connection_key, spec),
+            advice=self._advice(spec, namespace),
             is_word_refused=not may_be_exclusive(self.stores, group),
         )
         scope = spec.identity.scope
@@ -209,9 +209,11 @@ class Gatherer:
             webhook_served=self.webhook_served(),
         )
 
-    def _advice(self, connection_key: Key, spec: StaticGroupSpec) -> Advice | None:
+    def _advice(self, spec: StaticGroupSpec, namespace: str) -> Advice | None:
         """Return what the fleet learner recommends; None while recommendations are not read."""
-        return self.recommendations.advice(self.stores.kafka_cluster_id(connection_key), spec.group_id)
+        if self.recommendations is None:
+            return None
+        return self.recommendations.advice(self.stores.kafka_cluster_id_of(spec, namespace), spec.group_id)
 
     async def sight(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, naming: Naming
@@ -229,7 +231,7 @@ class Gatherer:
 
     def _brokers(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
         """Return what is another text where the connection leads to other brokers; "" while there is no connection."""
-        connection = self.stores.connections.get(spec.connection_ref.key(group.metadata.namespace))
+        connection = self.stores.connections.get(connection_of(spec, group.metadata.namespace))
         if connection is None:
             return ""
         return hashlib.sha256(",".join(sorted(connection.spec.bootstrap_servers)).encode()).hexdigest()[:8]

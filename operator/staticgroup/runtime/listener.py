@@ -32,11 +32,11 @@ class Listener:
 
     Attributes
     ----------
-    journals: those that record pods.
+    journal: records pods; None: there is none.
     """
 
     def __init__(self, parts: Assembly) -> None:
-        self.journals: list[JournalPort] = []
+        self.journal: JournalPort | None = None
         self._parts = parts
         self._stores = parts.stores
 
@@ -125,12 +125,12 @@ class Listener:
             self._request_rounds(self._stores.groups_of_workload(*key))
 
     def _pod_seen(self, version: PodVersion) -> None:
-        for journal in self.journals:
-            journal.pod_seen(version)
+        if self.journal is not None:
+            self.journal.pod_seen(version)
 
     def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
-        for journal in self.journals:
-            journal.pod_changed(namespace, pod_name, self._parts.pods)
+        if self.journal is not None:
+            self.journal.pod_changed(namespace, pod_name, self._parts.pods)
         self._request_rounds(self._groups_of_pod(namespace, owner_name, pod_name))
 
     def _pod_ended(self, namespace: str, owner_name: str, pod_name: str) -> None:

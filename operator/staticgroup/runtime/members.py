@@ -12,12 +12,11 @@ from ..core.evidence.pod import NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView
 from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN, Suspect, pod_of
-from ..core.members.memory import Members, Sight, watch_under, without_ended
+from ..core.members.memory import Members, Sight, began_s, watch_under, without_ended
 from ..core.members.node_gone import NodeLifecycle, is_node_gone, may_be_gone, was_node_taken_over
 from ..core.protocols import Role
 from ..core.seats import holders_of
 from ..kube.nodes.store import NodeStore
-from ..kube.pods.position import began_s
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem
 

@@ -56,8 +56,10 @@ class Operator(Assembly):
         self.reconciler.gatherer.cluster_uid = await self.read_cluster_uid()
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self.journal.run(self.reconciler.gatherer.cluster_uid), name="journal")
-                tasks.create_task(self.recommendations.run(), name="recommendations")
+                if self.journal is not None:
+                    tasks.create_task(self.journal.run(self.reconciler.gatherer.cluster_uid), name="journal")
+                if self.recommendations is not None:
+                    tasks.create_task(self.recommendations.run(), name="recommendations")
                 resume = self._resumed = await self.lease.read_position()
                 self.reached.set()
                 await asyncio.gather(*(i.wait_complete() for i in (*self.informers.of_our_kinds, self.informers.nodes)))
@@ -122,7 +124,8 @@ class Operator(Assembly):
             try:
                 await self._take_over()
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self.journal.beat_forever(self.pods.names), name="journal beat")
+                    if self.journal is not None:
+                        tasks.create_task(self.journal.beat_forever(self.pods.names), name="journal beat")
                     await asyncio.Event().wait()
             finally:
                 self.is_active = False

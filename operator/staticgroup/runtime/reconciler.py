@@ -26,7 +26,7 @@ from ..core.status.durable import history_from, wire_members
 from ..core.status.projection import project, suspended_conditions
 from .connections.connections import may_be_exclusive
 from .executor import Executor
-from .fleet import JournalPort, NoJournal
+from .fleet import JournalPort
 from .gather import Described, Gatherer
 from .memory.memory import RACE_REQUEUE_S, Memories, Memory, Revision
 from .memory.pace import CachedPlan, PlanInputs, cached_plan
@@ -61,7 +61,7 @@ class Reconciler:
     monotonic_s: Callable[[], float]
     force_observe: bool = False
     group_poll_s: float = 30.0
-    journal: JournalPort = field(default_factory=NoJournal)
+    journal: JournalPort | None = None
     returns: Returns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,9 +116,10 @@ class Reconciler:
         decided = self._decided(key, spec, snapshot, found, memory, began_s)
         executed, decided = await self.executor.execute(group, spec, decided, memory)
         memory.history = decided.history
-        self.journal.round(
-            key, spec=spec, snapshot=snapshot, plan=decided, executed=executed, before=before, began_s=began_s
-        )
+        if self.journal is not None:
+            self.journal.round(
+                key, spec=spec, snapshot=snapshot, plan=decided, executed=executed, before=before, began_s=began_s
+            )
         written = await self.report(key, group, spec, snapshot, decided, executed, memory, revision)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
@@ -139,7 +140,8 @@ class Reconciler:
         self, key: Key, memory: Memory, inputs: PlanInputs, snapshot: Snapshot, decided: Plan, started_s: float, *, has_changed: bool
     ) -> None:
         """Keep what a round saw that changed nothing, unless the journal waits for a round, or something to be forgotten."""
-        if has_changed or not self.journal.knows(key) or memory.has_expiring_records:
+        is_unrecorded = self.journal is not None and not self.journal.knows(key)
+        if has_changed or is_unrecorded or memory.has_expiring_records:
             memory.cached = None
             return
         memory.cached = cached_plan(inputs, snapshot, decided, began_s=started_s, before=memory.cached)
@@ -151,7 +153,8 @@ class Reconciler:
         memory.stored = revision
         began_ms = int(began_s * 1000)
         self.returns.seen_again(key, began_ms)
-        self.journal.seen_again(key, began_ms)
+        if self.journal is not None:
+            self.journal.seen_again(key, began_ms)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         self.metrics.rounds.labels("nothing_new").inc()
         waits = (last.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
@@ -180,13 +183,15 @@ class Reconciler:
         self.narrator.forget(key)
         self.metrics.forget(*key)
         self.returns.forget(key)
-        self.journal.forget(key)
+        if self.journal is not None:
+            self.journal.forget(key)
 
     def forget_all(self) -> None:
         """Drop all memories: another replica has written meanwhile, so the status is read again."""
         self.memories.forget_all()
         self.returns.forget_all()
-        self.journal.forget_all()
+        if self.journal is not None:
+            self.journal.forget_all()
 
     async def snapshot_of(self, group: StaticGroup) -> tuple[StaticGroupSpec, Snapshot]:
         """Observe once without remembering or writing anything, for `explain`."""

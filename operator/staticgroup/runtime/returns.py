@@ -82,7 +82,7 @@ class Returns:
             return found.history.absences
 
         # Step 1: who returned since the group was last read. KIP-345: an instance id that rejoins a stable group gets a new member.id.
-        of = (snapshot.uid, self.stores.kafka_cluster_id(spec.connection_ref.key(key[0])) or "", spec.group_id)
+        of = (snapshot.uid, self.stores.kafka_cluster_id_of(spec, key[0]) or "", spec.group_id)
         known = self._watched.get(key)
         known = known if known is not None and known.of == of else Watched(of=of)
         reading, returns = read_again(known.reading, snapshot.group, naming, table, began_ms=began_ms, ended_ms=int(self.now_s() * 1000))

@@ -18,7 +18,7 @@ from ..core.ids.schemes import resolved_template, schemes_from, schemes_of, scop
 from ..core.protocols import protocol_asked_for
 from ..kube.pods.store import PodStore
 from .connections.connections import may_use
-from .stores import Stores, workload_key
+from .stores import Stores, connection_of, workload_key
 from .work_queue import Key
 
 
@@ -117,7 +117,7 @@ def _is_rival(stores: Stores, mine: StaticGroup, other: StaticGroup) -> bool:
     """
     if other.metadata.namespace == mine.metadata.namespace:
         return _may_share_a_cluster(stores, mine, other)
-    own, key = (g.spec.connection_ref.key(g.metadata.namespace) for g in (mine, other))
+    own, key = (connection_of(g.spec, g.metadata.namespace) for g in (mine, other))
     answered = stores.kafka_cluster_id(key, is_answered=True)
     if answered is None or not may_use(stores, other):
         return False
@@ -126,7 +126,7 @@ def _is_rival(stores: Stores, mine: StaticGroup, other: StaticGroup) -> bool:
 
 def _may_share_a_cluster(stores: Stores, a: StaticGroup, b: StaticGroup) -> bool:
     """Return True unless the brokers of both have reported their cluster, and it is not the same."""
-    ids = [stores.kafka_cluster_id(g.spec.connection_ref.key(g.metadata.namespace)) for g in (a, b)]
+    ids = [stores.kafka_cluster_id_of(g.spec, g.metadata.namespace) for g in (a, b)]
     return not all(ids) or ids[0] == ids[1]
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ..api.reasons import Reason
 from ..api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from ..api.resources.kafkaconnection import Connection, KafkaConnection
-from ..api.resources.staticgroup import ConnectionKind, StaticGroup
+from ..api.resources.staticgroup import ConnectionKind, StaticGroup, StaticGroupSpec
 from ..api.workloads import STATEFUL_SET
 from ..core.ids.naming import Naming
 from ..core.ids.schemes import schemes_of
@@ -37,6 +37,12 @@ def violations(error: ValidationError) -> str:
 def uid_of(body: dict[str, Any]) -> str:
     """Return the uid of a raw object."""
     return str((body.get("metadata") or {}).get("uid", ""))
+
+
+def connection_of(spec: StaticGroupSpec, namespace: str) -> Key:
+    """Return (namespace, name) of the connection of a StaticGroup; the namespace is empty where it has none."""
+    ref = spec.connection_ref
+    return "" if ref.kind is ConnectionKind.CLUSTER_KAFKA_CONNECTION else namespace, ref.name
 
 
 @dataclass(slots=True)
@@ -99,7 +105,7 @@ class Stores:
                 group = group.model_copy(update={"spec": before.spec})
         self.groups[key] = group
         self.by_workload.setdefault((key[0], group.spec.workload_ref.name), set()).add(key)
-        self.by_connection.setdefault(group.spec.connection_ref.key(key[0]), set()).add(key)
+        self.by_connection.setdefault(connection_of(group.spec, key[0]), set()).add(key)
         self.by_group_id.setdefault(group.spec.group_id, set()).add(key)
         self._by_namespace.setdefault(key[0], set()).add(key)
         if before is None or was_invalid:
@@ -131,7 +137,7 @@ class Stores:
 
     def _unlink(self, key: Key, group: StaticGroup) -> None:
         _discard(self.by_workload, (key[0], group.spec.workload_ref.name), key)
-        _discard(self.by_connection, group.spec.connection_ref.key(key[0]), key)
+        _discard(self.by_connection, connection_of(group.spec, key[0]), key)
         _discard(self.by_group_id, group.spec.group_id, key)
 
     def put_connection(self, key: Key, body: dict[str, Any]) -> bool:
@@ -161,6 +167,10 @@ class Stores:
     def drop_workload(self, key: Key) -> bool:
         """Forget a workload; False when it is unknown."""
         return self.workloads.pop(key, None) is not None
+
+    def kafka_cluster_id_of(self, spec: StaticGroupSpec, namespace: str) -> str | None:
+        """Return the id of the cluster that a StaticGroup's connection leads to; None while it is not known."""
+        return self.kafka_cluster_id(connection_of(spec, namespace))
 
     def kafka_cluster_id(self, connection_key: Key, *, is_answered: bool = False) -> str | None:
         """Return what the brokers of a connection call their cluster.

@@ -44,7 +44,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("holder goes on from now although it began from what is stored", _STORE, HANDOVER, ("            if stream.watch == position.watch or stream", "            if stream")),
     ("standby goes on from where it began", _STORE, HANDOVER, ("        self._samples = deque([(float(\"-inf\"), WatchPosition(adopted))] if adopted else ())\n", "")),
     ("replayed events taken for stored", _STORE, HANDOVER, ("        if resume is not None and self._book.is_resumed:\n", "        if False:\n")),
-    ("name that nobody drew believed", _POSITION, POSITION, (" and _NAME.fullmatch(p.watch) for", " for")),
+    ("name that nobody drew believed", _POSITION, POSITION, (" and WATCH_NAME.fullmatch(p.watch) for", " for")),
     ("position of nothing believed", _POSITION, POSITION, ("p.resource_version > 0 and", "True and")),
     ("position of no scope believed", _POSITION, POSITION, ("if scopes and is_whole else None", "if is_whole else None")),
     ("namespace does not go on from the position of all", _POSITION, POSITION, ("self.scopes.get(scope) or self.scopes.get(\"\")", "self.scopes.get(scope)")),

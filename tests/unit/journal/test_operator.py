@@ -11,7 +11,6 @@ import pytest
 from journal.records import CoverageBeat, Data, Record, read
 from simulator.operators.entrance import entered
 from staticgroup.kube.transport import connect
-from staticgroup.runtime.fleet import NoJournal
 from staticgroup.runtime.operator import Operator
 from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
@@ -73,5 +72,5 @@ async def test_scale_down_is_in_the_files_when_the_process_has_ended(cluster: Cl
 
 async def test_operator_without_settings_for_it_keeps_no_journal(cluster: Cluster) -> None:
     transport = connect(cluster.server.configuration())
-    assert isinstance(Operator(Settings(), transport, kafka=cluster.kafka).journal, NoJournal)
+    assert Operator(Settings(), transport, kafka=cluster.kafka).journal is None
     await transport.close()

@@ -19,7 +19,7 @@ from journal.recommendations.reader import (
 from staticgroup.api.reasons import Reason
 from staticgroup.cli.operator.snapshot_file import SnapshotFile, read_snapshot_file, write_snapshot_file
 from staticgroup.core.plan import plan
-from staticgroup.runtime.fleet import NoAdvice, recommendations_of
+from staticgroup.runtime.fleet import recommendations_of
 from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.process.settings import Settings
 from support.recommendations import CLUSTER_ID, advice, recommendation
@@ -84,7 +84,7 @@ async def test_polls_are_counted_by_result(reader: Recommendations, tmp_path: Pa
 
 
 def test_off_by_default() -> None:
-    assert isinstance(recommendations_of(Settings(), metrics=Metrics(), now_s=Clock()), NoAdvice)
+    assert recommendations_of(Settings(), metrics=Metrics(), now_s=Clock()) is None
 
 
 @pytest.mark.parametrize(

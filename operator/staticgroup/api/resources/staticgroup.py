@@ -124,10 +124,6 @@ class ConnectionRef(ApiModel):
         "on the same Kafka cluster."
     )
 
-    def key(self, namespace: str) -> tuple[str, str]:
-        """Return (namespace, name) of the connection of a StaticGroup; the namespace is empty where it has none."""
-        return "" if self.kind is ConnectionKind.CLUSTER_KAFKA_CONNECTION else namespace, self.name
-
 
 class SessionTimeout(ApiModel):
     """Say how the session timeout is chosen."""

@@ -22,6 +22,7 @@ from ...runtime.process import kube_client, logs
 from ...runtime.process.informers import list_once
 from ...runtime.process.namespaces import serving
 from ...runtime.process.settings import Settings
+from ...runtime.stores import connection_of
 from .. import doctor
 from ..api_server import ApiServer
 from ..doctor import CheckResult
@@ -170,7 +171,7 @@ async def _connection(
         yield CheckResult(check, False, f"without it {need.without}; {need.remedy}", need.is_fatal)
     for group in groups:
         namespace, group_id = group.metadata.namespace, group.spec.group_id
-        if group.spec.connection_ref.key(namespace) != key or not may_use(operator.stores, group):
+        if connection_of(group.spec, namespace) != key or not may_use(operator.stores, group):
             continue
         check = f"ACLs for group {group_id} (StaticGroup {namespace}/{group.metadata.name})"
         alters = group.spec.session_timeout.write_group_config

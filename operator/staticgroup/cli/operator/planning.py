@@ -62,9 +62,10 @@ async def _take(operator: Operator, namespace: str, name: str) -> SnapshotFile:
         raise Refused(f"StaticGroup {namespace}/{name}: {'not found' if body is None else body.message}")
     group = StaticGroup.from_wire(body)
     async with operator.watching():
-        cluster_id = operator.stores.kafka_cluster_id(group.spec.connection_ref.key(namespace))
-        operator.recommendations.advice(cluster_id, group.spec.group_id)  # it reads only what was asked for
-        await operator.recommendations.poll()
+        cluster_id = operator.stores.kafka_cluster_id_of(group.spec, namespace)
+        if operator.recommendations is not None:
+            operator.recommendations.advice(cluster_id, group.spec.group_id)  # it reads only what was asked for
+            await operator.recommendations.poll()
         spec, snapshot = await operator.reconciler.snapshot_of(group)
         history = history_from(group.status, group.metadata.namespace)
         return SnapshotFile(spec=spec, snapshot=snapshot, history=history, now_s=operator.sources.now_s())

@@ -6,12 +6,15 @@ it: the pod watch has passed a consistent read that began after the describe. A 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from .carriers import UNATTRIBUTED, Attribution, Suspect, after_description, attribute, digest_of
 
+WATCH_NAME: Final = re.compile(r"(\d{1,12})-[0-9a-f]{8}")
+"""Since when a pod watch is whole, seconds since the Unix epoch, and random digits."""
 PAUSE_MAX_S: Final = 120.0
 """Two descriptions that lie further apart say nothing of the time between them: twice the longest usual poll interval and more."""
 SETTLE_MIN_S: Final = 600.0
@@ -93,6 +96,12 @@ class Sight:
     carrying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     addressed: Mapping[str, str] = field(default_factory=dict)
     last_end: Mapping[str, int] = field(default_factory=dict)
+
+
+def began_s(watch: str) -> float:
+    """Return since when the pod watch of a name is whole, seconds since the Unix epoch; 0.0 for what is no name."""
+    found = WATCH_NAME.fullmatch(watch)
+    return float(found[1]) if found else 0.0
 
 
 def watch_under(name: str, brokers: str) -> str:

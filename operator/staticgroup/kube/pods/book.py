@@ -5,8 +5,8 @@ after a newer one. The one idea: the resourceVersion of what is known only grows
 may still add what no version can take back (an id it carried, a container it showed, a certificate it proves) but never
 changes what the newest version said. So the result does not depend on how the history was cut into pieces.
 
-What is known of a pod is one immutable value (`core.evidence.chain.KnownPod`), so the indexes hold uids. Of a hundred
-thousand pods almost every name and id belongs to one pod: an entry is a bare uid, and a tuple only where there are more.
+What is known of a pod is one immutable value (`core.evidence.chain.KnownPod`), so the indexes hold uids: almost every
+name and id belongs to one pod, so an entry is a bare uid, and a tuple only where there are more.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set

@@ -5,13 +5,12 @@ its name. What cannot be resumed begins a new watch with a name of its own: pods
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-_NAME: Final = re.compile(r"(\d{1,12})-[0-9a-f]{8}")
+from ...core.members.memory import WATCH_NAME
 
 
 class ScopePosition(NamedTuple):
@@ -42,16 +41,10 @@ class WatchPosition:
             scopes = {str(scope): ScopePosition(int(version), str(watch)) for scope, (version, watch) in json.loads(text).items()}
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
-        is_whole = all(p.resource_version > 0 and _NAME.fullmatch(p.watch) for p in scopes.values())
+        is_whole = all(p.resource_version > 0 and WATCH_NAME.fullmatch(p.watch) for p in scopes.values())
         return cls(scopes) if scopes and is_whole else None
 
 
 def new_watch(now_s: float, rng: Random) -> str:
     """Draw the name of a watch that is whole from now on, seconds since the Unix epoch."""
     return f"{max(0, int(now_s)) + 1}-{rng.getrandbits(32):08x}"
-
-
-def began_s(watch: str) -> float:
-    """Return since when the watch of a name is whole, seconds since the Unix epoch; 0.0 for what is no name."""
-    found = _NAME.fullmatch(watch)
-    return float(found[1]) if found else 0.0

@@ -21,7 +21,7 @@ from ...kafka.login.credentials import ConnectionSettings, resolve, secret_names
 from ...kafka.login.shared_credentials import SharedCredentials
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
-from ..stores import Stores
+from ..stores import Stores, connection_of
 from ..work_queue import Key
 
 RETIRED_MAX = 64
@@ -64,7 +64,7 @@ class Connections:
 
     async def settings_for(self, group: StaticGroup) -> ConnectionSettings | KafkaProblem:
         """Return the settings of the connection that a StaticGroup names, or why it gets none."""
-        settings = refusal(self.stores, group) or await self.settings(group.spec.connection_ref.key(group.metadata.namespace))
+        settings = refusal(self.stores, group) or await self.settings(connection_of(group.spec, group.metadata.namespace))
         return refusal(self.stores, group) or settings  # it may have been taken away while Secrets were read
 
     async def settings(self, key: Key) -> ConnectionSettings | KafkaProblem:
@@ -166,12 +166,12 @@ class Connections:
 def refusal(stores: Stores, group: StaticGroup) -> KafkaProblem | None:
     """Say why a StaticGroup may not use its connection; None where it may, or where the connection itself is lacking or wrong."""
     ref, namespace = group.spec.connection_ref, group.metadata.namespace
-    if ref.key(namespace)[0]:
+    if connection_of(group.spec, namespace)[0]:
         return None
     if stores.cluster_connections_problem:
         text = f"ClusterKafkaConnection {ref.name} cannot be read: {stores.cluster_connections_problem}"
         return KafkaProblem(kind=KafkaProblemKind.CONNECTION_MISSING, message=text)
-    connection, found = stores.connections.get(ref.key(namespace)), _entries(stores, group)
+    connection, found = stores.connections.get(connection_of(group.spec, namespace)), _entries(stores, group)
     if not isinstance(connection, ClusterKafkaConnection) or any(e.has_group(group.spec.group_id) for e in found):
         return None
     if found:
@@ -187,20 +187,20 @@ def refusal(stores: Stores, group: StaticGroup) -> KafkaProblem | None:
 
 def may_use(stores: Stores, group: StaticGroup) -> bool:
     """Return whether a StaticGroup may use its connection now; always true for one of its own namespace."""
-    key = group.spec.connection_ref.key(group.metadata.namespace)
+    key = connection_of(group.spec, group.metadata.namespace)
     return bool(key[0]) or (key in stores.connections and refusal(stores, group) is None)
 
 
 def may_be_exclusive(stores: Stores, group: StaticGroup) -> bool:
     """Return whether `identity.exclusive` counts: members are removed on that alone, and here with the credentials of another owner."""
-    is_own = bool(group.spec.connection_ref.key(group.metadata.namespace)[0])
+    is_own = bool(connection_of(group.spec, group.metadata.namespace)[0])
     return is_own or any(e.allow_exclusive and e.has_group(group.spec.group_id) for e in _entries(stores, group))
 
 
 def _entries(stores: Stores, group: StaticGroup) -> tuple[AllowedNamespaces, ...]:
     """Return what a ClusterKafkaConnection allows the namespace of a StaticGroup."""
     namespace = group.metadata.namespace
-    connection = stores.connections.get(group.spec.connection_ref.key(namespace))
+    connection = stores.connections.get(connection_of(group.spec, namespace))
     if not isinstance(connection, ClusterKafkaConnection):
         return ()
     return entries_of(connection.spec.allowed_namespaces, namespace, stores.namespaces.labels_of(namespace))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from staticgroup.kube.pods.position import ScopePosition, WatchPosition, began_s, new_watch
+from staticgroup.core.members.memory import began_s
+from staticgroup.kube.pods.position import ScopePosition, WatchPosition, new_watch
 
 NAME = "1800000000-0a1b2c3d"
 

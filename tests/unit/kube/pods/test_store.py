@@ -4,8 +4,8 @@ import pytest
 
 from staticgroup.core.evidence.certificate import CertificateKind
 from staticgroup.core.evidence.chain import PodState
+from staticgroup.core.members.memory import began_s
 from staticgroup.kube import transport as transport_module
-from staticgroup.kube.pods.position import began_s
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import following
 from unit.kube.raw_objects import NODE, eventually, finished, pod
