@@ -118,9 +118,9 @@ def _no_suspects(members: Members, sight: Sight) -> Members:
     return replace(_without_ended(members, sight), suspects=())
 
 
-def _attribution(**told: bool) -> Patch:
+def _attribution(**forced: bool) -> Patch:
     def attribute(member_id: str, **asked: Any) -> Any:
-        return _attribute(member_id, **(asked | told))
+        return _attribute(member_id, **(asked | forced))
 
     return _patched((memory, "attribute", attribute))
 

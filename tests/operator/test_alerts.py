@@ -252,7 +252,7 @@ def test_series_keep_the_namespace_of_their_staticgroup(seen: tuple[Prometheus, 
     assert leads["metric"] == {"namespace": SYSTEM}
 
 
-def test_restarts_of_a_quiet_roll_were_counted_as_they_were(seen: tuple[Prometheus, float]) -> None:
+def test_restarts_of_a_quiet_roll_are_counted_exactly(seen: tuple[Prometheus, float]) -> None:
     """The first story rolls two pods; the second restarts nobody."""
     prometheus, begin_s = seen
     (series,) = prometheus.over("staticgroup_static_rejoins_total", begin_s=begin_s, end_s=time.time(), step_s=0.2)

@@ -13,7 +13,7 @@ def pods(manifests: list[Manifest]) -> list[Manifest]:
     return [the(manifests, "Deployment")["spec"]["template"]["spec"], the(manifests, "Pod")["spec"]]
 
 
-def test_volumes_are_mounted_in_both_pods_because_both_speak_to_kafka() -> None:
+def test_volumes_are_mounted_in_both_pods_because_both_connect_to_kafka() -> None:
     for spec in pods(render("extras")):
         assert next(v for v in spec["volumes"] if v["name"] == "kafka-token")["projected"]["sources"][0]["serviceAccountToken"]["audience"] == "kafka"
         assert {"name": "kafka-token", "mountPath": "/var/run/kafka-token", "readOnly": True} in spec["containers"][0]["volumeMounts"]
@@ -110,13 +110,13 @@ def card() -> dict[str, Any]:
     return found
 
 
-def test_artifact_hub_is_told_the_resources_as_they_are() -> None:
-    told = {row["name"]: row for row in yaml.safe_load(card()["annotations"]["artifacthub.io/crds"])}
+def test_the_artifact_hub_card_lists_the_resources_of_the_crds() -> None:
+    listed = {row["name"]: row for row in yaml.safe_load(card()["annotations"]["artifacthub.io/crds"])}
     crds = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in (REPOSITORY / "crds").glob("*s.yaml")]
     assert {(c["metadata"]["name"], c["spec"]["names"]["kind"], c["spec"]["versions"][0]["name"]) for c in crds} == {
-        (name, row["kind"], row["version"]) for name, row in told.items()
+        (name, row["kind"], row["version"]) for name, row in listed.items()
     }
-    assert all(row["displayName"] and row["description"] for row in told.values())
+    assert all(row["displayName"] and row["description"] for row in listed.values())
 
 
 def test_the_version_goes_from_the_project_into_the_card() -> None:

@@ -1,6 +1,6 @@
 """Hold the operator's rights against one readable table: nothing is missing from it and nothing else is granted.
 
-The one idea: a right is a line of text. Whoever widens a role changes a line here and is seen doing it.
+The one idea: a right is a line of text. To widen a role one has to change a line here, which a review sees.
 """
 
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ def test_release_for_some_namespaces_has_exactly_these_rights() -> None:
     assert granted(render("namespaced")) == expected
 
 
-def test_strimzi_adds_one_right_and_lets_the_policy_look_at_its_pods() -> None:
+def test_strimzi_adds_one_right_and_its_pods_to_the_policy() -> None:
     asked = ("--set", "workloads.strimzi=true")
     more, less = granted(render("default", *asked)), granted(render("default"))
     assert more - less == table("* | core.strimzi.io | strimzipodsets | | get")

@@ -44,13 +44,13 @@ def test_it_is_installed_where_the_policy_is_not_served_or_where_it_is_asked_for
     assert bool(kinds) is is_installed, "all of it or nothing"
 
 
-def test_pods_of_strimzi_are_told_by_a_label_that_strimzi_gives_them() -> None:
+def test_the_webhook_selects_pods_of_strimzi_by_their_label() -> None:
     """Whatever the values: the webhook co-owns its entries, so server-side apply could not take one away again."""
     configuration = the(webhook(*OLDER), "MutatingWebhookConfiguration")
-    told = {entry["name"]: entry["objectSelector"]["matchExpressions"] for entry in configuration["webhooks"]}
+    selectors = {entry["name"]: entry["objectSelector"]["matchExpressions"] for entry in configuration["webhooks"]}
     of_strimzi = [{"key": "strimzi.io/controller", "operator": "In", "values": ["strimzipodset"]}]
     indexed = [{"key": "apps.kubernetes.io/pod-index", "operator": "Exists"}]
-    assert told == {
+    assert selectors == {
         **{f"inject-{replica}.staticgroup.io": indexed for replica in range(2)},
         **{f"inject-strimzi-{replica}.staticgroup.io": of_strimzi for replica in range(2)},
     }

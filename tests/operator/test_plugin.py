@@ -79,15 +79,15 @@ def test_kubectl_finds_the_plugin(call: Call) -> None:
     assert call("staticgroup", "--version").stdout == f"staticgroup {facts.version()}\n"
 
 
-def test_status_and_explain_tell_what_the_resource_says_to_who_may_only_read(call: Call, shop: str) -> None:
+def test_status_and_explain_need_only_the_right_to_read(call: Call, shop: str) -> None:
     found = call("staticgroup", "status", "-n", shop, "--as=ann")
     assert (found.returncode, found.stderr) == (0, "")
     header, row, *rest = found.stdout.splitlines()
     assert (header.split()[:3], row.split()[:3]) == (["NAMESPACE", "NAME", "GROUP"], [shop, "orders", "orders"])
     assert any(f"{shop}/orders: NotObservedYet" in line for line in rest)
-    told = call("staticgroup", "explain", "orders", "-n", shop, "--as=ann")
-    assert "Suspects, 2 pods whose end was not seen" in told.stdout
-    assert "a pod that nobody saw, because it joined before the pod watch was whole" in told.stdout
+    printed = call("staticgroup", "explain", "orders", "-n", shop, "--as=ann")
+    assert "Suspects, 2 pods whose end was not seen" in printed.stdout
+    assert "a pod that nobody saw, because it joined before the pod watch was whole" in printed.stdout
     (item,) = json.loads(call("staticgroup", "status", "orders", "-n", shop, "-o", "json", "--as=ann").stdout)["items"]
     assert item["members"]["joined"] == full_status().members.joined  # type: ignore[union-attr]
     everywhere = call("staticgroup", "status", "-A", "-o", "json")
@@ -95,7 +95,7 @@ def test_status_and_explain_tell_what_the_resource_says_to_who_may_only_read(cal
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "refusal"),
     [
         (("status", "-A"), "you may not list staticgroups.staticgroup.io in all namespaces"),
         (("status", "-n", "kube-system"), "you may not list staticgroups.staticgroup.io in namespace kube-system"),
@@ -103,11 +103,11 @@ def test_status_and_explain_tell_what_the_resource_says_to_who_may_only_read(cal
         (("explain", "gone"), "there is no StaticGroup"),
     ],
 )
-def test_what_a_reader_may_not_is_said(call: Call, shop: str, arguments: tuple[str, ...], told: str) -> None:
+def test_the_plugin_says_what_a_reader_may_not_do(call: Call, shop: str, arguments: tuple[str, ...], refusal: str) -> None:
     where = () if "-n" in arguments or "-A" in arguments else ("-n", shop)
     answer = call("staticgroup", *arguments, *where, "--as=ann")
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert told in answer.stderr
+    assert refusal in answer.stderr
 
 
 def findings(call: Call, *arguments: str) -> dict[str, dict[str, Any]]:
@@ -115,7 +115,7 @@ def findings(call: Call, *arguments: str) -> dict[str, dict[str, Any]]:
     return {each["check"]: each for each in json.loads(answer.stdout)["findings"]}
 
 
-def test_the_doctor_tells_a_reader_what_he_could_not_see(call: Call, shop: str) -> None:
+def test_the_doctor_names_what_a_reader_may_not_read(call: Call, shop: str) -> None:
     found = findings(call, "-n", shop, "--as=ann")
     assert found["StaticGroup is served"]["mark"] == "ok"
     assert found["an operator is installed"]["remedy"] == "not checked: you may not list deployments.apps in all namespaces"

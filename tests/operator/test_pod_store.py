@@ -150,7 +150,7 @@ def state_of(store: PodStore, uid: str) -> PodState | None:
     return found.state if found else None
 
 
-async def test_ends_are_told_apart_on_a_real_watch(transport: Transport, namespace: str, cluster: Cluster) -> None:
+async def test_kinds_of_ends_differ_on_a_real_watch(transport: Transport, namespace: str, cluster: Cluster) -> None:
     for number in range(5):
         await cluster.create(f"web-{number}")
     async with following(transport, namespace) as (store, gaps):

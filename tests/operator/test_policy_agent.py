@@ -234,7 +234,7 @@ def test_two_groups_of_one_workload_bring_it_once(lab: Lab) -> None:
         assert agent_of(until(look, deadline_s=30, what="an agent")) == all_of_it(OPTION)
 
 
-def test_a_pod_of_root_gets_an_init_container_of_nobody(lab: Lab) -> None:
+def test_a_pod_that_runs_as_root_gets_an_unprivileged_init_container(lab: Lab) -> None:
     """The kubelet refuses a container that is root and says that it is not."""
     workers(lab, "root")
     for user, named in ((0, {"runAsUser": 65532}), (1001, {})):
@@ -242,7 +242,7 @@ def test_a_pod_of_root_gets_an_init_container_of_nobody(lab: Lab) -> None:
         assert init["securityContext"] == INIT_CONTAINER["securityContext"] | named
 
 
-def test_provided_agents_are_left_to_who_provides_them(lab: Lab) -> None:
+def test_provided_agents_are_not_injected(lab: Lab) -> None:
     lab.group("provided", spec={"role": "Connect"})
     pod = admitted(lab, worker(lab, "provided", EMPTY))
     assert agent_of(pod) == nothing_but(EMPTY)
@@ -253,7 +253,7 @@ HOST = {"name": "ADVERTISED_HOST_NAME", "value": "$(STATICGROUP_POD_NAME).connec
 
 
 @pytest.mark.parametrize("agent", ["Inject", "Provided"])
-def test_debeziums_image_is_told_the_pods_name_and_needs_no_options(lab: Lab, agent: str) -> None:
+def test_debeziums_image_gets_the_pods_name_and_needs_no_options(lab: Lab, agent: str) -> None:
     workers(lab, f"debezium-{agent.lower()}", preset="Debezium", agent=agent)
     pod = admitted(
         lab, worker(lab, f"debezium-{agent.lower()}", {"name": "GROUP_ID", "value": "g"}, subdomain="connect")

@@ -54,5 +54,5 @@ def system(kubectl: Kubectl, crds: str) -> Iterator[str]:
 @pytest.mark.cluster
 def test_a_real_api_server_takes_every_object_of_the_file(kubectl: Kubectl, system: str) -> None:
     text = files()["install.yaml"].decode()
-    told = kubectl.must("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=text)
-    assert len(told.splitlines()) == len(objects("install.yaml"))
+    applied = kubectl.must("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=text)
+    assert len(applied.splitlines()) == len(objects("install.yaml"))

@@ -139,7 +139,7 @@ def test_the_webhook_and_the_renderer_say_the_same_of_generated_pods(webhook: In
 
 
 def test_a_tool_that_applies_the_chart_again_leaves_what_the_webhook_wrote(webhook: Installed) -> None:
-    """KEP-555: what a manager does not state stays with whoever owns it; here the bundle of each entry, and the certificate."""
+    """KEP-555: fields that a manager does not state stay with their owner; here the bundle of each entry, and the certificate."""
     kubectl = webhook.lab.kubectl
     for each in webhook.objects:
         if each["kind"] not in ("MutatingWebhookConfiguration", "Secret"):

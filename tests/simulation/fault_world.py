@@ -51,5 +51,5 @@ def pod(world: World, ordinal: int) -> Json:
     return found
 
 
-def told(world: World, what: str) -> int:
+def trace_count(world: World, what: str) -> int:
     return sum(entry.what == what for entry in world.trace.entries)

@@ -21,11 +21,11 @@ import staticgroup
 from simulation.scenes import SCENES
 from simulator.world.world import World
 assert staticgroup.__file__.startswith(sys.argv[1]), staticgroup.__file__
-def told(world, violation):
+def stop(world, violation):
     if violation.oracle == sys.argv[2]:
         print(violation, flush=True)
         os._exit(0)
-World._violated = told
+World._violated = stop
 SCENES[sys.argv[3]].run()
 """
 """Ends at the first violation: what a broken product makes of the rest of a scene tells nothing."""
@@ -72,7 +72,7 @@ BROKEN: tuple[Broken, ...] = (
         ("(*(pod.uid for pod in live), *(s.uid for s in own))", "(pod.uid for pod in live)"),
     ),
     _broken(
-        "whoever carries an id now held it before",
+        "the pod that carries an id now held it before",
         "S1",
         "lost beside its heir",
         "core/members/memory.py",

@@ -1,6 +1,6 @@
 """Fifteen short histories that show what StaticGroup does and what it leaves alone; their traces are documentation.
 
-Each is one world from its own seed. What the StaticGroup's status says is told beside what everybody did.
+Each is one world from its own seed. The text shows the StaticGroup's status beside what everybody did.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettin
 SESSION_S = 30
 WITHIN_S = 240.0
 AFTER_S = 5.0
-"""Told beyond the end of what was waited for."""
+"""How long a story goes on after what it waited for."""
 UNTIL_S = 3000.0
 
 Tell = Callable[[World], Coroutine[Any, Any, None]]
@@ -53,8 +53,8 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A story that was told.
+class Played:
+    """A story that was played.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ STORIES: tuple[Story, ...] = (
     ),
     Story(
         name="15-copied-id",
-        title="A second workload carries a copy of an id: the two refuse each other, it is told, and neither is removed.",
+        title="A second workload carries a copy of an id: the two refuse each other, the status says so, and neither is removed.",
         tell=_copied_id,
         removals=0,
         rebalances=0,
@@ -369,8 +369,8 @@ class _Run:
         await asyncio.sleep(AFTER_S)
 
 
-def told(story: Story) -> Told:
-    """Tell one story.
+def play(story: Story) -> Played:
+    """Play one story.
 
     Raises
     ------
@@ -381,7 +381,7 @@ def told(story: Story) -> Told:
         run_simulation(run.main, seed=story.name, until_s=UNTIL_S)
     world = run.world
     assert world is not None
-    return Told(
+    return Played(
         text=f"{story.title}\n\n{world.trace.text()}",
         removals=world.safety.removals,
         releases=world.safety.releases,

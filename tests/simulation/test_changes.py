@@ -48,7 +48,7 @@ def by_hand(team: Team) -> Team:
     return replace(team, is_by_hand=True, spec=team.spec | {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}})
 
 
-def unsworn(team: Team) -> Team:
+def without_exclusive(team: Team) -> Team:
     return replace(team, spec=team.spec | {"identity": {"template": "{podName}"}})
 
 
@@ -61,17 +61,17 @@ def is_of_kip848(world: World) -> bool:
     return isinstance(world.kafka.coordinator(GROUP).groups.get(GROUP), ConsumerGroup)
 
 
-@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("is_in_spec", [True, False])
 @pytest.mark.parametrize("team", [lambda t: t, on_delete, by_hand], ids=["injected", "on delete", "by hand"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_is_of_the_other_protocol_for_a_while_and_keeps_its_seats(protocol: str, team: Callable[[Team], Team], is_told: bool) -> None:
+def test_a_group_is_of_the_other_protocol_for_a_while_and_keeps_its_seats(protocol: str, team: Callable[[Team], Team], is_in_spec: bool) -> None:
     async def test(world: World) -> None:
         seats, before = set(world.members()), world.team
-        people = begun(world, ChangeKind.PROTOCOL, is_told=is_told)
+        people = begun(world, ChangeKind.PROTOCOL, is_in_spec=is_in_spec)
         await world.until(lambda: is_of_kip848(world) is (protocol == "classic"), 80, "the other type of group")
         await asyncio.sleep(30)
         assert set(world.members()) == seats
-        assert (world.team.spec == before.spec) is not is_told
+        assert (world.team.spec == before.spec) is not is_in_spec
         await people
         await world.until(lambda: is_of_kip848(world) is (protocol == "consumer"), 80, "the first type of group")
         await asyncio.sleep(30)
@@ -113,7 +113,7 @@ def test_a_copy_takes_the_seat_and_is_gone_in_the_end(kind: ChangeKind) -> None:
         assert not [p for p in runs if p.is_alive], "it ends with the day"
         assert {p.pod_name.rpartition("-")[0] for p in world.processes.running()} == {WORKLOAD}
 
-    world = in_world(test, team=unsworn)
+    world = in_world(test, team=without_exclusive)
     assert world.violations == []
 
 
@@ -140,9 +140,9 @@ def test_a_copy_that_outlives_its_original_keeps_the_seat_and_is_named(protocol:
         process = world.processes.creator(world.members()[seat])
         assert process is not None
         assert process.pod_name == f"{COPY}-0"
-        (told,) = [e for e in world.status["exceptions"] if e.get("instanceId") == seat]
-        assert told["reason"] == "PodStillRunning"
-        assert f"{COPY}-0 " in told["message"]
+        (held,) = [e for e in world.status["exceptions"] if e.get("instanceId") == seat]
+        assert held["reason"] == "PodStillRunning"
+        assert f"{COPY}-0 " in held["message"]
         assert world.safety.removals == removals - 1
         await people
         await world.until(lambda: seat not in world.members(), 20, "the seat is given up")

@@ -130,7 +130,7 @@ def test_replay_says_when_there_is_no_such_await(capsys: pytest.CaptureFixture[s
 
 
 def test_an_unknown_scenario_is_named_with_all_there_are() -> None:
-    """Whoever mistypes a name finds the right one."""
+    """A mistyped name is answered with the names that exist."""
     with pytest.raises(ValueError, match="no scenario 'rol'; there are scale-down, "):
         scenario_named("rol")
 

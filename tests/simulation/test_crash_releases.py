@@ -106,7 +106,7 @@ def stormy(seed: int, *, library: str = "java", clock_off_s: float = 9.0) -> Wor
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("library", ["java", "librdkafka", "sarama"])
-def test_nobody_who_lives_is_released(seed: int, library: str) -> None:
+def test_no_living_member_is_released(seed: int, library: str) -> None:
     world = stormy(seed, library=library)
     assert [str(v) for v in world.violations] == []
     assert world.safety.releases > 0

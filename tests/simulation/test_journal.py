@@ -85,7 +85,7 @@ def test_quiet_roll_is_a_rollout_with_absorbed_restarts_and_no_rebalance(protoco
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_scale_down_is_told_with_its_removals_and_rebalances(protocol: str) -> None:
+def test_scale_down_is_recorded_with_its_removals_and_rebalances(protocol: str) -> None:
     async def scale_down(world: World) -> None:
         await asyncio.sleep(60)
         world.users.scale(NAMESPACE, WORKLOAD, 1)
@@ -100,7 +100,7 @@ def test_scale_down_is_told_with_its_removals_and_rebalances(protocol: str) -> N
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_crash_in_place_is_told_by_the_kubelets_clock(protocol: str) -> None:
+def test_crash_in_place_is_recorded_by_the_kubelets_clock(protocol: str) -> None:
     async def crash(world: World) -> None:
         await asyncio.sleep(60)
         kill(world, 1)
@@ -116,7 +116,7 @@ def test_crash_in_place_is_told_by_the_kubelets_clock(protocol: str) -> None:
         assert down["reason"] == "Error"
 
 
-def test_every_epoch_of_a_kip848_group_is_told_once() -> None:
+def test_every_epoch_of_a_kip848_group_is_recorded_once() -> None:
     """Crashes that outlast the session, departures and joins: whatever moves the epoch, none is missed."""
 
     async def trouble(world: World) -> None:
@@ -149,7 +149,7 @@ async def _troubled(world: World) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("seed", range(4))
-def test_restarted_operators_tell_facts_again_under_the_same_ids(protocol: str, seed: int) -> None:
+def test_restarted_operators_repeat_facts_under_the_same_ids(protocol: str, seed: int) -> None:
     """An id never stands for two facts; removals and process ends survive the death of the process that caused them."""
     seen = lived(protocol, _troubled, seed=seed)
     assert seen.violations == []

@@ -106,7 +106,7 @@ def test_a_member_that_is_held_is_held_on_whatever_becomes_of_the_memory(tamper:
 
 
 @pytest.mark.parametrize("way", WAYS[1:])
-def test_what_no_status_tells_is_held_all_the_same(way: str) -> None:
+def test_a_member_that_no_status_names_is_held(way: str) -> None:
     """A pod is lost while no status can be written, and the operator is killed before one is."""
 
     async def play(world: World) -> None:
@@ -129,7 +129,7 @@ def test_what_no_status_tells_is_held_all_the_same(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tamper", [emptied, put_back_with_its_owners, lease_deleted])
-def test_who_joins_after_that_is_removed_as_ever(tamper: Tamper, way: str) -> None:
+def test_a_member_that_joins_after_that_is_removed(tamper: Tamper, way: str) -> None:
     """Once the watch is whole again, one restart of each pod is all that is needed."""
 
     async def play(world: World) -> None:
@@ -147,7 +147,7 @@ def test_who_joins_after_that_is_removed_as_ever(tamper: Tamper, way: str) -> No
     assert world.safety.removals == 1
 
 
-def test_a_standby_that_takes_over_knows_who_was_there() -> None:
+def test_a_standby_that_takes_over_knows_the_members_of_before() -> None:
     """The holder is killed when its suspect stands in the status; the other one has watched all along."""
 
     async def play(world: World) -> None:

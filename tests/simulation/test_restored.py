@@ -79,10 +79,10 @@ async def grow_onto_a_new_node(world: World) -> Backup:
 @pytest.mark.parametrize("is_killed_then", [False, True])
 @pytest.mark.parametrize("bump", [0, BUMP], ids=["set back", "set ahead"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_node_that_a_restored_etcd_has_never_heard_of_proves_no_end(
+def test_a_node_that_a_restored_etcd_does_not_have_proves_no_end(
     protocol: str, bump: int, is_killed_then: bool, is_known_as_a_suspect: bool
 ) -> None:
-    """Whoever deletes Nodes here does it only after their machines, and this one was not deleted."""
+    """Nodes are deleted only after their machines here, and this one was not deleted."""
 
     async def test(world: World) -> None:
         backup = await grow_onto_a_new_node(world)

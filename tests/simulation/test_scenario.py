@@ -56,17 +56,17 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_the_example_names_every_field() -> None:
-    """It is what people copy."""
+    """People copy it."""
     given = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     assert set(given) == set(Scenario.model_fields)
     assert {h.what for h in load(EXAMPLE).happenings} == {"roll", "scale", "crash", "delete", "lose_node"}
 
 
-def test_the_page_tells_every_field_and_its_default() -> None:
+def test_the_page_lists_every_field_and_its_default() -> None:
     """A renamed field or a changed default breaks this and not a reader's file."""
     rows = dict(re.findall(r"^\| (`.+?) \|.*\| ([^|]+) \|$", PAGE, flags=re.MULTILINE))
-    told = {name for names in rows for name in re.findall(r"`(\w+)`", names)}
-    assert set(Scenario.model_fields) <= told
+    documented = {name for names in rows for name in re.findall(r"`(\w+)`", names)}
+    assert set(Scenario.model_fields) <= documented
     for name in ("session_timeout_seconds", "dynamic_session_timeout_seconds", "heartbeat_seconds", "stop_seconds"):
         assert float(rows[f"`{name}`"]) == getattr(Scenario(), name)
     assert f"cut off for {LOST_FOR_S:.0f} s" in PAGE
@@ -89,7 +89,7 @@ def test_a_roll_is_free_of_rebalances_with_the_operator_only(protocol: str) -> N
     assert with_operator.idle_s > 0
 
 
-def test_a_scale_down_moves_what_the_pod_had_and_nobody_waits_for_its_session() -> None:
+def test_a_scale_down_moves_partitions_without_waiting_for_a_session() -> None:
     """The operator removes the member, so its partitions idle for seconds, not for the session timeout."""
     happenings = (Happening(at_seconds=5, what="scale", replicas=1),)
     scenario = SMALL.model_copy(update={"happenings": happenings, "session_timeout_seconds": 300.0})

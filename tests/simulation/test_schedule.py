@@ -96,7 +96,7 @@ def test_a_run_as_it_should_be_has_no_complaints() -> None:
     assert tally(*busy).complaints() == []
 
 
-def test_a_live_removal_inside_an_assumption_is_counted_and_is_no_complaint() -> None:
+def test_a_live_removal_inside_an_assumption_is_counted_without_a_complaint() -> None:
     counted = tally(*(verdict(n, broken=(Assumption.A1, Assumption.A2)) for n in range(3)), verdict(4, broken=(Assumption.A2,)))
     assert counted.complaints() == []
     assert "alive because an assumption was broken: 3 inside A1, 4 inside A2" in counted.table()
@@ -104,7 +104,7 @@ def test_a_live_removal_inside_an_assumption_is_counted_and_is_no_complaint() ->
 
 
 def test_a_violation_is_a_complaint_that_names_the_seed() -> None:
-    """Whoever reads it wants to replay it."""
+    """Its reader wants to replay it."""
     counted = tally(verdict(1), verdict(17, violated=True))
     assert counted.complaints() == ["schedule 17: S1 at 12.000 s: operator-a removed live member m"]
     assert replay_command(17) == "python -m simulator replay --seed 17"
@@ -139,7 +139,7 @@ def test_a_kind_of_fault_that_never_happened_is_a_complaint_in_a_long_run_only()
     assert long.complaints() == ["the fault node_reboots never happened"]
 
 
-def test_a_change_that_nobody_made_is_a_complaint_in_a_long_run_only() -> None:
+def test_a_kind_of_change_that_never_happened_is_a_complaint_only_in_a_long_run() -> None:
     """Likewise what members become, and who else has their ids."""
     without = Counter(kind.value for kind in ChangeKind if kind is not ChangeKind.COPY)
     short = tally(*(replace(verdict(n), met=without) for n in range(20)))

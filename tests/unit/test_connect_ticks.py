@@ -26,7 +26,7 @@ def test_a_killed_process_of_a_worker_ends_its_run_where_the_next_begins() -> No
     assert twice(lines) == []
 
 
-def test_a_run_that_nobody_stopped_overlaps_its_successor() -> None:
+def test_a_run_without_a_stop_overlaps_its_successor() -> None:
     zombie = [line for line in ticking("a/0", "w-0", 0, 5000) if line.what != "STOP"]
     assert len(twice(sorted([*zombie, *ticking("a/0", "w-1", 1000, 2000)]))) == 1
 

@@ -50,8 +50,8 @@ def test_a_recipe_names_only_what_exists() -> None:
     assert [name for name in mutants if f'"{name}"' not in catalog] == []
 
 
-def test_words_of_a_recipe_are_in_the_files_beside_them() -> None:
-    """A row such as | file | a member of `Guard` |: whoever renames the one finds the other."""
+def test_names_of_a_recipe_are_in_the_files_beside_them() -> None:
+    """A row such as | file | a member of `Guard` |: who renames the one finds the other."""
     lost = []
     for recipe in RECIPES:
         for files, what in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section(read("CONTRIBUTING.md"), f"### {recipe}"), re.MULTILINE):

@@ -1,6 +1,6 @@
 """Hold the locks against what pyproject.toml asks for, and the product against the insides of other people's packages.
 
-The one idea: whoever leans on a private member of a library names it in a test, so that an upgrade fails there and not in a
+The one idea: code that uses a private member of a library names it in a test, so that an upgrade fails there and not in a
 cluster.
 """
 

@@ -137,7 +137,7 @@ def test_generated_pages_are_fresh() -> None:
         )
 
 
-def test_generator_tells_a_stale_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generator_detects_a_stale_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     module = generator()
     assert module.main(["--check"]) == 0
     page = DOCS / "reference" / "settings.md"
@@ -335,7 +335,7 @@ def test_changelog_begins_with_what_is_unreleased_and_knows_the_present_version(
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
-def test_glossary_gives_each_word_one_meaning_and_one_file() -> None:
+def test_glossary_gives_each_term_one_meaning_and_one_file() -> None:
     rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \| \[`([\w/.]+)`\]\(\S+/\3\) \|$", read("reference", "glossary.md"), re.MULTILINE)
     words = [word for word, _, _ in rows]
     assert len(words) >= 30

@@ -125,7 +125,7 @@ def test_the_driver_may_handle_pods_of_its_namespace_and_nothing_else() -> None:
         ("spark.kubernetes.driver.reusePersistentVolumeClaim", "false"),
     ],
 )
-def test_spark_is_told_not_to_use_rights_that_it_lacks(setting: str, value: str) -> None:
+def test_spark_is_set_not_to_use_rights_that_it_lacks(setting: str, value: str) -> None:
     """Spark's own documentation, "Running on Kubernetes", section Spark Properties."""
     assert properties()[setting] == value
     assert application()["spec"]["sparkConf"][setting] == value
@@ -164,7 +164,7 @@ def test_every_pod_is_restricted(name: str) -> None:
         }
 
 
-def test_no_stranger_may_give_a_driver_work() -> None:
+def test_no_other_pod_may_give_a_driver_work() -> None:
     """Spark, Security: with `spark.authenticate` each application on Kubernetes has a secret of its own."""
     for settings in (properties(), application()["spec"]["sparkConf"]):
         assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"

@@ -63,10 +63,10 @@ def test_the_time_of_a_release_can_be_given(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_card_of_a_release_has_what_artifact_hub_shows() -> None:
     card = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8") + chart.annotations(FACTS))
-    told = {key.partition("/")[2]: value for key, value in card["annotations"].items()}
-    assert {"category", "license", "operator", "crds", "images", "links", "changes"} <= told.keys()
-    assert yaml.safe_load(told["images"])[0]["image"] == "registry.example/sg:1.2.3"
-    changes = yaml.safe_load(told["changes"])
+    annotations = {key.partition("/")[2]: value for key, value in card["annotations"].items()}
+    assert {"category", "license", "operator", "crds", "images", "links", "changes"} <= annotations.keys()
+    assert yaml.safe_load(annotations["images"])[0]["image"] == "registry.example/sg:1.2.3"
+    changes = yaml.safe_load(annotations["changes"])
     assert 0 < len(changes) <= chart.CHANGES_MAX
     assert {each["kind"] for each in changes} <= {"added", "changed", "deprecated", "removed", "fixed", "security"}
     assert all(each["description"] and "](" not in each["description"] for each in changes)

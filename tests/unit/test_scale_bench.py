@@ -87,7 +87,7 @@ def test_the_page_marks_what_is_not_kept_and_says_what_was_ended() -> None:
     assert "plain: scale-downs took more than 600 s, so it was ended there." in page
 
 
-def test_members_speak_the_consumer_protocol() -> None:
+def test_members_use_the_consumer_protocol() -> None:
     assert ConsumerProtocolMemberMetadata.decode(subscription()).subscription == ["orders"]
     assert ConsumerProtocolMemberAssignment.decode(assignment([3, 4])).assignment == [("orders", [3, 4])]
 

@@ -34,7 +34,7 @@ QUICK: Final = (
     Scenario(name="consumer, gap", says="KIP-848: the history of the watch is lost", is_consumer=True, left=Left(force=1, blip=1, gap=1)),
     Scenario(name="consumer, hand-over", says="KIP-848: a new leader", is_consumer=True, left=Left(force=1, hand=1)),
     Scenario(
-        name="consumer, address", says="KIP-848, the address of a member told, a lost watch", is_consumer=True, tells_hosts=True,
+        name="consumer, address", says="KIP-848, members show addresses, a lost watch", is_consumer=True, tells_hosts=True,
         left=Left(force=1, blip=1, gap=1),
     ),
     Scenario(

@@ -29,9 +29,9 @@ def of_rounds(s: State, c: Scenario, product: Product) -> Acts:
         watch = s.watches + 1
         yield "LIST", s._replace(seen=listed(s.seen, objects), gap=False, events=(), watch=watch, watches=watch), 0
     elif s.step == 0:
-        yield f"look: {_told(s.holder)}", s._replace(step=1, asked=s.holder), 0
+        yield f"look: {_member_name(s.holder)}", s._replace(step=1, asked=s.holder), 0
         if s.left.stale and s.before != s.holder:
-            yield f"look: {_told(s.before)} (STALE)", spent(s._replace(step=1, asked=s.before, is_stale=True), "stale"), 0
+            yield f"look: {_member_name(s.before)} (STALE)", spent(s._replace(step=1, asked=s.before, is_stale=True), "stale"), 0
         for says, after_it in _writes(s, c, product):
             yield says, after_it, 0
     elif s.step == 1:
@@ -76,9 +76,9 @@ def _silences(s: State, product: Product) -> Iterator[tuple[int, bool]]:
 
 
 def _attributed(s: State, c: Scenario, product: Product, shown: int, settled: int, is_old: bool, *, is_late: bool) -> Acts:
-    is_host_told = c.tells_hosts and shown == OTHER and s.host and (c.is_consumer or (c.is_first_host_trusted and not s.known))
+    is_host_current = c.tells_hosts and shown == OTHER and s.host and (c.is_consumer or (c.is_first_host_trusted and not s.known))
     look = Look(
-        s.seen, s.watch, shown, speaks_from=abs(s.host) if is_host_told else 0, settled=settled, is_old=is_old, is_late=is_late,
+        s.seen, s.watch, shown, speaks_from=abs(s.host) if is_host_current else 0, settled=settled, is_old=is_old, is_late=is_late,
         ended_since=s.ended_since, off=s.off,
     )
     memory = product.describe(s.memory, look)
@@ -261,5 +261,5 @@ def is_by_assumption(s: State, member: int) -> bool:
     return s.is_broken or all(p.silenced not in (0, HOLDS_UNREMEMBERED) for p in ours)
 
 
-def _told(member: int) -> str:
+def _member_name(member: int) -> str:
     return f"m{member}" if member else "empty"

@@ -1,6 +1,6 @@
 """The product's own functions, asked with small numbers and answered with small numbers, each question once.
 
-Time is not counted: a silence, or the youth of a watch, has lasted for `settle` or it has not, and whoever asks says which.
+Time is not counted: the caller says whether a silence, or the youth of a watch, has lasted for `settle`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Product:
 
     Parameters
     ----------
-    is_consumer: the group speaks KIP-848. is_host_told: the address of a member is current. are_reused: pods get addresses of others.
+    is_consumer: the group speaks KIP-848. is_host_current: the address of a member is current. are_reused: pods get addresses of others.
     """
 
     def __init__(self, *, is_consumer: bool = False, are_reused: bool = False) -> None:

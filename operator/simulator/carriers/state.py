@@ -214,7 +214,7 @@ def fresh_member(s: State) -> int:
 
 
 def emit(s: State, number: int, letter: str) -> State:
-    """Let the API server tell whoever watches of a pod."""
+    """Let the API server send an event of a pod to every watch."""
     position, standby = s.position, s.standby
     if position.seen is not None:
         position = position._replace(seen=after(position.seen, number, letter))

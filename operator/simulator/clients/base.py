@@ -1,6 +1,6 @@
 """What every simulated consumer does alike: ask the cluster, own partitions, and react to fatal errors.
 
-A consumer believes what it was told, like a real one: it goes on with its partitions until it hears otherwise.
+Like a real one, a consumer keeps its partitions until a response says otherwise.
 """
 
 from __future__ import annotations

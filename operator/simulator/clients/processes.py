@@ -220,7 +220,7 @@ class ProcessTable:
         """End every process of a node at once, as a power cut does; `on_exit` is not called."""
         self._frozen_nodes.discard(node)
         for process in self._on(node):
-            self._end(process, SIGKILL_EXIT_CODE, is_told=False)
+            self._end(process, SIGKILL_EXIT_CODE, reaches_node=False)
 
     def is_running(self, pod_uid: str, container: str, *, node: str = "") -> bool:
         """Tell whether a process of this container runs; a frozen one does. node: on which; "": on any."""
@@ -280,13 +280,13 @@ class ProcessTable:
         exit_code = await self._program_of(process).run(process)
         self._end(process, exit_code)
 
-    def _end(self, process: ContainerProcess, exit_code: int, *, is_told: bool = True) -> None:
+    def _end(self, process: ContainerProcess, exit_code: int, *, reaches_node: bool = True) -> None:
         del self._running[process.node, process.pod_uid, process.container]
         process.ended_s, process.exit_code = self._loop.time(), exit_code
         process.system.kill()
         self._tell(process, "process ended", exit_code=exit_code)
         process.notify()
-        if is_told:
+        if reaches_node:
             self._loop.world_call_later(0.0, self.on_exit, process.node, process.pod_uid, process.container, exit_code)
 
     def _tell(self, process: ContainerProcess, what: str, **facts: object) -> None:

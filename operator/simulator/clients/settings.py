@@ -21,7 +21,7 @@ class Reaction(StrEnum):
     FALL_SILENT = "fall silent"
     """Out of the group for good without exit and without partitions."""
     JOIN_AGAIN = "join again"
-    """Joins again with an empty member id, and so fences whoever holds the instance id."""
+    """Joins again with an empty member id, and so fences the holder of the instance id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Library:
 
     Parameters
     ----------
-    join_version: highest JoinGroup it sends; below 9 a returning static leader is told that it follows (KIP-814).
+    join_version: highest JoinGroup it sends; below 9 a returning static leader is answered as a follower (KIP-814).
     when_fenced: after FENCED_INSTANCE_ID in a classic group.
     when_refused: after UNRELEASED_INSTANCE_ID or FENCED_INSTANCE_ID in a KIP-848 group.
     when_rejected: after an error that no retry heals, such as INCONSISTENT_GROUP_PROTOCOL.

@@ -216,7 +216,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         return made
 
     def world_call_later(self, delay_s: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
-        """Call a function later on behalf of the world, whoever asks: it survives the death of the asking process."""
+        """Call a function later on behalf of the world: the call survives the death of the process that asks for it."""
         return self.call_at(self._now_s + delay_s, callback, *arguments, context=self.world_context)
 
     def spawn(self, main: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:

@@ -51,7 +51,7 @@ class Trace:
     Attributes
     ----------
     entries: everything so far.
-    listeners: told of each entry as it is added.
+    listeners: called with each entry as it is added.
     """
 
     entries: list[Entry] = field(default_factory=list)

@@ -17,7 +17,7 @@ def operator_crashes(world: World, rng: Random, operator: RunningOperator) -> He
 
 
 @operator_fault(weight=2.0, lasts_s=(0, 0), is_beside=True)
-def operator_is_told_to_end(world: World, rng: Random, operator: RunningOperator) -> None:
+def operator_is_terminated(world: World, rng: Random, operator: RunningOperator) -> None:
     """Its Deployment rolls, or its node is drained; half of the time right after somebody has given it something to write."""
     team = rng.choice(world.teams)
     if rng.random() < 0.5:

@@ -165,7 +165,7 @@ def restore_etcd(world: World, backup: Backup, *, bump: int = 0) -> None:
 
 
 def attempt(action: Callable[[], object]) -> None:
-    """Do what a user does, who is told when the object is not there."""
+    """Do what a user does; an error of the API server does not end the fault."""
     try:
         action()
     except ApiError:

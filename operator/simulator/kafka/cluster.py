@@ -62,7 +62,7 @@ class ModelKafkaCluster:
     ----------
     applied: every entry of every LeaveGroup, and every leave from a streams group, that a coordinator decided on, in order.
     on_applied: called with each of them at once, before its answer leaves the broker.
-    on_released: called likewise with each temporary leave of a static member, whoever sent it.
+    on_released: called likewise with each temporary leave of a static member, from any sender.
     denied: (principal, operation) pairs that the authorizer refuses on every group; operations: READ, DESCRIBE,
         DESCRIBE_CONFIGS, DESCRIBE_TOPIC.
     """

@@ -111,7 +111,7 @@ class Shard:
         self._take(self.coordinator.replay([record for _, record in self.log], now_ms(self.loop)))
 
     def refuse_writes(self, code: ErrorCode | None) -> None:
-        """Let the log refuse appends, whoever coordinates; None: accept them again."""
+        """Let the log refuse appends, also those of later coordinators; None: accept them again."""
         self.write_error = self.coordinator.write_error = code
 
     def read_stale(self, *, behind_s: float, for_s: float) -> None:

@@ -1,6 +1,6 @@
 """The API server: optimistic writes, deletion with grace and finalizers, admission and rights, over what `storage` keeps.
 
-Synchronous and without a clock of its own: whoever calls it decides when. The control plane, kubelets and users call
+Synchronous and without a clock of its own: the caller decides when. The control plane, kubelets and users call
 its methods; the operator reaches it through `operators.transport.ModelTransport`, which adds time, faults and rights.
 
 Sources: registry/generic Store (deletion, no-op updates); registry/core/pod strategy (grace).

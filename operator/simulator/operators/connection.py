@@ -115,7 +115,7 @@ class Connection:
 
     Parameters
     ----------
-    on_arrival: told when something arrived, the end included.
+    on_arrival: called when something arrived, the end included.
 
     Attributes
     ----------

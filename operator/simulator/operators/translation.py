@@ -119,11 +119,11 @@ def to_model(api: Api, request: Any) -> Request:
 
 def heartbeat(api: Api, request: Any) -> Request:
     """Return a heartbeat by which somebody leaves, for good or for a while."""
-    told = {"group_id": request.group_id, "member_id": request.member_id, "member_epoch": request.member_epoch}
+    common = {"group_id": request.group_id, "member_id": request.member_id, "member_epoch": request.member_epoch}
     if api is Api.CONSUMER_GROUP_HEARTBEAT:
-        return ConsumerGroupHeartbeatRequest(**told, group_instance_id=request.instance_id)
+        return ConsumerGroupHeartbeatRequest(**common, group_instance_id=request.instance_id)
     return StreamsGroupHeartbeatRequest(
-        **told, group_instance_id=request.instance_id, shutdown_application=request.shutdown_application
+        **common, group_instance_id=request.instance_id, shutdown_application=request.shutdown_application
     )
 
 

@@ -1,11 +1,11 @@
-"""The assumptions under which nobody is ever fenced, and which of them a pod has broken: docs/design.md.
+"""The assumptions under which no live member is ever fenced, and which of them a pod has broken: docs/adr/0018-carriers.md.
 
 * A1: no process of a pod that no operator remembers joins later than `settle` after the pod watch is whole.
 * A2: no process of a pod whose object is gone joins again after it held none of its seats for `settle`.
 * A4: a restore of etcd is seen.
 
-A live member that is removed in such a case is told of and counted, apart from violations. All of it is measured at the coordinator and
-the API server; of operators only since when they watch.
+A live member that is removed in such a case is reported and counted apart from violations. Everything is measured at the
+coordinator and the API server, except since when an operator watches.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Truth(Protocol):
     def is_running(self, member_id: str) -> bool:
         """Whether the very process that created this member runs, frozen or not."""
 
-    def is_told_to_report(self, operator: str, group_id: str) -> bool:
+    def must_report(self, operator: str, group_id: str) -> bool:
         """Whether this operator has observed, in each StaticGroup of the group, that no crashed member may be released."""
 
     def whereabouts(self, member_id: str) -> str:
@@ -121,7 +121,7 @@ class Truth(Protocol):
     def undesired_since_s(self, instance_id: str) -> float | None:
         """When a workload last wanted the id; None: one wants it now and has for `ROUND_MAX_S`."""
 
-    def is_told_to_stop(self, operator: str, group_id: str) -> bool:
+    def must_stop(self, operator: str, group_id: str) -> bool:
         """Whether this operator has observed, in each StaticGroup of the group, that nobody may be removed.
 
         That is suspend, mode Observe, removal.policy Never, ids that nobody has said to be his alone, or its deletion.
@@ -133,7 +133,7 @@ class Truth(Protocol):
 
 @dataclass(slots=True)
 class Safety:
-    """The safety oracles, told of every leave and every effect as they happen.
+    """The safety oracles, called with every leave and every effect as they happen.
 
     Parameters
     ----------
@@ -166,8 +166,8 @@ class Safety:
             self._broken("S3", sent.at_s, f"{who}, which nobody issued")
         if sent.member_id in self.released:
             self._broken("S10", sent.at_s, f"{who} again")
-        if self.truth.is_told_to_report(sent.operator, sent.group_id):
-            self._broken("S14", sent.at_s, f"{who} after it was told not to")
+        if self.truth.must_report(sent.operator, sent.group_id):
+            self._broken("S14", sent.at_s, f"{who} after a StaticGroup forbade it")
         if sent.at_s > self.truth.lease_renewed_s(sent.operator) + self.lease_duration_s + LEASE_SLACK_S:
             self._broken("S14", sent.at_s, f"{who} long after its Lease")
 
@@ -193,8 +193,8 @@ class Safety:
                 self._broken("S3", leave.at_s, f"{leave.operator} tried to remove {instance_id}, which nobody issued")
             elif self.truth.undesired_since_s(instance_id) is None:
                 self._broken("S4", leave.at_s, f"{leave.operator} tried to remove {instance_id}, which is wanted")
-        if self.truth.is_told_to_stop(leave.operator, leave.group_id):
-            self._broken("S14", leave.at_s, f"{leave.operator} wrote to {leave.group_id} after it was told to stop")
+        if self.truth.must_stop(leave.operator, leave.group_id):
+            self._broken("S14", leave.at_s, f"{leave.operator} wrote to {leave.group_id} after a StaticGroup forbade it")
         renewed_s = self.truth.lease_renewed_s(leave.operator)
         if leave.at_s > renewed_s + self.lease_duration_s + LEASE_SLACK_S:
             self._broken("S14", leave.at_s, f"{leave.operator} wrote {leave.at_s - renewed_s:.0f} s after its Lease")

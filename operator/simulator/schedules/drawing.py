@@ -124,13 +124,13 @@ class Change:
     Parameters
     ----------
     after_s: from the beginning of the busy time; lasts_s: until it is taken back.
-    is_told: the StaticGroup says it, too; of PROTOCOL only.
+    is_in_spec: the StaticGroup names the new protocol, too; of PROTOCOL only.
     """
 
     kind: ChangeKind
     after_s: float
     lasts_s: float
-    is_told: bool = True
+    is_in_spec: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ def draw_world(rng: Random) -> Drawn:
     others = draw_others(rng, team)
     changes = draw_changes(rng, team, has_others=bool(others))
     if any(change.kind is ChangeKind.OUTSIDER for change in changes):
-        team = _unsworn(team)
+        team = _without_exclusive(team)
     settings = WorldSettings(
         protocol=protocol,
         library=rng.choice(("java", "java", "librdkafka", "sarama")),
@@ -203,7 +203,7 @@ def draw_world(rng: Random) -> Drawn:
 
 
 def _about_nodes(rng: Random) -> dict[str, Any]:
-    """Draw what the operators are told of nodes, from a source of its own."""
+    """Draw the operators' settings about nodes, from a source of its own."""
     source = Random(f"about nodes/{rng.getstate()[1][:4]}")
     return {
         "node_lifecycle": pick(source, LIFECYCLES).value,
@@ -222,7 +222,7 @@ def _process(rng: Random) -> dict[str, Any]:
 
 
 def draw_team(rng: Random, *, protocol: str, session_s: int, is_given: bool, has_label: bool) -> Team:
-    """Draw what the first team writes; `is_given`: something injects ids into the pods of whoever lets it."""
+    """Draw what the first team writes; `is_given`: something injects ids into the pods of a team that allows it."""
     suffix = pick(rng, SUFFIXES)
     method, preset = pick(rng, METHODS), pick(rng, PRESETS)
     if preset in PRESETS_OF_WORKERS:
@@ -300,7 +300,7 @@ def _take_role_of_streams(rng: Random, spec: Json) -> None:
 
 
 def _protocol(rng: Random, protocol: str) -> ProtocolChoice:
-    """Name the protocol that is in use, or leave it to the brokers; no client here speaks that of streams groups."""
+    """Name the protocol that is in use, or leave it to the brokers; no client here uses that of streams groups."""
     used = ProtocolChoice.CLASSIC if protocol == "classic" else ProtocolChoice.CONSUMER
     return pick(rng, {choice: weight for choice, weight in PROTOCOLS.items() if choice in (ProtocolChoice.AUTO, used)})
 
@@ -359,8 +359,8 @@ def _pod_spec(rng: Random) -> Json:
 def draw_changes(rng: Random, team: Team, *, has_others: bool) -> tuple[Change, ...]:
     """Draw what changes about the members, from a source of its own: what else a seed draws does not depend on it.
 
-    Workers of Connect and applications of Kafka Streams have no KIP-848 protocol. What runs outside of the cluster nobody
-    sees, so its ids must be such as nobody has sworn to be his alone.
+    Workers of Connect and applications of Kafka Streams have no KIP-848 protocol. No operator sees
+    what runs outside of the cluster, so its ids must not be declared exclusive.
     """
     source = Random(f"changes/{rng.getstate()[1][:4]}")
     if source.random() >= CHANGED_SHARE:
@@ -376,13 +376,13 @@ def draw_changes(rng: Random, team: Team, *, has_others: bool) -> tuple[Change, 
             kind=kind,
             after_s=source.uniform(10, 350),
             lasts_s=source.uniform(20, 220),
-            is_told=source.random() < 0.7,
+            is_in_spec=source.random() < 0.7,
         )
         for kind in sorted(kinds)
     )
 
 
-def _unsworn(team: Team) -> Team:
+def _without_exclusive(team: Team) -> Team:
     """Let a team issue ids that another cluster may issue too, and not say otherwise."""
     return replace(team, spec=team.spec | {"identity": team.identity | {"template": "{podName}", "exclusive": False}})
 

@@ -126,7 +126,7 @@ class Town:
             try:
                 await self._do(deed)
             except ApiError:
-                pass  # the pod or the workload is not there, and the user is told so
+                pass  # the pod or the workload is not there, and the API server says so
         for chore in chores:
             chore.cancel()
 
@@ -196,7 +196,7 @@ class Town:
             world.users.edit_workload(team.namespace, team.workload, template)
 
     async def _manage(self, after_s: float) -> None:
-        """Leave mode Observe, or end the suspension, after a look around."""
+        """Leave mode Observe, or end the suspension, after a while."""
         await asyncio.sleep(after_s)
         if self._world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) is not None:
             self._world.users.edit_group(NAMESPACE, GROUP, {"mode": Mode.MANAGE.value, "suspend": False})

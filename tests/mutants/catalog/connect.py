@@ -143,7 +143,7 @@ CONNECT = tuple(
             ("api/injection.py", _AGENT, name, *changes)
             for name, *changes in (
                 (
-                    "policy told that any image sets no options",
+                    "policy assumes that no image sets options",
                     ("    return identity.preset is Preset.DEBEZIUM\n", "    return True\n"),
                 ),
                 (

@@ -195,7 +195,7 @@ IN_FORCE = tuple(
         (
             "core/timeouts/in_force.py",
             HOLDS,
-            "session timeout of the next pods told as what holds",
+            "session timeout of the next pods shown as the one in force",
             ("        shortest_ms=min(shown, default=None),\n", "        shortest_ms=t.chosen_ms,\n"),
         ),
         (
@@ -225,7 +225,7 @@ IN_FORCE = tuple(
         (
             "core/timeouts/in_force.py",
             HOLDS,
-            "classic pods left in a consumer group not told",
+            "classic pods left in a consumer group not reported",
             ("held = {t.brokers.group_ms} | (shown if _of_template(spec, snapshot) is None else set())", "held = {t.brokers.group_ms}"),
         ),
         (
@@ -462,7 +462,7 @@ EXPERIENCE = tuple(
         (
             "core/timeouts/in_force.py",
             HOLDS,
-            "longer timeout told before the first heartbeat with it",
+            "longer timeout shown before the first heartbeat with it",
             ("    shown |= before\n", ""),
         ),
     )

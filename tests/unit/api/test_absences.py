@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from staticgroup.api.absences import SKEW_MS, UNSEEN_MS, EndKind, EventKind, MemberEvent, absences
-from support import absences as told
+from support import absences as fixtures
 
 KINDS = ("down", "up", "back", "removed", "resurrected", "departed")
 
 
-@pytest.mark.parametrize("story", told.stories(), ids=lambda story: story.name)
-def test_the_published_stories(story: told.Story) -> None:
+@pytest.mark.parametrize("story", fixtures.stories(), ids=lambda story: story.name)
+def test_the_published_stories(story: fixtures.Story) -> None:
     found = absences(story.events, as_of_ms=story.as_of_ms, blind=story.blind)
-    assert [told.as_row(each) for each in found] == list(story.absences)
+    assert [fixtures.as_row(each) for each in found] == list(story.absences)
 
 
-@pytest.mark.parametrize("story", told.stories(), ids=lambda story: story.name)
-def test_the_order_in_which_facts_are_read_does_not_matter(story: told.Story) -> None:
+@pytest.mark.parametrize("story", fixtures.stories(), ids=lambda story: story.name)
+def test_the_order_in_which_facts_are_read_does_not_matter(story: fixtures.Story) -> None:
     shuffled = random.Random(1).sample(story.events, len(story.events))
     assert absences(shuffled, as_of_ms=story.as_of_ms, blind=story.blind) == absences(
         story.events, as_of_ms=story.as_of_ms, blind=story.blind
@@ -39,8 +39,8 @@ def events(draw: st.DrawFn) -> list[MemberEvent]:
     for number, (kind, seen, off, run, flag) in enumerate(rows):
         row: dict[str, Any] = {"seen": seen, kind: flag if kind == "back" else f"p{run // 2}/{run % 2}"}
         row |= {"at": max(0, seen + off)} if flag else {"lo": max(0, seen - abs(off)), "hi": seen}
-        made.append(told.fact(number, row))
-    return told.events(made)
+        made.append(fixtures.fact(number, row))
+    return fixtures.events(made)
 
 
 @given(events(), st.integers(0, 2_500_000))
@@ -61,5 +61,5 @@ def test_whatever_is_seen_an_absence_has_a_length_and_a_place(events: list[Membe
 
 def test_an_event_of_another_year_is_brought_near_to_when_it_was_seen() -> None:
     row = {"up": "a/0", "at": 10, "seen": 10_000_000}
-    (early, late) = told.events([told.fact(0, row), told.fact(0, row | {"at": 99_000_000})])
+    (early, late) = fixtures.events([fixtures.fact(0, row), fixtures.fact(0, row | {"at": 99_000_000})])
     assert (early.at_ms, late.at_ms) == (10_000_000 - SKEW_MS, 10_000_000)

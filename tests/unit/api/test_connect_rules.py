@@ -1,4 +1,4 @@
-"""Which specs the API server refuses for role Connect: the generated rules themselves, told for whole specs.
+"""Which specs the API server refuses for role Connect: the generated rules, evaluated for whole specs.
 
 They are logic over enumerations, so Python can say what CEL says of them; `tests/operator/test_manifests.py` asks an API server.
 """
@@ -20,11 +20,11 @@ ENV = [{"instanceIdName": "WORKER_INSTANCE_ID", "sessionTimeoutName": ""}]
 def refusals(**spec: Any) -> list[str]:
     """Return the messages of the rules about Connect that a spec breaks."""
     body = {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "connect-cluster"} | spec
-    told = StaticGroupSpec.model_validate(body).to_wire()
-    identity = SimpleNamespace(**told["identity"])
+    wire = StaticGroupSpec.model_validate(body).to_wire()
+    identity = SimpleNamespace(**wire["identity"])
     (version,) = static_group_crd()["spec"]["versions"]
     whole = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    nodes = ((SimpleNamespace(**told | {"identity": identity}), whole), (identity, whole["properties"]["identity"]))
+    nodes = ((SimpleNamespace(**wire | {"identity": identity}), whole), (identity, whole["properties"]["identity"]))
     rules = [(node, rule) for node, schema in nodes for rule in schema["x-kubernetes-validations"] if "'Connect'" in rule["rule"] or "'Inject'" in rule["rule"]]
     assert len(rules) == 9
     return [rule["message"] for node, rule in rules if not _holds(node, rule["rule"])]

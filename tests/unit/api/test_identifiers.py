@@ -232,7 +232,7 @@ def test_the_template_keeps_only_what_differs_between_pods() -> None:
 
 
 @pytest.mark.parametrize(("template", "why"), [("{podName}.{cluster}", "cluster"), ("{workloadName}", "must contain")])
-def test_a_template_that_cannot_tell_pods_apart_is_refused(template: str, why: str) -> None:
+def test_a_template_that_gives_pods_one_id_is_refused(template: str, why: str) -> None:
     with pytest.raises(InvalidInstanceIdError, match=why):
         resolve_template(template, namespace="ns", workload_name="web", group_name="g", scope="3fa9c1d2")
 

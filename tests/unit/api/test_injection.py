@@ -120,7 +120,7 @@ def test_the_longest_suffix_still_makes_a_legal_annotation_name() -> None:
     assert len(instance_id_annotation("-" + "x" * 39).split("/")[1]) <= 63
 
 
-def test_every_pod_name_of_a_template_is_left_to_the_kubelet() -> None:
+def test_the_kubelet_expands_every_pod_name_of_a_template() -> None:
     (entry, _) = resolve(Identity(), template="a.{podName}-{podName}.b").env
     assert entry.value == f"a.{POD}-{POD}.b"
 
@@ -222,7 +222,7 @@ def test_role_connect_implies_the_variables_of_the_agent_and_nothing_that_was_sa
     assert env_entries(of(preset="Custom", env=named))[0].instance_id_name == "WORKER_INSTANCE_ID"
 
 
-def test_nobody_but_identity_of_takes_what_a_role_implies_from_the_spec() -> None:
+def test_only_identity_of_reads_what_a_role_implies_from_the_spec() -> None:
     """A role that was forgotten in one place would issue ids that another place does not expect."""
     assert raw_identities("f(group.spec.identity)\ng(spec.identity.template)\nh(spec.identity.env)") == [1, 3]
     package = Path(injection.__file__).parents[1]

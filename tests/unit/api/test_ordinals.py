@@ -90,6 +90,6 @@ def test_narrowest_gaps_are_filled_first_and_no_more_than_needed() -> None:
         (f"0-{INT32_MAX - 1}", f"0-{INT32_MAX - 1}"), (str(INT32_MAX), f"{INT32_MAX} and above"),
     ],
 )  # fmt: skip
-def test_what_has_no_end_is_told_so_to_people(text: str, words: str) -> None:
+def test_an_open_range_is_printed_without_its_end(text: str, words: str) -> None:
     assert Ordinals.parse(text).words == words
     assert Ordinals.parse(text).text == text

@@ -193,7 +193,7 @@ def fresh(**changes: Any) -> FreshRead:
 
 
 def attributed(member_id: str = "m2", *carriers: str, first_seen_s: float = NOW_S - 300) -> Attribution:
-    """A member that was described long ago; whoever of its carriers has not ended."""
+    """A member that was described long ago, with those of its carriers that have not ended."""
     return Attribution(member=digest_of(member_id), first_seen_s=first_seen_s, carriers=frozenset(carriers))
 
 

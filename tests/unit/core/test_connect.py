@@ -1,9 +1,8 @@
-"""A Connect cluster's group: what is decided of it, what is told, and what its workers hold."""
+"""A Connect cluster's group: what is decided of it, what is rebalanced, and what its workers hold."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,8 +24,8 @@ from staticgroup.core.workload import ContainerBudget
 from unit.journal.observer import Observer, kinds
 
 from .builders import NOW_S, departure, group, history, id_of, known_pod, member, sight, spec, workload
+from .plans import NOW, conditions_of
 
-NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 WISH: dict[str, Any] = {"role": "Connect", "protocol": "Auto", "groupId": "connect-cluster", "identity": {"preset": "Connect"}}
 
 
@@ -57,16 +56,15 @@ def decide(snapshot: Snapshot, memory: History | None = None, wished: StaticGrou
     return plan(wished or wish(), snapshot, memory or history(), NOW_S)
 
 
-def told(snapshot: Snapshot, memory: History | None = None, wished: StaticGroupSpec | None = None) -> dict[str, Condition]:
-    decided = decide(snapshot, memory, wished)
-    return {c.type: c for c in project(wished or wish(), snapshot, decided, Executed(), None, NOW).conditions}
+def completeness(snapshot: Snapshot, memory: History | None = None) -> Condition:
+    return conditions_of(snapshot, memory, wish=wish())["MembershipComplete"]
 
 
 def found(snapshot: Snapshot) -> list[Finding]:
     return list(findings_of_seats(decide(snapshot), snapshot))
 
 
-def test_what_is_told_of_a_worker_fits_into_its_row() -> None:
+def test_a_worker_fits_into_its_row() -> None:
     """`exceptions_of` cuts what is so, to keep what to do."""
     long_id = "connect-1-a0a0a0a0-b1b1-c2c2-d3d3-e4e4e4e4e4e4"
     snapshot = world(worker(0, host="192.168.100.100"), replace(stock(1), member_id=long_id))
@@ -127,7 +125,7 @@ def test_stock_workers_are_observed_and_never_removed() -> None:
     assert [m.member_id for m in decided.table.dynamic] == ["connect-0", "connect-1"]
 
 
-def test_a_stock_worker_is_told_as_never_touched_however_long_its_address_is() -> None:
+def test_a_stock_worker_is_reported_as_never_touched_however_long_its_address_is() -> None:
     """Connect makes the member id of the advertised address, which is long where it is a pod's name in its Service."""
     address = "orders-connect-0.orders-connect.orders-production.svc.cluster.local:8083"
     long = replace(stock(0), member_id=f"connect-{address}-{'0bdc760a-3431-4db6-a889-0ec3c8e3b106'}")
@@ -152,15 +150,15 @@ def test_a_stock_worker_is_told_as_never_touched_however_long_its_address_is() -
 )
 @pytest.mark.parametrize("protocol", ["Auto", "Classic"])
 def test_a_sinks_consumers_are_not_the_workers(seen: GroupView, words: str, protocol: str) -> None:
-    condition = told(departure(group=seen), wished=wish(protocol=protocol))["MembershipComplete"]
+    condition = conditions_of(departure(group=seen), wish=wish(protocol=protocol))["MembershipComplete"]
     assert condition.reason == "ProtocolMismatch"
     assert words in condition.message
     assert "connect-<connector>" in condition.message
     assert "spec.protocol" not in condition.message
 
 
-def test_consumers_are_told_which_role_workers_have() -> None:
-    condition = told(WELL, wished=spec())["MembershipComplete"]
+def test_a_group_of_workers_under_the_role_of_consumers_names_role_connect() -> None:
+    condition = conditions_of(WELL, wish=spec())["MembershipComplete"]
     assert condition.reason == "ProtocolMismatch"
     assert condition.message.endswith("Set spec.role to Connect, or correct spec.groupId.")
 
@@ -180,9 +178,9 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
         world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))),
         wish(identity={"preset": "Connect", "method": "None"}),
     ),
-    ("untold", world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))), wish()),
+    ("unknown timeout", world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))), wish()),
     (
-        "untold by name",
+        "unknown timeout by name",
         WELL,
         wish(identity={"preset": "Custom", "env": [{"instanceIdName": "WORKER_INSTANCE_ID", "sessionTimeoutName": ""}]}),
     ),
@@ -194,7 +192,7 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
 
 
 @pytest.mark.parametrize(("snapshot", "wished"), [m[1:] for m in MISFITS], ids=[m[0] for m in MISFITS])
-def test_nothing_that_is_told_of_workers_speaks_of_consumers(snapshot: Snapshot, wished: StaticGroupSpec) -> None:
+def test_no_message_about_workers_mentions_consumers(snapshot: Snapshot, wished: StaticGroupSpec) -> None:
     decided = plan(wished, snapshot, history(), NOW_S)
     messages = [c.message for c in project(wished, snapshot, decided, Executed(), None, NOW).conditions]
     messages += [f.text for f in findings_of_seats(decided, snapshot)]
@@ -204,7 +202,7 @@ def test_nothing_that_is_told_of_workers_speaks_of_consumers(snapshot: Snapshot,
 
 def test_a_group_that_is_not_there_waits_for_its_first_worker() -> None:
     seen = cluster(group_type=GroupType.ABSENT, state="Dead", protocol_type="")
-    condition = told(departure(group=seen))["MembershipComplete"]
+    condition = completeness(departure(group=seen))
     assert condition.reason == "GroupNotFound"
     assert "It appears when the first Connect worker joins; if Connect workers run, compare" in condition.message
 
@@ -213,7 +211,7 @@ def test_a_group_that_is_not_there_waits_for_its_first_worker() -> None:
 
 
 def test_workers_without_an_id_beside_pods_that_carry_one_lack_the_agent() -> None:
-    condition = told(world(worker(0), stock(1)))["MembershipComplete"]
+    condition = completeness(world(worker(0), stock(1)))
     assert (condition.reason, condition.status.value) == ("WorkersWithoutAgent", "False")
     assert "1 Connect workers are in the group without group.instance.id" in condition.message
     assert "such as web-1" in condition.message
@@ -221,7 +219,7 @@ def test_workers_without_an_id_beside_pods_that_carry_one_lack_the_agent() -> No
     assert condition.message.endswith("see docs/guide/kafka-connect.md")
 
 
-def test_each_worker_without_an_id_is_told_what_it_lacks() -> None:
+def test_each_worker_without_an_id_has_a_row_with_what_it_lacks() -> None:
     rows = found(world(stock(0), stock(1)))
     assert [(f.kind, f.subject.member_id, f.subject.pod_name) for f in rows] == [
         ("Missing", "", "web-0"), ("Missing", "", "web-1"), ("Dynamic", "connect-0", None), ("Dynamic", "connect-1", None),
@@ -239,11 +237,11 @@ def test_each_worker_without_an_id_is_told_what_it_lacks() -> None:
     ids=["still starting", "not yet rolled"],
 )
 def test_a_pod_that_cannot_have_joined_by_its_id_lacks_nothing_yet(pods: tuple[Any, ...]) -> None:
-    assert told(world(worker(0), stock(1), pods=pods))["MembershipComplete"].reason != "WorkersWithoutAgent"
+    assert completeness(world(worker(0), stock(1), pods=pods)).reason != "WorkersWithoutAgent"
 
 
 def test_a_worker_that_does_not_come_back_is_looked_for_in_its_log() -> None:
-    condition = told(world(worker(0)))["MembershipComplete"]
+    condition = completeness(world(worker(0)))
     assert condition.reason == "MembersMissing"
     assert condition.message.endswith("read the log of its worker, and restart its pod: kubectl -n shop delete pod web-1")
 
@@ -252,7 +250,7 @@ def test_a_worker_that_does_not_come_back_is_looked_for_in_its_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "is_told"),
+    ("host", "is_reported"),
     [
         ("web-0.web.shop.svc.cluster.local", False),
         ("web-0", False),
@@ -265,15 +263,15 @@ def test_a_worker_that_does_not_come_back_is_looked_for_in_its_log() -> None:
         ("localhost", True),
     ],
 )
-def test_an_address_that_changes_with_each_restart_is_told_with_the_field_to_set(host: str, is_told: bool) -> None:
+def test_an_address_that_changes_with_each_restart_is_reported_with_the_field_to_set(host: str, is_reported: bool) -> None:
     rows = found(world(worker(0, host=host), worker(1)))
     assert [(f.kind, f.reason, f.subject.instance_id, f.subject.pod_name) for f in rows] == (
-        [("Misaddressed", "AddressNotThePods", id_of(0), "web-0")] if is_told else []
+        [("Misaddressed", "AddressNotThePods", id_of(0), "web-0")] if is_reported else []
     )
-    assert not is_told or (host in rows[0].sentence and "rest.advertised.host.name" in rows[0].remedy)
+    assert not is_reported or (host in rows[0].sentence and "rest.advertised.host.name" in rows[0].remedy)
 
 
-def test_an_address_that_all_share_is_nobodys() -> None:
+def test_an_address_that_all_workers_share_names_no_pod() -> None:
     rows = found(world(worker(0, host="connect.shop.svc"), worker(1, host="connect.shop.svc")))
     assert [(f.kind, f.reason, f.subject.pod_name) for f in rows] == [
         ("Misaddressed", "AddressShared", "web-0"), ("Misaddressed", "AddressShared", "web-1"),
@@ -285,7 +283,7 @@ def test_an_address_that_all_share_is_nobodys() -> None:
 # what they hold -------------------------------------------------------------------------------------------------------
 
 
-def test_the_status_tells_connectors_and_tasks_of_each_worker() -> None:
+def test_the_status_shows_connectors_and_tasks_of_each_worker() -> None:
     found = projected(world(worker(0), worker(1, 3), replace(stock(7), member_id="s"))).connect
     assert found == api.Connect(
         connectors=3,
@@ -307,7 +305,7 @@ def test_of_many_workers_the_first_are_listed_and_all_are_counted() -> None:
     assert found.workers[-1].instance_id == id_of(api.CONNECT_WORKERS_MAX - 1)
 
 
-def test_other_groups_tell_no_workers() -> None:
+def test_other_groups_show_no_workers() -> None:
     snapshot = departure(group=group(member(0), member(1)))
     decided = plan(spec(), snapshot, history(), NOW_S)
     assert project(spec(), snapshot, decided, Executed(), None, NOW).connect is None
@@ -340,9 +338,9 @@ def test_what_waits_for_a_lost_worker_is_counted_from_what_was_held_before() -> 
     found = projected(lost, memory=before).connect
     assert found is not None
     assert (found.rebalance_delay_ms, found.waiting) == (60_000, 5)
-    message = told(lost, before)["MembershipComplete"].message
+    message = completeness(lost, before).message
     assert "5 connectors and tasks wait for a worker that was lost" in message
-    assert told(world(worker(0, delay_ms=59_000), worker(1, delay_ms=60_000)), before)["MembershipComplete"].message == message
+    assert completeness(world(worker(0, delay_ms=59_000), worker(1, delay_ms=60_000)), before).message == message
     after = decide(world(worker(0, 7), worker(1, 6)), during.history)
     assert after.history.connect_work == 15
     fewer = decide(world(worker(0), worker(1)), after.history).history
@@ -354,10 +352,10 @@ def test_what_waits_is_not_known_to_an_operator_that_has_just_begun() -> None:
     found = projected(lost).connect
     assert found is not None
     assert (found.rebalance_delay_ms, found.waiting) == (60_000, None)
-    assert "wait for a worker" not in told(lost)["MembershipComplete"].message
+    assert "wait for a worker" not in completeness(lost).message
 
 
-def test_explain_tells_what_each_worker_holds() -> None:
+def test_explain_shows_what_each_worker_holds() -> None:
     text = explained(wish(), WELL, decide(WELL), NOW_S)
     assert f"  {id_of(0)}: Joined, 1 connectors and 4 tasks, advertised as web-0.web.shop.svc.\n" in text
 
@@ -372,13 +370,13 @@ OF_IMAGE = {"CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS": "300000"}
     ("delay", "figure"), [(OWN, "60 s"), (OF_IMAGE, "300 s"), (OF_IMAGE | OWN, "60 s"), (OWN | OF_IMAGE, "60 s")]
 )
 def test_once_every_worker_is_static_no_delay_is_needed(delay: dict[str, str], figure: str) -> None:
-    message = told(world(worker(0), worker(1), delay=delay))["MembershipComplete"].message
+    message = completeness(world(worker(0), worker(1), delay=delay)).message
     assert f"scheduled.rebalance.max.delay.ms is {figure}" in message
     assert f"Set {REBALANCE_DELAY_VARIABLE} to 0 in the pod template" in message
 
 
 def test_a_delay_that_is_seen_is_advised_against_without_a_figure() -> None:
-    message = told(world(worker(0, delay_ms=41_000), worker(1)))["MembershipComplete"].message
+    message = completeness(world(worker(0, delay_ms=41_000), worker(1))).message
     assert "scheduled.rebalance.max.delay.ms is not 0" in message
     assert "41" not in message
 
@@ -399,18 +397,18 @@ def test_a_delay_that_is_seen_is_advised_against_without_a_figure() -> None:
     ids=["not known", "none", "none by the agent", "odd", "a stock worker", "one without id", "an increment", "unknown", "one is away"],
 )
 def test_the_delay_is_left_alone_where_it_may_be_needed_or_is_not_known(snapshot: Snapshot) -> None:
-    assert "scheduled.rebalance.max.delay.ms" not in told(snapshot)["MembershipComplete"].message
+    assert "scheduled.rebalance.max.delay.ms" not in completeness(snapshot).message
 
 
 # the journal ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_rebalance_that_moved_tasks_only_is_told_though_the_members_are_the_same() -> None:
+def test_a_rebalance_that_moved_only_tasks_is_recorded() -> None:
     observer = Observer()
     observer.look(WELL, spec=wish())
     assert "group.rebalanced" not in kinds(observer.look(WELL, spec=wish()))
-    (told,) = [f for f in observer.look(world(worker(0, 6), worker(1, 2)), spec=wish()) if f.data.noun == "group.rebalanced"]
-    assert (told.data.members, told.data.partitions_total, told.data.protocol) == (2, None, "Classic")
+    (rebalanced,) = [f for f in observer.look(world(worker(0, 6), worker(1, 2)), spec=wish()) if f.data.noun == "group.rebalanced"]
+    assert (rebalanced.data.members, rebalanced.data.partitions_total, rebalanced.data.protocol) == (2, None, "Classic")
 
 
 def test_the_first_facts_of_workers_are_of_a_classic_group() -> None:

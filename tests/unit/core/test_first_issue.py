@@ -41,7 +41,7 @@ def test_pod_that_carries_the_id_explains_its_holder_whatever_became_of_it(state
     assert reason(replace(HELD, others=(known_pod(7, state=state, instance_ids=frozenset({member(1).instance_id})),))) is None
 
 
-def test_suspect_and_pod_with_another_id_explain_nobody() -> None:
+def test_suspect_and_pod_with_another_id_explain_no_member() -> None:
     assert reason(replace(HELD, known=(known_pod(1, state=PodState.SUSPECT),))) is Reason.IDS_HELD_ELSEWHERE
     assert reason(replace(HELD, known=(known_pod(2),))) is Reason.IDS_HELD_ELSEWHERE
 
@@ -63,7 +63,7 @@ def test_at_most_three_holders_are_named() -> None:
     assert obstacle.sentence.endswith(f"web-0.{SCOPE} from 10.9.0.0, web-1.{SCOPE} from 10.9.0.1, web-2.{SCOPE} from 10.9.0.2 …")
 
 
-def test_ids_that_were_drawn_are_nobody_elses() -> None:
+def test_drawn_ids_belong_to_this_staticgroup_alone() -> None:
     assert reason(HELD, is_drawn=True) is None
     assert reason(replace(HELD, group=UNREAD), is_drawn=True) is None
     assert reason(replace(HELD, group=UNREAD)) is Reason.MEMBERSHIP_UNKNOWN

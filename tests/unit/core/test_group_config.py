@@ -115,7 +115,7 @@ def test_nothing_is_lowered_while_somebody_may_want_it_and_what_is_short_is_rais
     assert planned(stores(60_000), keeps="wait").target_ms == WANTED_MS
 
 
-def test_default_of_the_brokers_is_nobodys_and_may_be_lowered() -> None:
+def test_default_of_the_brokers_may_be_lowered() -> None:
     long = replace(BOUNDS, sessions=stores(300_000).sessions)
     assert planned(long).target_ms == WANTED_MS
 
@@ -202,7 +202,7 @@ def test_refusal_is_over_once_the_value_is_there() -> None:
     assert planned(stores(WANTED_MS), sent(DENIED), now_s=NOW_S + 1).record.problem is None
 
 
-def test_raised_value_holds_after_a_heartbeat_of_everybody() -> None:
+def test_raised_value_holds_after_a_heartbeat_of_every_member() -> None:
     record = planned(stores(WANTED_MS), sent(), now_s=NOW_S + 1).record
     assert record.held_at_s == NOW_S + 1
     until_s = NOW_S + 1 + BEATS * BEAT_MS / 1000

@@ -236,7 +236,7 @@ def test_message_holds_no_count_of_time() -> None:
     st.sampled_from([{}, {"mode": "Observe"}, {"identity": {"method": "None"}}, {"sessionTimeout": {"mode": "Fixed", "seconds": 600}}]),
     st.none() | st.just(WIDE) | st.just(broker_bounds()),
 )
-def test_every_world_is_told_in_a_status_that_the_resource_takes(pods, kind, protocol, wish, bounds) -> None:
+def test_every_world_has_a_status_that_the_resource_accepts(pods, kind, protocol, wish, bounds) -> None:
     described: GroupView | KafkaProblem = (
         KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
         if kind is None
@@ -308,7 +308,7 @@ def test_after_the_first_heartbeat_or_the_end_of_the_session_a_pod_holds_its_own
     assert shown(taken_over(**changes))[:2] == (NEXT_MS, NEXT_MS)
 
 
-def test_shorter_one_that_a_pod_was_started_with_wants_a_restart_whoever_took_a_seat_over() -> None:
+def test_shorter_one_that_a_pod_was_started_with_wants_a_restart_whichever_member_took_a_seat_over() -> None:
     found = taken_over(ready_for_s=0)
     other = known_pod(1, "u1", session_timeouts_ms=(60_000,))
     assert "restart them, and they get" in judged(replace(found, pods=(*found.pods, other)))[2]

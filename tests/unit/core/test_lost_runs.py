@@ -47,7 +47,7 @@ def test_run_that_was_lost_under_a_boot_that_is_not_known_may_live_under_any(nod
     assert fold(found, shows(lost(), resource_version=200), SECOND, from_birth=True, now_s=NOW_S).lost_boot == UNKNOWN_BOOT
 
 
-def test_next_loss_tells_nothing_of_one_under_a_boot_that_is_not_known() -> None:
+def test_next_loss_proves_nothing_about_one_under_an_unknown_boot() -> None:
     assert folded((shows(lost()), FIRST), (shows(lost()), FIRST), (shows(lost(2)), FIRST)).lost_boot == UNKNOWN_BOOT
 
 

@@ -30,7 +30,7 @@ ONE_ID_TWICE = {
 
 @pytest.mark.parametrize("known", [None, injected()])
 def test_suffixes_that_make_one_id_twice_are_an_identity_error_and_not_a_crash(known: object) -> None:
-    """`plan` raises AmbiguousIdentityError, so each round ends without a status and nobody is told what to correct.
+    """`plan` raises AmbiguousIdentityError, so each round ends without a status that says what to correct.
 
     `plan` promises never to raise. When it is caught, nothing may be injected (method Policy), or the two members of each new pod fence each other.
     """
@@ -40,7 +40,7 @@ def test_suffixes_that_make_one_id_twice_are_an_identity_error_and_not_a_crash(k
     assert decided.history.injected is None or decided.history.injected.method == "None"
 
 
-def test_id_with_an_ordinal_longer_than_any_pod_name_is_told_in_a_status_that_can_be_stored() -> None:
+def test_id_with_an_ordinal_longer_than_any_pod_name_gives_a_status_that_can_be_stored() -> None:
     """Any consumer that joins with such an id made each round end in an error, for ever: the row's podName was too long."""
     instance_id = f"{'9' * 240}.{SCOPE}"
     wish = spec(identity={"template": "{ordinal}.{scope}"}, workloadRef={"name": "consumer-of-orders"})

@@ -95,7 +95,7 @@ _APPENDED = st.sampled_from([("",), ("-0", "-1"), (".1",), ("-1-1", "-1.a", "-1a
 def test_ids_that_clients_make_of_two_templates_for_two_ordinals_are_never_missed(
     mine: str, earlier: str, mine_added: tuple[str, ...], earlier_added: tuple[str, ...], env: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> None:
-    """Neither what the clients of one append nor the entries that the earlier one was issued for is known to whoever asks."""
+    """Neither what the clients of one append nor the entries that the earlier one was issued for is known to the caller."""
     now, before = env
     made = scheme(mine, env=now, client=mine_added).expected_ids(0, 130)
     others = scheme(earlier, env=before, client=earlier_added).expected_ids(0, 130)

@@ -206,7 +206,7 @@ def test_pod_read_afresh_that_may_hold_the_old_id_holds_it() -> None:
     assert only_guard(renamed(fresh={id_of(2): fresh(objects=(("web-2", "n3"),))})) is Guard.POD_PRESENT
 
 
-def test_unscoped_id_is_removed_only_on_the_users_word() -> None:
+def test_unscoped_id_is_removed_only_if_the_user_declares_it_exclusive() -> None:
     unscoped = injected(id_template="{podName}")
     ids = {"web-2"}
     snapshot = departure(
@@ -305,7 +305,7 @@ def test_no_id_is_issued_before_the_pod_watch_is_whole() -> None:
     assert decided.injection.injected is None
 
 
-def test_first_acknowledgement_fixes_the_scope_and_the_watch_before_which_nobody_can_have_joined() -> None:
+def test_first_acknowledgement_fixes_the_scope_and_the_watch_before_which_no_member_can_have_joined() -> None:
     first = planned(departure(group=group()), History()).history
     assert first.injected is not None
     assert len(first.injected.scope) == 8

@@ -181,17 +181,17 @@ TAKEN = departure(workload=workload(3), pods=(READY,), group=group(member(2, mem
 
 
 def replaced(decided: Plan) -> list[str]:
-    """Return the members that are told to have taken the place of another one."""
+    """Return the members that are reported to have taken the place of another one."""
     found = findings_of_seats(decided, TAKEN)
     return [f.subject.member_id or "" for f in found if f.reason == "MemberReplaced"]
 
 
-def test_member_that_takes_the_place_beside_a_ready_pod_is_told_for_a_while_and_never_removed() -> None:
+def test_member_that_takes_the_place_beside_a_ready_pod_is_reported_for_a_while_and_never_removed() -> None:
     """What a process of another cluster with the same id does to a client that falls silent when it is fenced."""
     first = planned(TAKEN, BESIDE)
     assert replaced(first) == ["m2-elsewhere"]
-    (told,) = [f for f in findings_of_seats(first, TAKEN) if f.reason == "MemberReplaced"]
-    assert "another consumer uses this id, in the same pod or elsewhere" in told.sentence
+    (finding,) = [f for f in findings_of_seats(first, TAKEN) if f.reason == "MemberReplaced"]
+    assert "another consumer uses this id, in the same pod or elsewhere" in finding.sentence
     assert first.actions == ()
     later = planned(TAKEN, first.history, NOW_S + REPLACED_TOLD_S - 1)
     assert replaced(later) == ["m2-elsewhere"]
@@ -206,11 +206,11 @@ def test_member_that_takes_the_place_beside_a_ready_pod_is_told_for_a_while_and_
         pytest.param(replace(READY, uid="u3"), id="is another one"),
     ],
 )
-def test_the_member_of_a_new_process_replaces_nobody(pod: KnownPod) -> None:
+def test_the_member_of_a_new_process_replaces_no_living_one(pod: KnownPod) -> None:
     assert replaced(planned(replace(TAKEN, pods=(pod,)), BESIDE)) == []
 
 
-def test_a_member_that_stays_replaces_nobody() -> None:
+def test_a_member_that_stays_replaces_none() -> None:
     assert replaced(planned(replace(TAKEN, group=group(member(2))), BESIDE)) == []
 
 

@@ -112,7 +112,7 @@ def test_emptied_group_keeps_the_protocol_it_had() -> None:
     assert absent.protocol == first.protocol
 
 
-def test_last_removal_tells_the_pair_and_its_evidence_and_only_what_was_acknowledged() -> None:
+def test_last_removal_shows_acknowledged_members_with_their_evidence() -> None:
     (action,) = plan(spec(), departure(), history(), NOW_S).actions
     done = projected(departure(), executed=Executed(removals=action.removals, outcomes=(LeaveOutcome.REMOVED,)))
     assert done.last_removal is not None

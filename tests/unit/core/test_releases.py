@@ -1,4 +1,4 @@
-"""What a crashed member may be released for: each clause of the rule, and what is told when one does not hold."""
+"""What a crashed member may be released for: each clause of the rule, and what is reported when one does not hold."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -
     snapshot = crash()
     decided = plan(spec(protocol="Auto"), snapshot, remembered(), NOW_S)
     assert only_guard(decided) == ReleaseGuard.REPORT_ONLY
-    (told,) = findings_of_seats(decided, snapshot)
-    assert (told.kind, told.subject.pod_name, told.subject.instance_id) == (ExceptionKind.MISSING, "web-0", id_of(0))
-    assert "2027-01-15T07:59:57Z" in told.text
-    assert "spec.crashRelease" in told.text
-    assert told.text.endswith("kubectl -n shop delete pod web-0")
-    assert len(told.text) <= 300
+    (finding,) = findings_of_seats(decided, snapshot)
+    assert (finding.kind, finding.subject.pod_name, finding.subject.instance_id) == (ExceptionKind.MISSING, "web-0", id_of(0))
+    assert "2027-01-15T07:59:57Z" in finding.text
+    assert "spec.crashRelease" in finding.text
+    assert finding.text.endswith("kubectl -n shop delete pod web-0")
+    assert len(finding.text) <= 300
     assert decided.table is not None
     assert [seat.key for seat in decided.table.of(Standing.LOCKED_OUT)] == [id_of(0)]
 
@@ -234,9 +234,9 @@ def test_doubt_of_one_end_is_a_doubt_of_all() -> None:
 def test_container_that_goes_on_may_be_the_members_and_is_named() -> None:
     decided = planned(crash(crashed_pod(run(), run("second", end=None))))
     assert only_guard(decided) == ReleaseGuard.PROCESS_MAY_LIVE
-    (told,) = findings_of_seats(decided, crash())
-    assert "container second can hold this id too" in told.text
-    assert told.text.endswith("kubectl -n shop delete pod web-0")
+    (finding,) = findings_of_seats(decided, crash())
+    assert "container second can hold this id too" in finding.text
+    assert finding.text.endswith("kubectl -n shop delete pod web-0")
 
 
 def test_container_that_can_only_hold_another_id_says_nothing_of_this_one() -> None:
@@ -248,11 +248,11 @@ def test_container_that_can_only_hold_another_id_says_nothing_of_this_one() -> N
 def test_what_may_live_is_told_only_until_its_session_would_be_over() -> None:
     """After that a member that is there proves itself that it lives, as when only a sidecar was restarted."""
     pod = crashed_pod(run(), run("second", end=None))
-    for ended_s, is_told in ((NOW_S - 54, True), (NOW_S - 56, False)):
+    for ended_s, is_reported in ((NOW_S - 54, True), (NOW_S - 56, False)):
         early = replace(pod, ends=(run(end=end(finished_at_s=ended_s)), run("second", end=None)))
         bounds = BrokerBounds(sessions={GroupType.CONSUMER: SessionBounds(min_ms=45_000, max_ms=60_000, group_ms=45_000)})
         decided = planned(crash(early, bounds=bounds), remembered(NOW_S - 900))
-        assert (decided.locked_out != ()) is is_told
+        assert (decided.locked_out != ()) is is_reported
         assert decided.releases == ()
 
 
@@ -402,8 +402,8 @@ def test_pod_that_stays_ready_after_its_release_and_does_not_join_is_named_with_
     """What librdkafka does when its process was refused before the release."""
     snapshot = crash(group=consumers(member(0, member_epoch=-2)))
     decided = planned(snapshot, remembered(release=record()))
-    (told,) = findings_of_seats(decided, snapshot)
-    assert told.reason == "ReadyButNotJoined"
-    assert told.text.endswith("kubectl -n shop delete pod web-0")
+    (finding,) = findings_of_seats(decided, snapshot)
+    assert finding.reason == "ReadyButNotJoined"
+    assert finding.text.endswith("kubectl -n shop delete pod web-0")
     unready = crash(crashed_pod(ready_since_s=None), group=consumers(member(0, member_epoch=-2)))
     assert list(findings_of_seats(planned(unready, remembered(release=record())), unready)) == []

@@ -151,16 +151,16 @@ def test_object_with_the_preset_that_takes_the_role_and_drops_it_keeps_every_id(
     old = spec(identity={"preset": "KafkaStreams", "membersPerPod": threads} | suffix)
     new = StaticGroupSpec.model_validate(old.to_wire() | {"role": "Streams"})
     memory = after(old, History())
-    before, told = ids(old, memory), variables(old, memory)
+    before, variables_before = ids(old, memory), variables(old, memory)
     assert len(before) == threads
     for wish in (new, new, old, old):
-        assert (ids(wish, memory), variables(wish, memory)) == (before, told)
+        assert (ids(wish, memory), variables(wish, memory)) == (before, variables_before)
         memory = after(wish, memory)
     assert ids(old, memory) == before
 
 
 def test_role_that_is_taken_by_ids_without_suffix_changes_what_is_expected_and_not_what_is_issued_and_back() -> None:
-    """The client has appended nothing or is no Kafka Streams; the members that run are told as nearly matching."""
+    """The client has appended nothing or is no Kafka Streams; the running members are reported as nearly matching."""
     old, new = spec(), streams(1)
     memory = after(old, history())
     assert ids(old, memory) == [id_of(0)]
@@ -190,7 +190,7 @@ def members_of(decided: Plan, *standings: Standing) -> list[str]:
     return [seat.key for seat in decided.table.of(*standings)]
 
 
-def test_more_threads_than_expected_are_foreign_are_told_with_the_field_and_stay() -> None:
+def test_more_threads_than_expected_are_foreign_and_stay_and_the_message_names_the_field() -> None:
     wish = streams(2)
     decided = decide(wish, departure(group=application(*threads()), workload=workload(3), chains={}, fresh={}))
     assert decided.table is not None
@@ -203,7 +203,7 @@ def test_more_threads_than_expected_are_foreign_are_told_with_the_field_and_stay
     assert "spec.role" not in found.text
 
 
-def test_fewer_threads_asked_for_while_pods_run_more_removes_nobody_of_a_living_pod() -> None:
+def test_fewer_threads_asked_for_while_pods_run_more_removes_no_member_of_a_living_pod() -> None:
     """3 to 2 threads and a scale-down in one edit: the pods that stay run 3 threads until they restart."""
     decided = decide(streams(2), scaled_down())
     assert removed(decided) == {(f"m2-{n}", f"{id_of(2)}-{n}") for n in (1, 2)}
@@ -221,7 +221,7 @@ def test_member_of_an_extra_thread_stays_while_its_pod_lives() -> None:
     assert {h.reason for h in decided.held} == {Guard.POD_ENDING.value}
 
 
-def test_more_threads_asked_for_while_pods_run_fewer_leaves_the_new_ones_missing_and_nobody_departed() -> None:
+def test_more_threads_asked_for_while_pods_run_fewer_leaves_the_new_ones_missing_and_none_departed() -> None:
     wish = streams(3)
     decided = decide(wish, departure(group=application(*threads(2, each=2)), chains={}, fresh={}))
     assert members_of(decided, Standing.MISSING) == [f"{id_of(o)}-3" for o in range(2)]
@@ -249,7 +249,7 @@ def test_threads_of_an_ended_pod_leave_in_one_batch_also_those_that_are_only_exp
         (("-a", "-b"), "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to Custom"),
     ],
 )
-def test_client_that_is_no_kafka_streams_is_told_with_fields_that_go_together(appended: tuple[str, ...], remedy: str) -> None:
+def test_client_that_is_no_kafka_streams_is_reported_with_fields_that_go_together(appended: tuple[str, ...], remedy: str) -> None:
     wish = streams(3)
     held = [MemberView(member_id=f"m{o}{a}", instance_id=id_of(o) + a) for o in range(2) for a in appended]
     decided = decide(wish, departure(group=group(*held), chains={}, fresh={}))
@@ -259,7 +259,7 @@ def test_client_that_is_no_kafka_streams_is_told_with_fields_that_go_together(ap
 @pytest.mark.parametrize(
     ("identity", "is_named"), [({}, True), ({"preset": "KafkaStreams"}, False), (ENV, False)]
 )
-def test_variables_that_the_role_implied_are_kept_by_who_is_told_to_choose_another(identity: dict[str, Any], is_named: bool) -> None:
+def test_variables_that_the_role_implied_are_named_in_the_advice_to_choose_another(identity: dict[str, Any], is_named: bool) -> None:
     """A pod whose variables were renamed would run without an id."""
     wish = spec(protocol="Auto", role="Streams", identity=identity)
     held = [MemberView(member_id=f"m{o}", instance_id=id_of(o)) for o in range(2)]
@@ -305,7 +305,7 @@ def test_pods_of_departed_threads_are_read_before_they_leave() -> None:
         ("Streams", group(*threads(), protocol_type="connect"), "Connect"),
     ],
 )
-def test_nobody_is_removed_from_a_group_in_which_pods_of_this_role_cannot_be(role: str, members: GroupView, other: str) -> None:
+def test_no_member_is_removed_from_a_group_in_which_pods_of_this_role_cannot_be(role: str, members: GroupView, other: str) -> None:
     wish = spec(role=role, protocol="Auto", identity={"suffix": "Streams", "membersPerPod": 3})
     snapshot = scaled_down(group=members)
     decided = decide(wish, snapshot)
@@ -351,7 +351,7 @@ def test_session_timeout_of_a_streams_group_is_its_setting_and_is_never_injected
     assert decided.history.injected.session_timeout_ms is None
 
 
-def test_setting_that_is_too_short_is_told_with_the_settings_of_streams_groups() -> None:
+def test_setting_that_is_too_short_is_reported_with_the_settings_of_streams_groups() -> None:
     snapshot = departure(group=application(*threads(2)), bounds=streams_bounds(), chains={}, fresh={})
     timeout = decide(streams(3), snapshot).timeout
     assert timeout is not None
@@ -361,13 +361,13 @@ def test_setting_that_is_too_short_is_told_with_the_settings_of_streams_groups()
     assert timeout.message.endswith(f"set streams.session.timeout.ms={need_ms} on the group")
 
 
-def test_status_tells_the_protocol_of_a_streams_group() -> None:
+def test_status_shows_the_protocol_of_a_streams_group() -> None:
     snapshot = departure(group=application(*threads(2)), chains={}, fresh={})
     status = project(streams(3), snapshot, decide(streams(3), snapshot), Executed(), None, NOW)
     assert status.to_wire()["protocol"] == "Streams"
 
 
-def test_application_of_the_other_protocol_than_was_asked_for_is_told() -> None:
+def test_application_of_the_other_protocol_than_was_asked_for_is_reported() -> None:
     wish = streams(3, protocol="Streams")
     members = group(*(replace(t, member_epoch=None) for t in threads(2)))
     snapshot = departure(group=members, chains={}, fresh={})

@@ -93,5 +93,5 @@ def group_body(world: OperatorWorld) -> Json:
 
 
 def put(world: OperatorWorld, **changes: Any) -> None:
-    """Write the StaticGroup with other parts, as whoever has the rights may; the store sees it."""
+    """Write the StaticGroup with other parts, as a user with the rights may; the store sees it."""
     world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, group_body(world) | changes))

@@ -137,7 +137,7 @@ async def waited_s(spend: Callable[[float], None], seed: int, slices_s: tuple[fl
 
 
 @pytest.mark.parametrize("slices_s", [(0.02, 0.04), (0.05, 0.15), (0.2, 0.4), (0.5, 1.5)])
-async def test_silent_brokers_of_two_tenants_keep_nobody_waiting_for_long_in_a_busy_process(
+async def test_silent_brokers_of_two_tenants_keep_no_other_waiting_for_long_in_a_busy_process(
     monkeypatch: pytest.MonkeyPatch, slices_s: tuple[float, float]
 ) -> None:
     spend = computing(monkeypatch)

@@ -50,7 +50,7 @@ def scaled_beyond_all_bounds(world: OperatorWorld) -> None:
     meant(world, replicas=10**6)
 
 
-async def test_nobody_is_removed_while_the_consistent_read_asks_for_more_ids_than_are_served() -> None:
+async def test_no_member_is_removed_while_the_consistent_read_asks_for_more_ids_than_are_served() -> None:
     """Any of them may be wanted again."""
     world = await scaled_down()
     scaled_beyond_all_bounds(world)
@@ -85,7 +85,7 @@ async def test_ids_of_an_earlier_template_depart_with_their_pods_from_the_first_
     assert guards(world) == ["PodStillRunning"] * 3
 
 
-async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_removes_nobody() -> None:
+async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_removes_no_member() -> None:
     world = await OperatorWorld().started()
     world.scale(2)
     world.end(2)
@@ -115,7 +115,7 @@ async def test_end_from_before_the_first_description_explains_no_member() -> Non
     assert world.left == []
 
 
-async def test_departed_members_of_a_group_that_nobody_can_leave_have_their_pods_but_cost_no_read() -> None:
+async def test_departed_members_that_cannot_be_removed_have_their_pods_but_cost_no_read() -> None:
     world = await scaled_down()
     world.kafka.group_type = GroupType.SHARE
     await world.round()

@@ -301,7 +301,7 @@ async def keeps_what_was_out_of_sight(world: OperatorWorld) -> None:
 
 async def keeps_a_pod_of_which_nobody_sees_what_it_carries(world: OperatorWorld) -> None:
     roll(world, 0, 1, 2)
-    start_as(world, "web-7", "u7", {"not-told"}, ids_are_fixed=False)
+    start_as(world, "web-7", "u7", {"not-shown"}, ids_are_fixed=False)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class World(OperatorWorld):
         self._ahead_s = value - asyncio.get_running_loop().time()
 
 
-async def test_edits_that_follow_each_other_are_told_of_together() -> None:
+async def test_edits_that_follow_each_other_are_reported_together() -> None:
     """A write costs the API server as much as the edit, so one for each of them leaves it no time for anybody else."""
     world = await World().started()
     await asyncio.sleep(EDITS_PACE_S)
@@ -53,7 +53,7 @@ async def test_edits_that_follow_each_other_are_told_of_together() -> None:
 
 @pytest.mark.parametrize("what", ["the Lease is lost", "a write fails once", "the clock is set back", "the StaticGroup is made again"])
 async def test_edit_that_waits_meets_what_may_happen_meanwhile(what: str) -> None:
-    """What waits is told by whoever may still write, within the same time, and never twice."""
+    """A waiting message is written by the next process that may write, within the same time, and never twice."""
     world = await World().started()
     await asyncio.sleep(EDITS_PACE_S)
     queue = WorkQueue(world.reconciler.reconcile)
@@ -170,7 +170,7 @@ async def test_status_is_written_after_the_pause_unless_something_stands_against
     assert len(world.kube.status_writes) == writes + written
 
 
-async def test_somebody_who_writes_the_status_itself_is_no_such_storm() -> None:
+async def test_writes_of_the_status_itself_are_no_such_storm() -> None:
     """Two writers of one status must not set each other's pace."""
     world = await World().started()
     world.declare(static_group(generation=2))

@@ -16,7 +16,7 @@ LOST = problem_of(504, verb="patch", resource="staticgroups", namespace="shop")
 
 
 async def with_lost_answer() -> OperatorWorld:
-    """Return a world whose last status reached the API server, which the operator was not told."""
+    """Return a world whose last status reached the API server, but whose watch did not deliver it."""
     world = await OperatorWorld().started()
     landing = world.kube.apply_status
 

@@ -102,8 +102,8 @@ async def test_ids_that_were_only_observed_are_not_issued_while_they_are_held_el
     await world.settled(2)
     assert not injects(world)
     assert world.condition("Injected")[1] == "IdsHeldElsewhere"
-    (told,) = {e.message for e in world.status.exceptions if e.kind.value == "WithoutId"}
-    assert "the condition Injected says why new pods get none" in told
+    (message,) = {e.message for e in world.status.exceptions if e.kind.value == "WithoutId"}
+    assert "the condition Injected says why new pods get none" in message
 
 
 async def test_injection_that_was_not_served_for_a_while_goes_on() -> None:
@@ -216,7 +216,7 @@ async def test_ids_that_are_issued_stay_whatever_joins() -> None:
     assert injects(world)
 
 
-async def test_two_members_that_take_the_place_from_each_other_are_told_and_one_that_does_so_once_is_not() -> None:
+async def test_two_members_that_take_the_place_from_each_other_are_reported_and_one_that_does_so_once_is_not() -> None:
     world = await OperatorWorld().started()
     world.kafka.join(world.id_of(1), "second")
     await world.settled(1)

@@ -205,7 +205,7 @@ def test_what_they_have_set_follows_what_they_want(who: tuple[Party, ...], other
     assert len(set(world.values_ms[settled - 1 :])) == 1
 
 
-def test_number_that_each_tells_is_capped_by_its_own_bounds_only() -> None:
+def test_number_that_each_contributes_is_capped_by_its_own_bounds_only() -> None:
     """A wants 115 s; B wants 670 and caps itself at 120: both come to 120, where one wrote 670 and the other one 120 for ever."""
     short = Party(session={"writeGroupConfig": True})
     capped = Party(session={"writeGroupConfig": True, "maxSeconds": 120}, grace_s=400)
@@ -216,7 +216,7 @@ def test_number_that_each_tells_is_capped_by_its_own_bounds_only() -> None:
     assert world.values_ms[2:] == [120_000] * 10
 
 
-def test_fixed_number_is_told_whatever_the_fleet_recommends() -> None:
+def test_fixed_number_is_contributed_whatever_the_fleet_recommends() -> None:
     """B is Fixed at 600 s and a record says 60 s; A listened to the record, and each undid what the other one had set."""
     advised = of_consumers(advice())
     fixed = Party(session={"writeGroupConfig": True, "mode": "Fixed", "seconds": 600}, advice=advised)

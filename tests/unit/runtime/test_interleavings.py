@@ -100,7 +100,7 @@ class Play:
         self.world.remove_object(ordinal)
 
     def join(self, process: Process | None = None) -> None:
-        """Let a living process take its id, whoever holds it."""
+        """Let a living process take its id from any holder."""
         living = [p for p in self.processes if p.is_alive and (p.gone_s is None or self.world.now_s < p.gone_s + SETTLE_S)]
         process = process or (self.rng.choice(living) if living else None)
         if process is not None:

@@ -29,8 +29,8 @@ async def with_pods(identity: dict[str, Any], **changes: Any) -> OperatorWorld:
 async def test_restart_gives_no_id_to_a_container_that_is_not_there(identity: dict[str, Any], changes: dict[str, Any]) -> None:
     """The policy writes the annotation and no variable."""
     world = await with_pods(identity, **changes)
-    told = [c.message for c in world.status.conditions] + [e.message for e in world.status.exceptions]
-    assert not any("restart its pod" in text or "rollout restart" in text for text in told)
+    messages = [c.message for c in world.status.conditions] + [e.message for e in world.status.exceptions]
+    assert not any("restart its pod" in text or "rollout restart" in text for text in messages)
     assert world.condition("Injected") == (
         "False",
         "IdentityInvalid",

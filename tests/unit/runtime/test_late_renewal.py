@@ -47,7 +47,7 @@ def reporter_of(world: OperatorWorld) -> ConnectionReporter:
 
 
 @pytest.mark.parametrize("is_late_at_once", [True, False], ids=["from the start", "while the brokers are asked"])
-async def test_connection_is_told_afterwards(is_late_at_once: bool) -> None:
+async def test_connection_gets_its_status_afterwards(is_late_at_once: bool) -> None:
     world = OperatorWorld()
     reporter = reporter_of(world)
     world.is_holder = not is_late_at_once

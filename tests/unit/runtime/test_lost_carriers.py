@@ -124,9 +124,9 @@ async def test_it_is_not_taken_in_anew_after_its_silence() -> None:
     assert world.members.attributions[id_of(2)].carriers == guessed.carriers
 
 
-async def test_what_a_status_tells_of_it_is_not_replaced_by_less() -> None:
-    told = suspect("gone", node_name="n7", provider="aws")
-    world = Group(Pods(), members(attributions={id_of(2): attributed("m2", "gone")}, suspects=(told,)))
+async def test_a_suspect_of_the_status_is_not_replaced_by_less() -> None:
+    written = suspect("gone", node_name="n7", provider="aws")
+    world = Group(Pods(), members(attributions={id_of(2): attributed("m2", "gone")}, suspects=(written,)))
     await world.look(2)
     (found,) = world.members.suspects
     assert (found.node_name, found.provider) == ("n7", "aws")

@@ -1,4 +1,4 @@
-"""A run that its kubelet or runtime has lost may live on: its pod is a suspect, whatever its object says and whoever asks."""
+"""A run that its kubelet or runtime has lost may live on: so its pod is a suspect, whatever its object says and for every reader."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_a_lost_run_is_over_with_the_boot_of_its_node(is_over: bool) -> No
 
 
 @pytest.mark.parametrize("restart_after", [0, 1, 2])
-async def test_nobody_is_released_for_an_end_in_a_pod_of_which_a_run_was_lost(restart_after: int) -> None:
+async def test_no_member_is_released_for_an_end_in_a_pod_of_which_a_run_was_lost(restart_after: int) -> None:
     """Also where the operator is restarted when nothing shows the loss any more."""
     world = OperatorWorld(protocol="Auto", crashRelease="Release")
     world.kafka.group_type = GroupType.CONSUMER

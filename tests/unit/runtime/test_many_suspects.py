@@ -76,7 +76,7 @@ def stray(world: OperatorWorld, number: int, ids: set[str], *, is_ended: bool = 
 
 @pytest.mark.parametrize("is_ended", [False, True])
 @pytest.mark.parametrize(("pods", "ids"), [(1, 0), (250, 1), (1, 600)], ids=["the id of a seat", "a scope in each of many", "many in one"])
-async def test_pods_of_a_tenant_hold_nobody_who_was_there_before(pods: int, ids: int, is_ended: bool) -> None:
+async def test_pods_of_a_tenant_hold_no_member_that_was_there_before(pods: int, ids: int, is_ended: bool) -> None:
     world = await OperatorWorld().started()
     for n in range(pods):
         made = {f"x{n}-{k}.{world.scope}" for k in range(ids)} or {world.id_of(2)}
@@ -90,7 +90,7 @@ async def test_pods_of_a_tenant_hold_nobody_who_was_there_before(pods: int, ids:
 
 
 @pytest.mark.parametrize("more_ids", [0, 600])
-async def test_a_pod_of_a_tenant_holds_who_joins_with_its_id_and_nobody_else(more_ids: int) -> None:
+async def test_a_pod_of_a_tenant_holds_only_members_that_join_with_its_id(more_ids: int) -> None:
     """Also where the operator is restarted meanwhile, and the pod carried more ids than a status has room for."""
     world = await OperatorWorld().started()
     stray(world, 0, {world.id_of(2), *(f"{n}.{world.scope}" for n in range(more_ids))})

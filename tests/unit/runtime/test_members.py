@@ -100,7 +100,7 @@ async def test_a_member_is_seen_for_the_first_time_once_the_watch_has_passed_a_r
 
 
 async def test_the_pods_that_came_after_a_member_are_none_of_its_carriers() -> None:
-    """The new pod never joins; the member of the old one is dead since that has ended, whoever has its name."""
+    """The new pod never joins; the member of the old one is dead since that has ended, although the new one has its name."""
     world = await OperatorWorld().started()
     world.end(2)
     world.start(2, "u2b", joins=False)
@@ -112,7 +112,7 @@ async def test_the_pods_that_came_after_a_member_are_none_of_its_carriers() -> N
     assert left(world) == [world.id_of(2)]
 
 
-async def test_a_member_that_joins_after_every_pod_has_ended_is_nobodys() -> None:
+async def test_a_member_that_joins_after_every_pod_has_ended_is_unattributed() -> None:
     """Somebody starts the consumer outside of what is watched, with the environment of the pod."""
     world = await OperatorWorld().started()
     world.scale(2)
@@ -127,7 +127,7 @@ async def test_a_member_that_joins_after_every_pod_has_ended_is_nobodys() -> Non
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-async def test_a_stranger_that_took_the_seat_before_the_pod_was_replaced_is_removed_as_the_member_of_that_pod(is_restarted: bool) -> None:
+async def test_another_client_that_took_the_seat_before_the_pod_was_replaced_is_removed_as_the_member_of_that_pod(is_restarted: bool) -> None:
     """Ids are given to pods only: who holds one beside its pod is taken for it. A restart of the operator forgets nothing of that."""
     world = await OperatorWorld().started()
     world.kafka.join(world.id_of(2), "joined-beside-u2")
@@ -175,7 +175,7 @@ async def test_suspects_are_remembered_whatever_else_a_round_comes_to(hurdle: Ca
     assert suspects(world) == ["u2"]
 
 
-async def test_a_suspect_holds_who_joined_beside_it_and_nobody_else() -> None:
+async def test_a_suspect_holds_only_members_that_joined_beside_it() -> None:
     world = await OperatorWorld().started()
     lose(world)
     await world.settled(2)
@@ -190,7 +190,7 @@ async def test_a_suspect_holds_who_joined_beside_it_and_nobody_else() -> None:
     assert "pod web-2 (uid u2) on node n1 was there when it joined, and its end was not seen" in message
 
 
-async def test_a_suspect_that_was_silent_for_long_is_no_carrier_of_who_joins_then_and_stays_one_of_who_joined_before() -> None:
+async def test_a_suspect_that_was_silent_for_long_is_a_carrier_only_of_members_that_joined_before() -> None:
     world = await OperatorWorld().started()
     lose(world)
     await world.round()
@@ -303,12 +303,12 @@ async def at_addresses(group_type: GroupType, *, of_the_lost: str = "10.0.0.2") 
 
 
 @pytest.mark.parametrize(("group_type", "carriers"), [(GroupType.CONSUMER, ["u2b"]), (GroupType.CLASSIC, ["u2", "u2b"])])
-async def test_a_member_that_speaks_from_the_address_of_one_pod_is_of_that_pod_where_it_is_fresh(group_type: GroupType, carriers: list[str]) -> None:
+async def test_a_member_with_the_address_of_one_pod_is_of_that_pod_where_the_address_is_fresh(group_type: GroupType, carriers: list[str]) -> None:
     world = await at_addresses(group_type)
     assert seat(world).carriers == carriers
 
 
-async def test_an_address_that_a_suspect_was_seen_with_too_tells_nothing() -> None:
+async def test_an_address_that_a_suspect_had_too_names_no_pod() -> None:
     world = await at_addresses(GroupType.CONSUMER, of_the_lost="10.0.0.9")
     assert seat(world).carriers == ["u2", "u2b"]
 

@@ -1,4 +1,4 @@
-"""A suspect that is remembered nowhere: whoever joins then may be its process, so the watch counts as young.
+"""A suspect that is remembered nowhere: a member that joins then may be of its process, so the watch counts as young.
 
 In each story web-2 is force-deleted while its process lives, what tells of it is lost, an operator goes on from the stored position behind the
 deletion, and the process takes the seat again beside its successor, which ends.

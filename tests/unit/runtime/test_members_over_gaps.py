@@ -43,7 +43,7 @@ async def test_a_carrier_that_is_not_shown_any_more_is_a_suspect_since_one_momen
     assert world.status.suspects == first
 
 
-async def test_members_of_before_a_gap_keep_their_carriers_and_who_joins_then_may_be_of_a_pod_that_nobody_saw() -> None:
+async def test_members_of_before_a_gap_keep_their_carriers_and_later_ones_may_be_of_an_unseen_pod() -> None:
     world = await OperatorWorld().started()
     gap(world)
     world.kafka.join(world.id_of(1), "after-the-gap")
@@ -57,7 +57,7 @@ async def test_members_of_before_a_gap_keep_their_carriers_and_who_joins_then_ma
     assert guards(world) == ["JoinedBeforeWatch"]
 
 
-async def test_who_joins_once_the_watch_was_whole_for_long_enough_is_held_by_nothing_unseen() -> None:
+async def test_a_member_that_joins_once_the_watch_was_whole_for_long_enough_has_no_unseen_carrier() -> None:
     world = await OperatorWorld().started()
     gap(world)
     await world.round()
@@ -85,7 +85,7 @@ async def test_the_watch_has_to_be_whole_for_long_enough_when_the_group_is_asked
     assert (world.status.watch or "").startswith(world.pods.watch_name)
 
 
-async def test_nobody_is_missed_while_the_watch_is_not_whole() -> None:
+async def test_no_member_is_missing_while_the_watch_is_not_whole() -> None:
     """A process that has not listed the pods yet knows of none."""
     world = await OperatorWorld().started()
     name = world.pods.watch_name

@@ -90,7 +90,7 @@ async def test_a_process_that_finds_the_pod_gone_anew_believes_the_one_that_saw_
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_a_node_that_another_machine_took_over_tells_nothing_of_the_first(restarts: bool) -> None:
+async def test_a_node_that_another_machine_took_over_proves_nothing_about_the_first(restarts: bool) -> None:
     """Its name is all that the machines share: the first one may run on, cut off, while the second is switched off and its Node goes."""
     world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
     taken_over = replace(world.kube.nodes["n2"], machine="other", other_until_s=world.now_s)
@@ -123,7 +123,7 @@ async def test_a_node_that_an_etcd_of_before_has_forgotten_is_not_gone(notices: 
     assert [s.uid for s in world.status.suspects] == ["u2"]
 
 
-async def test_a_node_that_is_taken_over_and_deleted_while_others_are_read_tells_nothing() -> None:
+async def test_a_node_that_is_taken_over_and_deleted_while_others_are_read_proves_nothing() -> None:
     """The watch of Nodes goes on while the API server is asked, and what it brings counts."""
     world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
     node, read_node = world.kube.nodes["n2"], world.kube.read_node

@@ -172,7 +172,7 @@ async def test_process_whose_first_readings_of_the_lease_fail_resumes_the_watch_
     assert left(cluster) == [cluster.id_of(2)]
 
 
-async def test_process_that_cannot_resume_its_watch_removes_nobody_whose_pod_it_did_not_see_end(cluster: Cluster) -> None:
+async def test_process_that_cannot_resume_its_watch_removes_no_member_whose_pod_it_did_not_see_end(cluster: Cluster) -> None:
     """The API server has compacted what happened meanwhile: the status names a carrier that no LIST shows."""
     async with cluster.operating():
         await cluster.populated()
@@ -263,7 +263,7 @@ async def test_lost_lease_makes_a_standby_that_writes_nothing_and_goes_on_watchi
 
 
 async def test_suspect_that_was_gone_before_the_ids_could_be_known_is_none_of_ours(cluster: Cluster) -> None:
-    """Whether its ids are of this StaticGroup alone is told by the identity of the cluster, which a process reads as it begins."""
+    """Whether its ids are of this StaticGroup alone depends on the identity of the cluster, which a process reads as it begins."""
     body = static_group()
     body["metadata"]["creationTimestamp"] = "2099-01-01T00:00:00Z"
     cluster.server.put(body, GROUPS)
@@ -332,7 +332,7 @@ async def test_replica_that_gets_its_lease_back_goes_on_under_the_watch_of_the_h
 
 
 async def test_lease_that_was_deleted_begins_new_watches(cluster: Cluster) -> None:
-    """Whoever put an older state of the cluster back says so by this: members of now may be of pods that nobody saw."""
+    """A restore of an older etcd is declared by this: present members may be of unseen pods."""
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         watch = operator.pods.names()

@@ -55,8 +55,8 @@ async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_mat
     assert world.left == []
 
 
-async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_told_and_injects_nothing() -> None:
-    """Each round ended in AmbiguousIdentityError: no condition told it, and the status went on as of before the edit."""
+async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_reported_and_injects_nothing() -> None:
+    """Each round ended in AmbiguousIdentityError: no condition said so, and the status stayed as before the edit."""
     twice = {
         "preset": "Custom",
         "suffix": "Custom",

@@ -35,7 +35,7 @@ class PodSetWorld(OperatorWorld):
         super().__init__(workloadRef=REF, **spec)
 
     def scale(self, replicas: int, *, in_store: bool = True) -> None:
-        """List the first pods, whatever the store is told: no watch of StrimziPodSets is held."""
+        """List the first pods, whatever the store receives: no watch of StrimziPodSets is held."""
         self.list_pods(*range(replicas))
 
     def list_pods(self, *ordinals: int, **changes: Any) -> None:
@@ -47,7 +47,7 @@ class PodSetWorld(OperatorWorld):
         self.kube.workloads["shop", "web"] = view
 
 
-async def test_the_member_of_a_pod_that_is_not_listed_any_more_leaves_and_nobody_else() -> None:
+async def test_only_the_member_of_a_pod_that_is_not_listed_any_more_leaves() -> None:
     """A hole in the list: of a replica count, the last pod would be the departed one."""
     world = await PodSetWorld().started(4)
     world.list_pods(0, 1, 3)
@@ -81,7 +81,7 @@ async def test_a_listed_pod_that_ended_is_away_and_not_departed() -> None:
 
 
 @pytest.mark.parametrize("listed", [(), (0, 1, 2)])
-async def test_a_kind_that_is_not_served_any_more_removes_nobody_and_says_what_to_install(listed: tuple[int, ...]) -> None:
+async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_what_to_install(listed: tuple[int, ...]) -> None:
     """An API server without the CustomResourceDefinition answers as one without the object."""
     world = await PodSetWorld().started(3)
     world.list_pods(*listed)
@@ -139,16 +139,16 @@ async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot
     assert world.status.injected.method.value == "None"
 
 
-async def test_a_list_that_cannot_be_read_is_told_with_what_to_correct() -> None:
+async def test_a_list_that_cannot_be_read_is_reported_with_what_to_correct() -> None:
     """To install Strimzi, which is there, is no way out of a pod of another name in the list."""
     world = await PodSetWorld().started(3)
     message = "StrimziPodSet has an unreadable field spec.pods[].metadata.name (str)"
     world.kube.problems["read_workload"] = replace(UNSERVED, kind=KubeProblemKind.INVALID, status=0, message=message)
     await world.settled(2)
     assert left(world) == []
-    told = world.condition("WorkloadFound")[2]
-    assert told.endswith("Correct that field: every pod of the list is called web-<ordinal>, such as web-0, and none is listed twice.")
-    assert "install" not in told
+    message = world.condition("WorkloadFound")[2]
+    assert message.endswith("Correct that field: every pod of the list is called web-<ordinal>, such as web-0, and none is listed twice.")
+    assert "install" not in message
 
 
 async def test_a_stateful_set_of_the_same_name_says_nothing_about_it() -> None:
@@ -178,7 +178,7 @@ async def test_a_static_group_of_a_stateful_set_of_the_same_name_writes_into_no_
     assert rivals_of(world.stores, None, KEY).collisions
 
 
-async def test_a_listed_pod_that_nobody_makes_holds_removals_and_is_told_once_it_lasts() -> None:
+async def test_a_listed_pod_that_is_never_made_holds_removals_and_is_reported_once_it_lasts() -> None:
     """Strimzi's status counts every pod of the list, made or not: without its operator that is no moment, and all is not well."""
     world = await PodSetWorld().started(4)
     world.list_pods(0, 1, 2, status_replicas=3)
@@ -225,7 +225,7 @@ async def test_pods_without_an_id_are_rolled_as_strimzi_does() -> None:
     assert "kubectl -n shop annotate strimzipodsets web strimzi.io/manual-rolling-update=true" in message
 
 
-async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_told_to_be_rolled() -> None:
+async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_advised_to_be_rolled() -> None:
     """The injection reads nine digits out of a name, the operator ten: the remedy of other pods never helped this one."""
     world = PodSetWorld()
     world.list_pods(0, 1_234_567_890)

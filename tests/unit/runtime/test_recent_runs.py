@@ -1,4 +1,4 @@
-"""What processes of pods did lately: each told once, whatever comes again, and nothing kept of pods that just run."""
+"""Recent ends and starts of processes: each is reported once, and nothing is kept of pods that just run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_restart_is_noted_once_however_often_its_versions_come() -> None:
     assert seen.changes == []
 
 
-def test_pods_of_nobody_are_not_noted() -> None:
+def test_pods_without_a_workload_are_not_noted() -> None:
     seen = SeenPods()
     seen.see(running(5, 1, ended_ago_s=10), name="other-0")
     assert seen.runs._pending == {}

@@ -113,7 +113,7 @@ async def test_removal_that_was_acknowledged_is_remembered_when_the_round_is_cut
     assert record.instance_id == world.id_of(2)
 
 
-async def test_leave_whose_answer_was_cut_off_is_told_as_unknown_and_the_group_is_described_again(
+async def test_leave_whose_answer_was_cut_off_has_an_unknown_outcome_and_the_group_is_described_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = await departing()

@@ -187,6 +187,6 @@ async def test_staticgroup_that_never_issued_an_id_did_not_issue_it_first(spec: 
     world.stores.put_group(("shop", "twin"), twin)
     world.scale(3)
     await world.settled(3)
-    told = world.condition("Injected")[2], world.condition("Ready")[2]
-    assert all(f"StaticGroup shop/twin {why}" in text for text in told)
-    assert not any("first" in text for text in told)
+    messages = world.condition("Injected")[2], world.condition("Ready")[2]
+    assert all(f"StaticGroup shop/twin {why}" in text for text in messages)
+    assert not any("first" in text for text in messages)

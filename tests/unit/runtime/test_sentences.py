@@ -41,7 +41,7 @@ async def later(world: OperatorWorld, seconds: float) -> None:
 # members that are away ---------------------------------------------------------------------------------------------------
 
 
-async def test_pods_that_lack_one_of_two_ids_are_told_until_they_are_rolled() -> None:
+async def test_pods_that_lack_one_of_two_ids_are_reported_until_they_are_rolled() -> None:
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, identity={"env": [{}, B_CONSUMER]}))
     await later(world, 3600)
@@ -51,7 +51,7 @@ async def test_pods_that_lack_one_of_two_ids_are_told_until_they_are_rolled() ->
     assert message.startswith("3 of 6 members cannot be identified")
 
 
-async def test_one_literal_id_in_the_template_of_all_pods_is_told_with_the_way_to_write_it() -> None:
+async def test_one_literal_id_in_the_template_of_all_pods_is_reported_with_the_way_to_write_it() -> None:
     world = OperatorWorld(identity={"method": "None"})
     world.scale(3)
     await world.round()
@@ -67,7 +67,7 @@ async def test_one_literal_id_in_the_template_of_all_pods_is_told_with_the_way_t
     assert world.condition("Ready")[0] == "False"
 
 
-async def test_pod_that_is_never_made_is_told_with_where_to_see_why() -> None:
+async def test_pod_that_is_never_made_is_reported_with_where_to_see_why() -> None:
     world = await OperatorWorld().started()
     world.end(2)
     del world.kafka.members[world.id_of(2)]
@@ -92,7 +92,7 @@ async def test_pod_of_days_that_is_restarted_is_away_for_a_restart(is_ready: boo
     assert world.condition("MembershipComplete")[1] == "MembersAway"
 
 
-async def test_dynamic_clients_are_not_told_as_fenced_ones() -> None:
+async def test_dynamic_clients_are_not_reported_as_fenced() -> None:
     """The application does not read the variable: restarting its pods brings nothing."""
     world = OperatorWorld()
     await world.round()
@@ -101,10 +101,10 @@ async def test_dynamic_clients_are_not_told_as_fenced_ones() -> None:
     world.kafka.members[""] = "consumer-app-1"
     world.now_s += 300
     await world.settled(2)
-    told = [world.condition("MembershipComplete")[2], *(e.message for e in world.status.exceptions if e.kind.value == "Missing")]
-    assert len(told) == 3
-    assert all("look whether the clients take theirs from the variable that spec.identity names" in text for text in told)
-    assert not any("restart its pod" in text for text in told)
+    messages = [world.condition("MembershipComplete")[2], *(e.message for e in world.status.exceptions if e.kind.value == "Missing")]
+    assert len(messages) == 3
+    assert all("look whether the clients take theirs from the variable that spec.identity names" in text for text in messages)
+    assert not any("restart its pod" in text for text in messages)
 
 
 # pods that are none of ours ----------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ async def test_member_of_an_orphan_is_not_said_to_leave_soon() -> None:
         ({}, "kubectl -n shop rollout restart statefulset/web"),
     ],
 )
-async def test_pods_with_old_ids_are_told_with_the_command_that_replaces_them(changes: Mapping[str, Any], command: str) -> None:
+async def test_pods_with_old_ids_are_reported_with_the_command_that_replaces_them(changes: Mapping[str, Any], command: str) -> None:
     world = await OperatorWorld().started()
     change_workload(world, **changes)
     world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
@@ -236,10 +236,10 @@ async def test_nothing_is_claimed_of_what_is_not_looked_at_while_suspended() -> 
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, suspend=True))
     await world.settled(2)
-    told = {c.type: (c.status.value, c.reason) for c in world.status.conditions}
-    assert told.pop("Ready") == ("False", "Suspended")
-    assert set(told.values()) == {("Unknown", "NotObservedYet")}
-    assert "Injected" in told
+    found = {c.type: (c.status.value, c.reason) for c in world.status.conditions}
+    assert found.pop("Ready") == ("False", "Suspended")
+    assert set(found.values()) == {("Unknown", "NotObservedYet")}
+    assert "Injected" in found
     world.declare(static_group(generation=3))
     await world.settled(1)
     assert {c.status.value for c in world.status.conditions} == {"True"}
@@ -280,7 +280,7 @@ async def test_statefulset_that_is_being_deleted_wants_no_pods() -> None:
     ids=["Observe", "no variable", "no policy"],
 )
 @pytest.mark.parametrize("seconds", [10, 1800])
-async def test_session_timeout_that_nobody_injects_is_not_said_to_be_injected(
+async def test_session_timeout_that_is_not_injected_is_not_said_to_be(
     wish: dict[str, Any], is_served: bool, seconds: int
 ) -> None:
     world = OperatorWorld(sessionTimeout={"mode": "Fixed", "seconds": seconds}, **wish)

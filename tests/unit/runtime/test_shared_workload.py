@@ -200,7 +200,7 @@ def test_one_variable_of_one_container_takes_one_id(first: str, container: str |
     assert [said in sentence for sentence, _ in collisions(stores)] == [True] * collides
 
 
-async def test_two_defaults_on_one_statefulset_are_told_the_field_to_change_and_changing_it_ends_it() -> None:
+async def test_two_defaults_on_one_statefulset_name_the_field_to_change_and_changing_it_ends_it() -> None:
     world = SharedWorld()
     world.declare(static_group())
     world.audit_spec = {"identity": {}}

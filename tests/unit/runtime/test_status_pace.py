@@ -23,7 +23,7 @@ def test_few_writes_never_wait() -> None:
         assert pace.turn(("shop", "orders"), 200.0 + second) <= 200.0 + second
 
 
-def test_many_writers_take_turns_at_the_rate_and_nobody_twice() -> None:
+def test_many_writers_take_turns_at_the_rate_and_none_twice() -> None:
     pace, written = Pace(), dict.fromkeys(keys(20), 0)
     now_s, end_s = 1000.0, 1300.0
     while now_s < end_s:
@@ -47,7 +47,7 @@ def test_turn_that_was_given_stays_however_often_it_is_asked_for() -> None:
     assert pace.turn(("shop", "late"), due_s) > due_s
 
 
-def test_nobody_waits_longer_than_the_limit_however_many_there_are() -> None:
+def test_no_writer_waits_longer_than_the_limit_however_many_there_are() -> None:
     pace = Pace()
     assert max(pace.turn(key, 100.0) for key in keys(5000)) == 100.0 + WAIT_MAX_S
     for key in keys(5000):

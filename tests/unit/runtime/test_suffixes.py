@@ -88,7 +88,7 @@ async def test_suffix_that_is_corrected_long_after_the_pod_ended_finds_its_evide
     assert [i for _, i in world.left] == [f"{world.id_of(PODS - 1)}-0"]
 
 
-async def test_preset_that_changes_on_a_live_group_removes_nobody_and_settles_with_the_roll() -> None:
+async def test_preset_that_changes_on_a_live_group_removes_no_member_and_settles_with_the_roll() -> None:
     world = await started(OperatorWorld(), "")
     world.declare(static_group(generation=2, identity={"preset": "SpringBoot"}))
     await world.settled(2)

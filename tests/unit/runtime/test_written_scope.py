@@ -30,7 +30,7 @@ async def test_ids_have_the_scope_that_was_written() -> None:
     assert (world.scope, world.status.injected.id_template) == (SCOPE, f"{{podName}}.{SCOPE}")
 
 
-async def test_member_that_joined_before_the_watch_was_whole_may_be_of_a_pod_that_nobody_saw() -> None:
+async def test_member_that_joined_before_the_watch_was_whole_may_be_of_an_unseen_pod() -> None:
     """Ids with a written scope may be older than the StaticGroup."""
     world = OperatorWorld(**WRITTEN)
     world.template = f"web-{{ordinal}}.{SCOPE}"
@@ -132,7 +132,7 @@ def test_two_staticgroups_of_one_kafka_group_with_one_scope_know_of_each_other(
     assert found == ([(named[1],), (named[0],)] if are_rivals else [(), ()])
 
 
-async def test_neither_of_two_with_one_scope_removes_anybody_and_says_which_is_the_other() -> None:
+async def test_neither_of_two_with_one_scope_removes_a_member_and_each_names_the_other() -> None:
     world = OperatorWorld(**WRITTEN)
     world.template = f"web-{{ordinal}}.{SCOPE}"
     await world.started()

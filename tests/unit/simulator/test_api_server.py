@@ -94,7 +94,7 @@ def test_apply_of_a_status_ignores_the_uid_and_compares_the_version(server: ApiS
         )
 
 
-def test_who_wrote_the_history_in_a_status_is_noted(server: ApiServer) -> None:
+def test_the_writer_of_the_history_in_a_status_is_noted(server: ApiServer) -> None:
     """As managedFields tell of a real object (KEP-555); without it a status that somebody set back was the operator's own (seed 141225)."""
 
     def owners() -> set[str]:

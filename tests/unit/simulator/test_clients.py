@@ -105,7 +105,7 @@ def test_a_dynamic_member_leaves_when_it_is_closed(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_static_member_told_to_leave_on_close_is_gone_at_once(protocol: str) -> None:
+def test_a_static_member_set_to_leave_on_close_is_gone_at_once(protocol: str) -> None:
     """KIP-1092: CloseOptions LEAVE_GROUP."""
 
     async def story() -> None:

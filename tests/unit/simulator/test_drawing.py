@@ -123,7 +123,7 @@ def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Dra
     seen = Counter(change.kind for _, change in changed)
     assert set(seen) == set(ChangeKind)
     assert all(count >= WORLDS * 0.03 for count in seen.values()), seen
-    assert {change.is_told for _, change in changed} == {True, False}
+    assert {change.is_in_spec for _, change in changed} == {True, False}
     assert len({kinds for d in drawn if len(kinds := tuple(c.kind for c in d.changes)) > 1}) >= 5, "two of them meet"
     for d, change in changed:
         team = d.world.team
@@ -132,7 +132,7 @@ def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Dra
             assert team.spec.get("role", "Consumer") == "Consumer", "the others have no KIP-848 protocol"
         if change.kind is ChangeKind.OUTSIDER:
             assert not team.is_scoped
-            assert not team.identity["exclusive"], "nobody may swear to what is not so"
+            assert not team.identity["exclusive"], "`exclusive` would be false"
             assert d.world.others == ()
 
 

@@ -67,7 +67,7 @@ def test_a_group_is_read_completely(protocol: str) -> None:
     simulate(story)
 
 
-def test_a_group_that_nobody_joined_is_absent() -> None:
+def test_a_group_without_a_join_is_absent() -> None:
     async def story() -> None:
         world = KafkaWorld()
         view = await world.gateway.describe(CONNECTION, "nobody")
@@ -400,7 +400,7 @@ def test_bounds_are_those_of_the_brokers_and_of_the_group() -> None:
     simulate(story)
 
 
-def test_the_probe_tells_the_cluster_and_another_cluster_is_refused() -> None:
+def test_the_probe_returns_the_cluster_id_and_another_cluster_is_refused() -> None:
     async def story() -> None:
         world = await _world()
         facts = await world.gateway.probe(CONNECTION)

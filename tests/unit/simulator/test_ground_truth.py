@@ -62,7 +62,7 @@ def effect_on(world: World, instance_id: str) -> Effect:
 
 
 def test_a_living_member_of_another_namespace_must_not_be_removed() -> None:
-    """Whoever's StaticGroup it was that the removal was decided for."""
+    """It does not matter for which StaticGroup the removal was decided."""
 
     async def test(world: World) -> None:
         await asyncio.sleep(ROUND_MAX_S)
@@ -133,7 +133,7 @@ def test_an_id_is_no_longer_wanted_when_its_template_is_gone() -> None:
     in_world(test)
 
 
-def test_a_staticgroup_that_is_made_again_speaks_for_the_one_before() -> None:
+def test_a_staticgroup_that_is_made_again_replaces_the_one_before() -> None:
     """Found by seed 140227: deleted, made again, and given another template half a minute later."""
 
     async def test(world: World) -> None:

@@ -252,7 +252,7 @@ def test_phase_that_somebody_else_writes_leaves_the_containers_to_the_kubelet() 
     in_world(body)
 
 
-def test_phase_belongs_to_who_changed_it_last() -> None:
+def test_phase_belongs_to_its_last_writer() -> None:
     """An Update takes the fields whose values it changes; the node controller's conditions leave the phase alone."""
 
     async def body(world: PlainWorld) -> None:

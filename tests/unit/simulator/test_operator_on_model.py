@@ -31,7 +31,7 @@ async def populated(world: PlainWorld, replicas: int = 3) -> None:
     await world.until(lambda: (world.status.get("members") or {}).get("joined") == replicas)
 
 
-def told(world: PlainWorld, what: str) -> float:
+def last_traced_s(world: PlainWorld, what: str) -> float:
     """Return when something was last done, in virtual seconds."""
     return [entry.at_s for entry in world.trace.select(what=what)][-1]
 
@@ -48,7 +48,7 @@ def test_scale_down_is_followed_by_a_leave_after_the_kubelet_certified_the_end()
         world.users.scale("shop", "web", 2)
         await world.until(lambda: world.left)
         assert world.left == [departed]
-        assert 0 < world.loop.time() - told(world, "status written") < 2.5
+        assert 0 < world.loop.time() - last_traced_s(world, "status written") < 2.5
         await world.until(lambda: (world.status.get("lastRemoval") or {}).get("instanceId") == departed)
         assert set(world.kafka.members) == {world.id_of(0), world.id_of(1)}
 
@@ -142,7 +142,7 @@ def test_zombie_of_a_force_delete_is_held_until_its_session_ends() -> None:
 @pytest.mark.parametrize(
     ("is_gap", "is_new", "count"), [(False, False, 1), (False, True, 1), (True, False, 1), (True, True, 0)]
 )
-def test_watch_gap_holds_who_joined_meanwhile_and_a_resumed_watch_holds_nothing(
+def test_watch_gap_holds_members_that_joined_meanwhile_and_a_resumed_watch_holds_none(
     is_gap: bool, is_new: bool, count: int
 ) -> None:
     """A break is harmless, and so is a 410 for a member that was described before it."""
@@ -344,16 +344,16 @@ def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within
 
     caplog.set_level(logging.INFO)
     simulate(main)
-    told = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+    warnings = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
     # a round may have been about to write when the API server went
-    assert [message for message in told if message != "status not written"] == [
+    assert [message for message in warnings if message != "status not written"] == [
         "lease lost, standing by",
         "the API server is away; nothing is done until it answers",
         "the API server answers again",
     ]
 
 
-def test_single_replica_without_election_rests_in_an_outage_and_looks_again_at_its_end(
+def test_single_replica_without_election_waits_in_an_outage_and_reconciles_at_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Nothing has changed, so no event is due; the end of the outage itself is the reason to look."""

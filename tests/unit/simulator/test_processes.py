@@ -1,4 +1,4 @@
-"""The process table: what lives, freezes, crashes and is cut off, whoever believes otherwise."""
+"""The process table is the ground truth of what lives, freezes, crashes and is cut off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .kafka_world import PARTITIONS, KafkaWorld, simulate
 PROTOCOLS = ("classic", "consumer")
 
 
-def test_a_frozen_process_is_silent_but_alive_and_is_told_after_the_thaw() -> None:
+def test_a_frozen_process_is_silent_but_alive_and_gets_its_signal_after_the_thaw() -> None:
     async def story() -> None:
         world = KafkaWorld()
         for number in range(2):

@@ -1,4 +1,4 @@
-"""How a container runtime ends what it is told to end, and how that hangs (containerd#13416): the kubelet and all else go on."""
+"""How a container runtime kills containers, and how a kill hangs (containerd#13416) while the kubelet and all else go on."""
 
 from __future__ import annotations
 

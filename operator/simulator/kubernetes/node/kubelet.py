@@ -80,7 +80,7 @@ class Kubelet(Machine):
     def _forget_all(self) -> None:
         self._workers.clear()
 
-    # -- what it hears
+    # -- what it receives
 
     def _observe(self, resource: str, event: Event) -> None:
         if resource != PODS:
@@ -172,7 +172,7 @@ class Kubelet(Machine):
         if worker is not None and worker.kill_timer is not None:
             worker.kill_timer.cancel()
         if any(self._runs(uid, record.name) for record in self._runtime.get(uid, ())):
-            return  # the runtime knows what it runs, whoever else forgets it
+            return  # the runtime still knows what it runs
         self.addresses.give_back(uid)
         for record in self._runtime.pop(uid, ()):
             self._exits.pop((uid, record.name), None)
@@ -366,7 +366,7 @@ class Kubelet(Machine):
         if any(r.is_running for r in worker.records if r.kind == "containerStatuses"):
             return
         if not worker.is_stopped:
-            # Sidecars are told only when the others have ended.
+            # Sidecars get their signal only when the others have ended.
             for record in worker.records:
                 if record.is_running:
                     self.kills.send(worker.uid, record.name, "TERM")

@@ -129,7 +129,7 @@ class Machine(ABC):
         self._later(self._draw(self.timings.reaction_s), self._resync)
 
     def replaced(self) -> None:
-        """Lose the node's name to another machine; pods that run here run on, and nobody is told."""
+        """Lose the node's name to another machine; pods that run here run on, and nothing reports it."""
         self._note("name taken over")
         self.is_replaced = True
 

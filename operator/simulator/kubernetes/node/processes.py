@@ -12,7 +12,7 @@ class Processes(Protocol):
     Attributes
     ----------
     on_exit: called with (node, pod_uid, container, exit_code) after a process ended, in a callback of its own; not called
-        for the processes of a node that was killed, because nobody is left to be told.
+        for the processes of a node that was killed, because its kubelet is gone.
 
     Notes
     -----

@@ -50,7 +50,7 @@ def test_member_is_attributed_to_the_pods_that_carry_its_id_when_it_is_described
     assert after.first_seen_s(id_of(2), "another") is None
 
 
-def test_member_that_is_described_again_keeps_its_carriers_whoever_came_since() -> None:
+def test_member_that_is_described_again_keeps_its_carriers_whatever_pods_came_since() -> None:
     """Who was born after it had joined is not it."""
     first = look(NOBODY, {2: "m2"}, shown())
     later = look(first, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "u9"})}, dated_at_s=NOW_S + 60))
@@ -70,7 +70,7 @@ def test_description_without_a_barrier_behind_it_is_none_for_whom_it_shows_first
     assert after == NOBODY
 
 
-def test_description_without_a_barrier_counts_where_it_shows_nobody_new() -> None:
+def test_description_without_a_barrier_counts_where_it_shows_no_new_member() -> None:
     first = look(NOBODY, {2: "m2"}, shown())
     kept = look(replace(first, suspects=(suspect("y", 1),)), {2: "m2"}, shown(has_passed=False))
     assert kept.suspects[0].silent_since_s == AT_S
@@ -80,17 +80,17 @@ def test_description_while_the_watch_is_not_whole_is_none() -> None:
     assert look(NOBODY, {2: "m2"}, shown(watch="")) == NOBODY
 
 
-def test_id_that_several_members_are_described_with_is_nobodys_and_takes_no_attribution_away() -> None:
+def test_id_of_several_members_is_attributed_to_none_and_takes_no_attribution_away() -> None:
     first = look(NOBODY, {2: "m2"}, shown())
     assert carriers(look(first, {2: None}, shown())) == {"u2"}
     assert carriers(look(NOBODY, {2: None}, shown())) is None
 
 
-def test_pod_that_the_address_tells_is_the_only_carrier_that_was_seen() -> None:
+def test_pod_that_the_address_names_is_the_only_carrier_that_was_seen() -> None:
     many = shown(carrying={id_of(2): frozenset({"u2", "z"})}, addressed={id_of(2): "u2"})
     assert carriers(look(NOBODY, {2: "m2"}, many)) == {"u2"}
     young = replace(NOBODY, watch="before")
-    assert carriers(look(young, {2: "m2"}, many)) == {"u2", UNSEEN}, "whoever nobody saw may have had the address before"
+    assert carriers(look(young, {2: "m2"}, many)) == {"u2", UNSEEN}, "an unseen pod may have had the address before"
 
 
 def test_member_before_is_without_the_pods_that_ended_meanwhile() -> None:
@@ -159,9 +159,9 @@ def test_suspect_of_the_pod_store_is_taken_in_once() -> None:
     assert without_ended(dropped, sight(suspects=(replace(lost, since_s=NOW_S),))).suspects != (), "it was there again, and is lost again"
 
 
-def test_suspect_that_the_pod_store_knows_better_takes_the_place_of_what_a_status_told() -> None:
-    told, known = suspect("z", silent_since_s=5.0), suspect("z", since_s=NOW_S, node_name="n7")
-    assert without_ended(replace(NOBODY, suspects=(told,)), sight(suspects=(known,))).suspects == (known,)
+def test_suspect_of_the_pod_store_replaces_that_of_the_status() -> None:
+    written, known = suspect("z", silent_since_s=5.0), suspect("z", since_s=NOW_S, node_name="n7")
+    assert without_ended(replace(NOBODY, suspects=(written,)), sight(suspects=(known,))).suspects == (known,)
 
 
 def test_suspect_that_has_ended_meanwhile_is_none() -> None:
@@ -173,7 +173,7 @@ def test_suspect_that_is_there_after_all_is_none() -> None:
     assert [s.uid for s in without_ended(now, sight(back=frozenset({"z"}))).suspects] == ["y"]
 
 
-def test_suspects_are_remembered_also_by_a_look_that_is_no_description() -> None:
+def test_suspects_are_remembered_also_without_a_description() -> None:
     for seen in (shown(suspects=(suspect(),), watch=""), shown(suspects=(suspect(),), has_passed=False)):
         assert [s.uid for s in look(NOBODY, {2: "m2"}, seen).suspects] == ["z"]
 
@@ -216,7 +216,7 @@ def test_silence_is_counted_only_while_something_is_waited_for() -> None:
 YOUNG = Members(watch="before", watch_described="before")
 
 
-def test_member_that_is_described_first_under_a_young_watch_may_be_of_a_pod_that_nobody_saw() -> None:
+def test_member_that_is_first_described_under_a_young_watch_may_be_of_an_unseen_pod() -> None:
     assert carriers(look(YOUNG, {2: "m2"}, shown())) == {"u2", UNSEEN}
     assert carriers(look(Members(), {2: "m2"}, shown())) == {"u2", UNSEEN}
 
@@ -276,7 +276,7 @@ def test_silence_is_the_longest_of_what_a_process_may_take() -> None:
 
 
 @pytest.mark.parametrize("ends", [0, 9])
-def test_member_whose_durable_leave_was_acknowledged_is_of_a_pod_that_nobody_knows(ends: int) -> None:
+def test_member_whose_durable_leave_was_acknowledged_is_of_an_unknown_pod(ends: int) -> None:
     now = members({2: []}, ends_seen=ends)
     after = with_living(now, {id_of(1): "m1", id_of(2): "m2"}, {id_of(2): "m2"}, NOW_S)
     assert (carriers(after, 1), carriers(after, 2)) == ({"u1"}, {UNATTRIBUTED})

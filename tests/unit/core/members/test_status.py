@@ -31,7 +31,7 @@ def test_members_their_carriers_and_suspects_come_back() -> None:
 
 
 @pytest.mark.parametrize("edit", [{"seats": []}, {"suspects": []}, {"suspects": [], "seats": []}, {"watch": "another"}, {"seal": None}], ids=str)
-def test_of_a_memory_that_somebody_has_edited_the_suspects_alone_are_believed(edit: dict[str, object]) -> None:
+def test_only_the_suspects_of_an_edited_memory_are_believed(edit: dict[str, object]) -> None:
     """They only hold back. Who holds a seat may be of a pod that nobody saw, as after an emptied status."""
     memory = members(suspects=(suspect(),), watch_described="")
     assert through_the_api_server(memory) == memory
@@ -42,7 +42,7 @@ def test_where_nothing_is_remembered_nothing_is_sealed() -> None:
     assert wire_members("shop", Members())["seal"] is None
 
 
-def test_no_status_is_no_memory_and_no_watch() -> None:
+def test_missing_status_gives_neither_memory_nor_watch() -> None:
     assert members_from("shop", None) == Members()
     assert members_from("shop", StaticGroupStatus()) == Members()
 

@@ -1,7 +1,7 @@
 """The shortest stories that would end with the removal of a living process, each without one clause of the rule.
 
 In every one the process of web-2's first pod lives, cut off from the API server and not from Kafka, and its seat is scaled down. What
-each pod is for the store is told by `sight`; the rule alone stands between the story and a leave.
+`sight` says what each pod is for the store; the rule alone stands between the story and a leave.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_same_over_a_hand_over_to_a_process_that_never_saw_the_pod() -> None:
     assert guard(story.round("m4", suspects, wanted=False, ended=frozenset({"u3"}))) == Guard.SUSPECT
 
 
-def test_pod_that_came_and_went_while_nobody_watched() -> None:
+def test_pod_that_came_and_went_in_a_watch_gap() -> None:
     """The watch begins anew; a process of a pod that no LIST shows takes the seat of a pod that ends."""
     story = Story("before")
     story.round("m9", ["u3"])
@@ -155,7 +155,7 @@ def test_suspect_is_silent_for_long_while_its_member_goes_on() -> None:
     assert guard(story.round("m2", [], wanted=False, later_s=100_000.0)) == Guard.SUSPECT
 
 
-def test_suspect_that_is_dropped_for_members_to_come_still_holds_who_joined_beside_it() -> None:
+def test_suspect_that_is_dropped_for_members_to_come_still_holds_those_that_joined_beside_it() -> None:
     story = Story()
     story.round("m3", ["u2", "u3"], suspects=(LOST,))
     story.round(None, suspects=(LOST,))
@@ -176,7 +176,7 @@ def test_operator_that_slept_counts_no_silence() -> None:
     assert guard(story.round("m4", ["u2"], wanted=False, ended=frozenset({"u4"}))) == Guard.SUSPECT
 
 
-def test_status_that_was_emptied_remembers_nobody_and_holds_everybody() -> None:
+def test_emptied_status_remembers_no_carrier_and_holds_every_member() -> None:
     story = Story()
     story.round("m2", ["u2"])
     story.memory = replace(story.memory, members=Members())
