@@ -1,6 +1,6 @@
-"""The command line: the story, and the subcommands for those who develop StaticGroup.
+"""The command line: the story, and subcommands for the development of StaticGroup.
 
-`python -m simulator` tells what a group goes through with and without StaticGroup; nothing but this package is needed.
+`python -m simulator` shows what a group goes through with and without StaticGroup; nothing but this package is needed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     root = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Tell what a Kafka group goes through with and without StaticGroup, in simulated time.",
+        description="Show what a Kafka group goes through with and without StaticGroup, in simulated time.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

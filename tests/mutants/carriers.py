@@ -30,7 +30,7 @@ class Clause:
 
     Parameters
     ----------
-    says: it, in words. scenario: where it is missed; "" for that of the runs of a container.
+    says: one phrase for it. scenario: where it is missed; "" for that of the runs of a container.
     is_second: it only makes live removals by broken assumptions rarer.
     without: takes it away from the product. changes: takes it away from the order of steps.
     runs: of the search of runs.
@@ -230,7 +230,7 @@ CLAUSES: Final = (
     ),
     Clause(
         name="address of a classic member", says="the address of a classic member tells nothing, not even at a first join", scenario="classic, fail-over",
-        changes={"tells_hosts": True, "is_first_host_trusted": True},
+        changes={"shows_hosts": True, "is_first_host_trusted": True},
     ),
     Clause(
         name="shown run", says="a crash release goes by finishedAt, not by the run that is shown", scenario="",

@@ -1,6 +1,6 @@
-"""Short histories in which a process lives on although nobody wants its id: each needs one clause of the rule, or a member is removed alive.
+"""Short histories in which a process lives on although its id is not wanted: each needs one clause of the rule, or a member is removed alive.
 
-Clients are those of librdkafka, which stay silent once they are fenced, so who held a seat last holds it on.
+Clients are those of librdkafka, which stay silent once they are fenced, so the last holder of a seat keeps it.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ async def lost_behind_a_slow_watch(world: World) -> None:
 
 
 async def copied_out_of_the_cluster(world: World) -> None:
-    """Somebody else runs the program with the id of the last pod, which then is no longer wanted."""
+    """Another process uses the id of the last pod, which then is no longer wanted."""
 
     class Last(Random):
         def random(self) -> float:

@@ -28,7 +28,7 @@ def stop(world, violation):
 World._violated = stop
 SCENES[sys.argv[3]].run()
 """
-"""Ends at the first violation: what a broken product makes of the rest of a scene tells nothing."""
+"""Ends at the first violation: what a broken product does afterwards proves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

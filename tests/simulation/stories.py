@@ -1,6 +1,6 @@
 """Fifteen short histories that show what StaticGroup does and what it leaves alone; their traces are documentation.
 
-Each is one world from its own seed. The text shows the StaticGroup's status beside what everybody did.
+Each is one world from its own seed. The text shows the StaticGroup's status beside every action.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ async def _watch_gap(world: World) -> None:
 
 
 async def _protocol_and_back(world: World) -> None:
-    """As the guide tells: first the StaticGroup says which protocol comes, then the pods are rolled to it."""
+    """As in the guide: first the StaticGroup names the new protocol, then the pods are rolled to it."""
     people, before = Changes(world, Random("story")), world.team.spec
     there = protocol_spec(before, "consumer")
     back = {key: before.get(key) for key in there}
@@ -317,13 +317,13 @@ STORIES: tuple[Story, ...] = (
 
 @dataclass(slots=True)
 class _Chronicle:
-    """Tells what a StaticGroup's status says, whenever that changes."""
+    """Traces what a StaticGroup's status says, whenever that changes."""
 
     world: World
     before: str = ""
 
     def observe(self, resource: str, event: Event) -> None:
-        """Look at one write at the API server."""
+        """Note one write at the API server."""
         if resource != STATIC_GROUPS or event.current is None:
             return
         status = event.current.get("status") or {}

@@ -24,7 +24,7 @@ INSIDE = {"classic, fail-over", "classic, stale", "consumer, stale"}
 
 @pytest.mark.parametrize("scenario", QUICK, ids=lambda s: s.name)
 def test_a_removed_member_is_dead(scenario: Scenario) -> None:
-    """The search is complete and removes somebody; what lies inside of A1 and A2 is counted apart."""
+    """The search is complete and some members are removed; what lies inside of A1 and A2 is counted apart."""
     found = search(scenario)
     assert found.trace == ()
     assert found.is_exhausted

@@ -99,7 +99,7 @@ def test_members_are_dynamic_for_a_while_and_static_again(team: Callable[[Team],
 
 @pytest.mark.parametrize("kind", [ChangeKind.COPY, ChangeKind.OUTSIDER])
 def test_a_copy_takes_the_seat_and_is_gone_in_the_end(kind: ChangeKind) -> None:
-    """In a classic group a copy fences the original, which comes back, and so on; somebody who ends is started again."""
+    """In a classic group a copy fences the original, which comes back, and so on; a process that ends is started again."""
 
     async def test(world: World) -> None:
         people = begun(world, kind)

@@ -161,6 +161,6 @@ def test_the_table_shows_what_got_worse_too() -> None:
 
 
 def test_both_alphabets_of_the_strip_have_the_same_steps() -> None:
-    """Otherwise the same time looked different in another locale."""
+    """The same time must not be printed differently in another locale."""
     assert len(ASCII_BLOCKS) == len(BLOCKS) == len(set(BLOCKS))
     assert ASCII_BLOCKS.isascii()

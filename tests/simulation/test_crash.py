@@ -16,7 +16,7 @@ TRIED = 2
 
 @cache
 def whole(scenario: CrashScenario) -> CrashVerdict:
-    """Run a scenario in which nobody is killed."""
+    """Run a scenario in which no process is killed."""
     return crash(scenario, 0, keep_trace=True)
 
 

@@ -1,4 +1,4 @@
-"""Processes crash and restart in their pods, again and again and among other troubles: nobody is released who lives.
+"""Processes crash and restart in their pods, again and again and among other faults: no living member is released.
 
 The world knows which process created which member; the operator sees pods and the group. Clocks of nodes are off, kubelets
 stop and are late, containers end in good order and come back at once, coordinators fail over, the operator is killed.
@@ -50,7 +50,7 @@ class Storm:
         await asyncio.sleep(240.0)
 
     async def happens(self, what: str) -> None:
-        """Make one trouble, and mend it."""
+        """Cause one fault, and heal it."""
         world, rng = self.world, self.rng
         pods = sorted(world.server.list(PODS, NAMESPACE), key=lambda p: p["metadata"]["name"])
         node = world.kubernetes.nodes[rng.choice(sorted(world.kubernetes.nodes))]
@@ -113,7 +113,7 @@ def test_no_living_member_is_released(seed: int, library: str) -> None:
 
 
 def test_a_process_that_lives_is_seen_by_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where clocks are far ahead, and nobody looks at them, members are released that were only just described."""
+    """With clocks far ahead and unchecked, members are released that were only just described."""
     monkeypatch.setattr(runs, "_clock_doubt", lambda times_s, version, now_s: "")
     worlds = (stormy(seed, clock_off_s=60.0) for seed in range(12))
     assert any(v.oracle == "S1" for world in worlds for v in world.violations)

@@ -226,7 +226,7 @@ def cut_off(world: World) -> None:
 
 @pytest.mark.parametrize("hide", [crash, cut_off, None])
 def test_a_restore_that_no_operator_sees_is_noted_as_such(hide: Callable[[World], None] | None) -> None:
-    """Revisions may pass those that an operator knew before it looks again."""
+    """Revisions may pass those that an operator knew, before it reads again."""
 
     async def test(world: World) -> None:
         heal = begin(world, "etcd_is_restored")

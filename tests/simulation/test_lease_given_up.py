@@ -20,7 +20,7 @@ GRACE_S = 30.0
 
 
 async def two(world: World) -> tuple[RunningOperator, RunningOperator]:
-    """Run two replicas; return who holds the Lease, and who does not."""
+    """Run two replicas; return the holder of the Lease, and the other one."""
     world.restart_operator("operator-b")
     await asyncio.sleep(60)
     holder = world.leader()

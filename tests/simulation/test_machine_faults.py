@@ -1,4 +1,4 @@
-"""Each fault of kubelets, nodes and their machines bites: who wrote what of a pod, what still runs, and who believes what."""
+"""Each fault of kubelets, nodes and machines has its effect: writers of a pod's status, running processes, and beliefs about them."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_a_node_that_joined_after_the_backup_runs_on_unknown_to_the_api_server()
 @pytest.mark.parametrize("bump", [0, 1_000_000], ids=["set back", "set ahead"])
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_a_pod_that_a_restored_etcd_binds_anew_is_not_dead_when_only_the_second_node_has_ended_it(seed: int, bump: int) -> None:
-    """etcd forgets a binding while the first node is cut off: one uid runs on two nodes, and the second kubelet tells of its end."""
+    """etcd forgets a binding while the first node is cut off: one uid runs on two nodes, and the second kubelet reports its end."""
 
     async def test(world: World) -> None:
         taken: list[tuple[Json, Backup]] = []

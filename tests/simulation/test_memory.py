@@ -1,4 +1,4 @@
-"""What an operator keeps outside itself is emptied, put back or lost while a process lives that nobody wants: its member is held."""
+"""The operator's stored memory is emptied, replaced or lost while an unwanted process lives: its member is held."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def put_back_without_owners(world: World, older: Json) -> None:
 
 
 def seats_edited(world: World, older: Json) -> None:
-    """Somebody takes the suspects and the carriers out, and leaves the rest."""
+    """A user removes suspects and carriers, and leaves the other fields."""
     write_status(world, {**_present(world)["status"], "suspects": [], "seats": []})
 
 
@@ -85,7 +85,7 @@ WAYS = ("while it runs", "while none runs", "while none runs and the history is 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tamper", TAMPERINGS)
 def test_a_member_that_is_held_is_held_on_whatever_becomes_of_the_memory(tamper: Tamper, way: str) -> None:
-    """A suspect holds its seat beside an heir, which then ends: only what is remembered tells that the member may be the suspect's."""
+    """A suspect holds its seat beside an heir, which then ends: only the memory shows that the member may be the suspect's."""
 
     async def play(world: World) -> None:
         await asyncio.sleep(20)

@@ -26,7 +26,7 @@ def uid_present(world: World) -> str:
 
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_a_pod_that_came_after_the_backup_and_is_forgotten_keeps_its_member(seed: int) -> None:
-    """A pod is replaced between backup and restore, which nobody sees but by a watch that cannot go on; its node is cut off, so it lives on."""
+    """A pod is replaced between backup and restore, which only shows as a watch that cannot resume; its node is cut off, so it lives on."""
 
     async def test(world: World) -> None:
         await asyncio.sleep(60)

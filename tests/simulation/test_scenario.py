@@ -1,4 +1,4 @@
-"""A team's own numbers: the example works, the page tells every field, and a wrong file is refused by the field's name."""
+"""A team's own numbers: the example works, the page lists every field, and a wrong file is refused by the field's name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SMALL = Scenario(pods=2, partitions=4, restart_seconds=(1.0, 2.0), happenings=()
     ],
 )
 def test_a_wrong_file_is_refused_by_the_name_of_its_field(tmp_path: Path, text: str, named: str) -> None:
-    """Nobody should have to guess which of the numbers it was."""
+    """The error names the number that was wrong."""
     file = tmp_path / "mine.yaml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ScenarioError, match=re.escape(named)) as refused:
@@ -50,7 +50,7 @@ def test_a_wrong_file_is_refused_by_the_name_of_its_field(tmp_path: Path, text: 
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """The operating system's own words follow."""
+    """The operating system's own message follows."""
     with pytest.raises(ScenarioError, match=r"missing\.yaml: No such file"):
         load(tmp_path / "missing.yaml")
 

@@ -1,4 +1,4 @@
-"""A schedule is as busy as it claims, comes out the same each time, and the runner tells a hollow run from a good one."""
+"""A schedule is as busy as it claims, comes out the same each time, and the runner rejects a hollow run."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_schedule_that_ends_with_an_exception_is_a_complaint() -> None:
 
 
 def test_schedules_without_removals_are_a_complaint() -> None:
-    """An operator that never removes anybody is safe and useless."""
+    """An operator that never removes a member is safe and useless."""
     assert tally(*(verdict(n, removals=int(n < 2)) for n in range(10))).complaints() == [
         "only 2 of 10 schedules reached a removal"
     ]
@@ -140,7 +140,7 @@ def test_a_kind_of_fault_that_never_happened_is_a_complaint_in_a_long_run_only()
 
 
 def test_a_kind_of_change_that_never_happened_is_a_complaint_only_in_a_long_run() -> None:
-    """Likewise what members become, and who else has their ids."""
+    """Likewise what members become, and which other pods have their ids."""
     without = Counter(kind.value for kind in ChangeKind if kind is not ChangeKind.COPY)
     short = tally(*(replace(verdict(n), met=without) for n in range(20)))
     long = tally(*(replace(verdict(n), met=without) for n in range(300)))
@@ -160,7 +160,7 @@ def test_soak_counts_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]
 
 
 def test_replay_prints_the_history(capsys: pytest.CaptureFixture[str]) -> None:
-    """Who did what at which virtual second, then what it was made of."""
+    """First the trace, then the settings of the world."""
     assert replay(0) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["0.000", "kubelet/n1", "node", "registered"]

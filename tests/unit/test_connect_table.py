@@ -1,4 +1,4 @@
-"""The table of restarts tells medians of times and the worst of counts, by name."""
+"""The table of restarts shows medians of times and the worst of counts, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages for people who change the code: every folder has its line, and every recipe names only what is there."""
+"""The contributor pages: every folder has its line, and every recipe names only what exists."""
 
 import re
 
@@ -32,7 +32,7 @@ def named_paths(text: str) -> set[str]:
 
 
 def is_there(named: str) -> bool:
-    """Tell whether a path exists, and the test or function in it."""
+    """Whether a path exists, and the test or function in it."""
     path, _, test = named.partition("::")
     file = REPOSITORY / path
     return file.exists() and (not test or f"def {test}(" in file.read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def test_a_recipe_names_only_what_exists() -> None:
 
 
 def test_names_of_a_recipe_are_in_the_files_beside_them() -> None:
-    """A row such as | file | a member of `Guard` |: who renames the one finds the other."""
+    """A row such as | file | a member of `Guard` |: a renamed member makes this test fail."""
     lost = []
     for recipe in RECIPES:
         for files, what in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section(read("CONTRIBUTING.md"), f"### {recipe}"), re.MULTILINE):

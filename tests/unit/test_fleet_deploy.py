@@ -210,7 +210,7 @@ def test_both_ways_have_the_same_settings() -> None:
 
 
 def test_every_reference_in_the_arguments_has_a_value() -> None:
-    """Kubernetes leaves `$(NAME)` as it is when nobody sets it; the two of the API server's service it always sets."""
+    """Kubernetes leaves `$(NAME)` as it is when it is not set; the two of the API server's service it always sets."""
     (container,) = driver_pod()["containers"]
     used = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
     service = {"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}

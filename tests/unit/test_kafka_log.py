@@ -32,7 +32,7 @@ def kinds(events: list[GroupEvent], group_id: str) -> Counter[GroupEventKind]:
 
 @pytest.mark.parametrize("recording", ["classic-4.4.0.txt", "classic-3.9.2.txt"])
 def test_every_event_of_a_classic_group_of_static_members_is_read(recording: str) -> None:
-    """Both coordinators, the Java one of Kafka 4 and the Scala one of Kafka 3, tell the same story."""
+    """Both coordinators, the Java one of Kafka 4 and the Scala one of Kafka 3, log the same events."""
     assert kinds(parse(recording), "classic-st") == {
         K.MEMBER_JOINED: 4,
         K.REBALANCE_PREPARED: 7,

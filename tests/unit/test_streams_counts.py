@@ -56,7 +56,7 @@ def pods(tmp_path: Path) -> tuple[Pod, Pod]:
 
 
 def test_what_a_store_held_when_it_was_opened_last_is_its_count(lines: PodLines, pods: tuple[Pod, Pod]) -> None:
-    """Without a record since then nothing else would tell that it holds less than it did elsewhere."""
+    """Without a record since then nothing else would show that it holds less than it did elsewhere."""
     before, after = pods
     before.opened(1000, 0)
     before.counted(2000, 710)

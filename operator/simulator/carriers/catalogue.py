@@ -34,19 +34,19 @@ QUICK: Final = (
     Scenario(name="consumer, gap", says="KIP-848: the history of the watch is lost", is_consumer=True, left=Left(force=1, blip=1, gap=1)),
     Scenario(name="consumer, hand-over", says="KIP-848: a new leader", is_consumer=True, left=Left(force=1, hand=1)),
     Scenario(
-        name="consumer, address", says="KIP-848, members show addresses, a lost watch", is_consumer=True, tells_hosts=True,
+        name="consumer, address", says="KIP-848, members show addresses, a lost watch", is_consumer=True, shows_hosts=True,
         left=Left(force=1, blip=1, gap=1),
     ),
     Scenario(
-        name="consumer, one address", says="the same, pods get the address of the pod before, the watch whole", is_consumer=True, tells_hosts=True,
+        name="consumer, one address", says="the same, pods get the address of the pod before, the watch whole", is_consumer=True, shows_hosts=True,
         are_reused=True, starts_empty=True, left=Left(force=1, blip=1),
     ),
     Scenario(
-        name="consumer, one address, gap", says="the same, pods come and go while nobody watches", is_consumer=True, tells_hosts=True,
+        name="consumer, one address, gap", says="the same, pods come and go while nobody watches", is_consumer=True, shows_hosts=True,
         are_reused=True, starts_empty=True, left=Left(force=1, gap=1),
     ),
     Scenario(
-        name="consumer, one address, hand-over", says="the same, a crash, a new leader", is_consumer=True, tells_hosts=True, are_reused=True,
+        name="consumer, one address, hand-over", says="the same, a crash, a new leader", is_consumer=True, shows_hosts=True, are_reused=True,
         left=Left(force=1, hand=1, crash=1),
     ),
 )  # fmt: skip

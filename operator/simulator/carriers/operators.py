@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 
 from .pods import BACK, ENDED, LISTED_ENDED, LOST, RUNS, Seen, after, is_there, listed, number_of
-from .product import AGAIN, NOBODY, OTHER, SAME, Look, Product
+from .product import AGAIN, NOBODY, OTHER, SAME, Observation, Product
 from .scenario import Scenario
 from .state import DEAD, HOLDS_UNREMEMBERED, Backup, Pod, Position, Process, Standby, State
 from .world import Moves, silenced, spent, unremembered
@@ -29,9 +29,9 @@ def of_rounds(s: State, c: Scenario, product: Product) -> Acts:
         watch = s.watches + 1
         yield "LIST", s._replace(seen=listed(s.seen, objects), gap=False, events=(), watch=watch, watches=watch), 0
     elif s.step == 0:
-        yield f"look: {_member_name(s.holder)}", s._replace(step=1, asked=s.holder), 0
+        yield f"describe: {_member_name(s.holder)}", s._replace(step=1, asked=s.holder), 0
         if s.left.stale and s.before != s.holder:
-            yield f"look: {_member_name(s.before)} (STALE)", spent(s._replace(step=1, asked=s.before, is_stale=True), "stale"), 0
+            yield f"describe: {_member_name(s.before)} (STALE)", spent(s._replace(step=1, asked=s.before, is_stale=True), "stale"), 0
         for says, after_it in _writes(s, c, product):
             yield says, after_it, 0
     elif s.step == 1:
@@ -76,12 +76,12 @@ def _silences(s: State, product: Product) -> Iterator[tuple[int, bool]]:
 
 
 def _attributed(s: State, c: Scenario, product: Product, shown: int, settled: int, is_old: bool, *, is_late: bool) -> Acts:
-    is_host_current = c.tells_hosts and shown == OTHER and s.host and (c.is_consumer or (c.is_first_host_trusted and not s.known))
-    look = Look(
-        s.seen, s.watch, shown, speaks_from=abs(s.host) if is_host_current else 0, settled=settled, is_old=is_old, is_late=is_late,
+    is_host_current = c.shows_hosts and shown == OTHER and s.host and (c.is_consumer or (c.is_first_host_trusted and not s.known))
+    observation = Observation(
+        s.seen, s.watch, shown, address_of_pod=abs(s.host) if is_host_current else 0, settled=settled, is_old=is_old, is_late=is_late,
         ended_since=s.ended_since, off=s.off,
     )
-    memory = product.describe(s.memory, look)
+    memory = product.describe(s.memory, observation)
     carriers = product.carriers(memory)
     known = 0 if carriers is None else s.asked or s.known
     former = 0 if not product.has_former(memory) else s.known if s.known and s.known != known else s.former
@@ -96,7 +96,7 @@ def _attributed(s: State, c: Scenario, product: Product, shown: int, settled: in
 
 
 def _decides(s: State, after_it: State, c: Scenario, product: Product, about: str) -> Acts:
-    """Yield the removal of a member that has no carrier any more, where the consistent reads show that nobody wants its id."""
+    """Yield the removal of a member that has no carrier any more, where the consistent reads show that its id is not wanted."""
     now = delivered(after_it, len(after_it.events))
     objects = () if s.pod is None else (s.pod.number,)
     if product.removes(now.memory, now.seen, wanted=bool(s.wanted), objects=objects, was_removed=s.removed == s.asked):

@@ -37,7 +37,7 @@ class Model:
         return State(
             wanted=1, scaled=0, pod=pod, born=number,
             processes=(Process(number, 1, 1 if c.is_consumer else 0),) if number else (), holder=number, before=number, stored=number, away=False,
-            host=number if c.tells_hosts else 0, events=(), gap=False, seen=seen, memory=memory, known=number, former=0, ended_since=False, watch=1, watches=1,
+            host=number if c.shows_hosts else 0, events=(), gap=False, seen=seen, memory=memory, known=number, former=0, ended_since=False, watch=1, watches=1,
             status=status, status_known=number, position=position, backup=backup, standby=None, step=0, asked=0,
             is_stale=False, deposed=0, removed=0, off=0, is_broken=False, left=c.left,
         )  # fmt: skip

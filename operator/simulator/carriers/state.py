@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .scenario import Scenario
 
 UNSILENCED, SUSPECTED, UNREMEMBERED, HOLDS_UNREMEMBERED = 0, 1, 2, 3
-"""Why a process joins no more by an assumption: its suspect was dropped (A2), nobody remembers its pod (A1), or that and it holds the seat."""
+"""The assumption by which a process joins no more: its suspect was dropped (A2), its pod is remembered nowhere (A1), or that and
+it holds the seat."""
 GONE = -1
 """In place of a member: the process was fenced, and is silent."""
 RUNNING, TERMINATING, DEAD = "RTD"
@@ -63,7 +64,7 @@ class Left(NamedTuple):
 
 
 class Position(NamedTuple):
-    """What the Lease keeps: the name of the watch, and what a process would know that replays from there; None: nobody can any more."""
+    """What the Lease keeps: the name of the watch, and what a process knows after a replay from there; None: no replay is possible."""
 
     watch: int
     seen: Seen | None
@@ -98,7 +99,7 @@ class State(NamedTuple):
     holder: the member that holds the seat; before: that one before the last change; stored: that one in the log (classic).
     away: the holder has left for a while (KIP-848, epoch -2). host: number of the pod from whose address the seat was taken.
     events: not delivered yet. seen: delivered.
-    memory, known, former: number of what is remembered, and the members that it is about. ended_since: see `Look`.
+    memory, known, former: number of what is remembered, and the members that it is about. ended_since: see `Observation`.
     status, status_known: the same as the status has it.
     step: 0 idle, 1 described, 2 attributed, 3 decided; asked: the member described, is_stale: as it was before the last
         change. deposed: what a deposed leader still sends.

@@ -18,7 +18,7 @@ JOIN_EPOCH, LEAVE_EPOCH, LEAVE_FOR_A_WHILE_EPOCH = 0, -1, -2
 
 
 class Kip848Consumer(Consumer):
-    """Beats at the interval that the coordinator tells, and owns what it assigns."""
+    """Sends heartbeats at the coordinator's interval, and owns what the coordinator assigns."""
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)

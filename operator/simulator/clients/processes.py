@@ -85,7 +85,7 @@ class ContainerProcess:
         return self.ended_s is None and not self.system.is_frozen
 
     def was_alive(self, at_s: float) -> bool:
-        """Tell whether it ran at a moment."""
+        """Whether it ran at a moment."""
         return self.started_s <= at_s and (self.ended_s is None or at_s < self.ended_s)
 
     def spawn(self, main: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
@@ -99,11 +99,11 @@ class ContainerProcess:
             self.loop.fail(error)
 
     def become_ready(self) -> None:
-        """Tell that the program has started up."""
+        """Mark the program as started up."""
         self.on_ready()
 
     def notify(self) -> None:
-        """Tell the watchers that something about the process has changed."""
+        """Notify the watchers that something about the process has changed."""
         for watcher in self.watchers:
             watcher()
 
@@ -223,7 +223,7 @@ class ProcessTable:
             self._end(process, SIGKILL_EXIT_CODE, reaches_node=False)
 
     def is_running(self, pod_uid: str, container: str, *, node: str = "") -> bool:
-        """Tell whether a process of this container runs; a frozen one does. node: on which; "": on any."""
+        """Whether a process of this container runs; a frozen one does. node: on which; "": on any."""
         return bool(self._of(pod_uid, container, node))
 
     # what oracles ask ---------------------------------------------------------------------------------------------
@@ -243,17 +243,17 @@ class ProcessTable:
         return owner if isinstance(owner, ContainerProcess) else None
 
     def alive(self, member_id: str, at_s: float | None = None) -> bool:
-        """Tell whether the process that created a member id ran at a moment; by default now.
+        """Whether the process that created a member id ran at a moment; by default now.
 
         Returns
         -------
-        True also for a member that no process of the table created: nobody here can know it dead.
+        True also for a member that no process of the table created: nothing here can prove it dead.
         """
         process = self.creator(member_id)
         return process is None or process.was_alive(self._loop.time() if at_s is None else at_s)
 
     def pod_alive(self, member_id: str, at_s: float | None = None) -> bool:
-        """Tell whether any process of the pod that created a member id ran at a moment; by default now."""
+        """Whether any process of the pod that created a member id ran at a moment; by default now."""
         process = self.creator(member_id)
         if process is None:
             return True

@@ -136,7 +136,7 @@ class Programs:
         self._latest: dict[tuple[str, str], ConsumerProgram] = {}
 
     def has_given_up(self, process: ContainerProcess) -> bool:
-        """Tell whether some consumer of a process has left its group for good while the process goes on."""
+        """Whether some consumer of a process has left its group for good while the process goes on."""
         program = self._latest.get((process.pod_uid, process.container))
         return program is not None and any(consumer.lost_for_good for consumer in program.consumers)
 

@@ -70,7 +70,7 @@ LIBRARIES = {library.name: library for library in (JAVA, LIBRDKAFKA, SARAMA)}
 
 
 PROTOCOL_VARIABLE = "ORDERS_GROUP_PROTOCOL"
-"""Of a pod template whose client speaks another protocol than that of its settings."""
+"""Variable of a pod template whose client uses another protocol than its settings say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ async def _scale_down(world: World) -> None:
 
 
 async def _roll(world: World) -> None:
-    """Every pod is replaced under its id, and nobody is removed."""
+    """Every pod is replaced under its id, and no member is removed."""
     before = {uid_of(pod) for pod in world.server.list(PODS, NAMESPACE)}
     ids = set(world.members())
     world.users.roll(NAMESPACE, WORKLOAD)
@@ -240,7 +240,7 @@ def crash(scenario: CrashScenario, at: int, *, keep_trace: bool = False) -> Cras
 
     Parameters
     ----------
-    at: counted from 1 over all tasks of the victim; 0: nobody is killed.
+    at: counted from 1 over all tasks of the victim; 0: no process is killed.
     keep_trace: return the history also when nothing was violated.
     """
     run = _Run(scenario, at)

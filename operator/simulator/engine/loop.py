@@ -185,7 +185,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
     Attributes
     ----------
     world_context: context of everything that belongs to no process.
-    step_hooks: called after each batch of callbacks, for oracles that look after every step.
+    step_hooks: called after each batch of callbacks, for oracles that judge after every step.
     """
 
     def __init__(self, *, seed: object, is_fifo: bool = False) -> None:
@@ -268,7 +268,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
     # -- the machine
 
     def _write_to_self(self) -> None:
-        """Wake nobody: there is no other thread, and what a dropped generator schedules is found by itself."""
+        """Do nothing: there is no other thread to wake, and the loop finds what a dropped generator schedules."""
 
     def add_ready(self, handle: asyncio.Handle) -> None:
         """Put a callback that was held back among those that are due."""

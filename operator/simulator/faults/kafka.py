@@ -42,7 +42,7 @@ def all_brokers_are_down(world: World, rng: Random) -> Heal:
 
 @operator_fault(weight=1.5, lasts_s=(5, 40))
 def answers_of_kafka_get_lost(world: World, rng: Random, operator: RunningOperator) -> Heal:
-    """The coordinator acts, and the operator does not hear of it."""
+    """The coordinator acts, and its answer is lost."""
     link = operator.gateway.link
     link.answers_to_lose = rng.randint(1, 4)
 

@@ -1,6 +1,6 @@
 """What may become of a machine while its pods' objects are gone: the evidence of nodes is drawn from this.
 
-Each loses the pod of the last ordinal, by force and unwanted, so that only its node can tell what became of it. What the
+Each loses the pod of the last ordinal, by force and unwanted, so that only its node can prove what became of it. What the
 operators' settings say of nodes (`WorldSettings`) is true: a Node goes only after its machine where the lifecycle says so.
 """
 
@@ -138,7 +138,7 @@ def kill_hangs(world: World, rng: Random) -> Heal | None:
 
 @fault(weight=1.5, lasts_s=(120, 240), is_beside=True)
 def node_joined_after_the_backup(world: World, rng: Random) -> Heal:
-    """A node joins and gets a pod, is cut off, and etcd is set back to before: the machine runs on and nobody knows of it."""
+    """A node joins and gets a pod, is cut off, and etcd is set back to before: the machine runs on unknown to the API server."""
     backup = world.server.backup()
     node = world.kubernetes.add_node(f"n{len(world.kubernetes.nodes) + 1}")
     others = [other for other in sorted(world.kubernetes.nodes) if other != node.name]

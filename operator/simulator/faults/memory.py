@@ -17,12 +17,12 @@ MANY = 1000
 """More requests than any fault lasts for."""
 STANDBY_READY_S = 10.0
 RESTORED_UNTIL, CLEARED_FROM = 0.35, 0.7
-"""Shares of the statuses that are put back with their owners, and over an object whose owners were cleared."""
+"""Shares of the statuses that are restored with their owners, and over an object whose owners were cleared."""
 ARRIVES_BEFORE_S = 0.05
 
 
 def write_status(world: World, status: Json) -> None:
-    """Let somebody who may do so put another status into the StaticGroup."""
+    """Let a user with the right write another status into the StaticGroup."""
     found = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
     if found is not None:
         body = {**found, "status": status}
@@ -31,13 +31,13 @@ def write_status(world: World, status: Json) -> None:
 
 
 def clear_owners(world: World, group: Json) -> None:
-    """Let somebody clear metadata.managedFields, as the documentation of Kubernetes says: who writes next is noted nowhere."""
+    """Let a user clear metadata.managedFields as the documentation of Kubernetes says: the next writer is recorded nowhere."""
     metadata = {key: value for key, value in group["metadata"].items() if key != "managedFields"}
     world.server.update(STATIC_GROUPS, {**group, "metadata": metadata})
 
 
 def put_owners_back(world: World, older: Json) -> None:
-    """Let a tool that restores in place put back who had written which field, so that the operator is noted as the writer of what it did not write."""
+    """Let a tool that restores in place restore managedFields too, which names the operator as the writer of another status."""
     present = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
     if present is not None:
         owners = {"managedFields": older["metadata"].get("managedFields", [])}
@@ -46,13 +46,13 @@ def put_owners_back(world: World, older: Json) -> None:
 
 @fault(weight=0.7, lasts_s=(0, 0))
 def status_is_emptied(world: World, rng: Random) -> None:
-    """Somebody, or a tool that restores objects without their status, empties the status."""
+    """A user, or a tool that restores objects without their status, empties the status."""
     write_status(world, {})
 
 
 @fault(weight=0.7, lasts_s=(20, 150))
 def status_is_set_back(world: World, rng: Random) -> Heal:
-    """Somebody applies the status of a while ago, as a backup of the object holds it, noted as the writer or not."""
+    """A user applies an older status from a backup, and is recorded as its writer or not."""
     found = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) or {}
     uid, old = (found.get("metadata") or {}).get("uid"), found.get("status") or {}
     chance = rng.random()

@@ -51,7 +51,7 @@ def zombie_of_a_lost_node(world: World, rng: Random) -> Heal:
 
 @fault(lasts_s=(0, 0))
 def node_reboots(world: World, rng: Random) -> None:
-    """The machine restarts: processes end and nobody writes it down."""
+    """The machine restarts: processes end without a written status."""
     draw_node(world, rng).reboot(rng.uniform(5, 60))
 
 
@@ -110,7 +110,7 @@ def pod_is_force_deleted(world: World, rng: Random) -> None:
 
 @fault(lasts_s=(5, 60))
 def pod_leaves_the_selector(world: World, rng: Random) -> Heal | None:
-    """Somebody takes the label off a running pod, and puts it back later."""
+    """A user removes the label from a running pod, and restores it later."""
     pod = draw_pod(world, rng)
     if pod is None:
         return None

@@ -18,7 +18,7 @@ def operator_crashes(world: World, rng: Random, operator: RunningOperator) -> He
 
 @operator_fault(weight=2.0, lasts_s=(0, 0), is_beside=True)
 def operator_is_terminated(world: World, rng: Random, operator: RunningOperator) -> None:
-    """Its Deployment rolls, or its node is drained; half of the time right after somebody has given it something to write."""
+    """Its Deployment rolls, or its node is drained; half of the time right after an edit has given it something to write."""
     team = rng.choice(world.teams)
     if rng.random() < 0.5:
         attempt(lambda: world.users.edit_group(team.namespace, team.name, {"removal": {"maxPercentOfGroup": rng.randint(1, 100)}}))
@@ -41,5 +41,5 @@ def second_operator_starts(world: World, rng: Random) -> None:
 
 @fault(weight=0.7, lasts_s=(0, 0))
 def lease_is_deleted(world: World, rng: Random) -> None:
-    """Somebody deletes the Lease, and with it the stored position of the watch."""
+    """A user deletes the Lease, and with it the stored position of the watch."""
     attempt(lambda: world.server.delete(LEASES, SYSTEM, "staticgroup-operator"))

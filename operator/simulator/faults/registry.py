@@ -155,7 +155,7 @@ def restore_etcd(world: World, backup: Backup, *, bump: int = 0) -> None:
 
     Parameters
     ----------
-    bump: see `Storage.restore`; old positions are gone then, so nobody goes on from one.
+    bump: see `Storage.restore`; old positions are gone then, so no watch resumes from one.
     """
     if not bump and not any(o.process.is_running and not o.transport.link.faults.is_cut for o in world.living):
         world.truth.assumptions.unseen_s.append(world.loop.time())

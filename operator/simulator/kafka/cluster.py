@@ -114,7 +114,7 @@ class ModelKafkaCluster:
         ----------
         node_id: the broker; None: the coordinator of the request's group, as the client knows or finds it.
         timeout_s: after it the client gives up; None: the link's own.
-        principal: who asks; None: the link's own.
+        principal: of the sender; None: the link's own.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class ModelKafkaCluster:
         link.coordinators[group_id] = found
         return found
 
-    # what everybody may know ------------------------------------------------------------------------------------------
+    # what any client may read ------------------------------------------------------------------------------------------
 
     @property
     def image(self) -> TopicImage:
@@ -188,7 +188,7 @@ class ModelKafkaCluster:
         return next((node_id for node_id in self.brokers if node_id not in self._down), self.brokers[0])
 
     def is_up(self, node_id: int) -> bool:
-        """Tell whether a broker answers at all."""
+        """Whether a broker answers at all."""
         return node_id not in self._down
 
     def deaths(self, node_id: int) -> int:
@@ -388,7 +388,7 @@ class ModelKafkaCluster:
     def _note_heartbeat(
         self, request: EpochHeartbeatRequest, response: EpochHeartbeatResponse, exchange: Exchange
     ) -> None:
-        """Note a heartbeat by which somebody leaves for a while, or a member of a streams group for good."""
+        """Note a heartbeat that is a temporary leave, or the leave of a member of a streams group."""
         is_streams = isinstance(request, StreamsGroupHeartbeatRequest)
         if request.member_epoch != LEAVE_FOR_A_WHILE and not (is_streams and request.member_epoch == LEAVE):
             return

@@ -49,7 +49,7 @@ class Shard:
     log: what was persisted: (virtual milliseconds, record).
     write_error: what the log answers to appends; None: it takes them.
     refused_until_s, refused_with: answered to everything until then, as while loading.
-    on_request: called with who asks just before the coordinator does a request, and with None just after.
+    on_request: called with the sender just before the coordinator does a request, and with None just after.
     """
 
     loop: SimulationLoop

@@ -124,7 +124,7 @@ class ApiServer(Storage):
         Parameters
         ----------
         uid: precondition; 409 when the object of that name is another one.
-        manager: field manager of the writer; a pod then tells who wrote what of its status.
+        manager: field manager of the writer; a pod then names the writers of its status.
         """
         present = self._present(resource, namespace, name)
         self._check(present, (patch.get("metadata") or {}) | ({"uid": uid} if uid else {}))

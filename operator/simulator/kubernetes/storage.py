@@ -1,4 +1,4 @@
-"""What the API server keeps: objects under one counter of resource versions, the events of a window, and who watches them.
+"""What the API server keeps: objects under one counter of resource versions, the events of a window, and the watches.
 
 Sources: Kubernetes API concepts (resource versions, watch, bookmarks, 410); storage/cacher (window of events, bookmarks at the
 position of the cache); etcdutl snapshot restore.
@@ -14,7 +14,7 @@ from .objects import Json
 from .watch_log import Event, EventLog, Selector, Subscription
 
 PROGRESS_EVERY_S: Final = 5.0
-"""etcd tells the watch cache its revision at least this often (k/k etcd3 progress notify)."""
+"""etcd reports its revision to the watch cache at least this often (k/k etcd3 progress notify)."""
 
 Key = tuple[str, str]
 

@@ -38,7 +38,7 @@ class ClientFaults:
     is_refusing: connections are reset at once.
     lost_requests: so many next requests never reach the server.
     lost_answers: so many next requests are carried out, but their answer never arrives.
-    conflicts: so many next conditional writes are answered 409, as if somebody had been faster.
+    conflicts: so many next conditional writes are answered 409, as if another writer had been faster.
     refusals: (verb, resource) → statuses with which its next requests are answered; 0: the connection breaks.
     held_s: the next request is so much longer on its way to the server.
     failing_status: every request is answered with this HTTP status while it is not 0.
@@ -158,7 +158,7 @@ class Connection:
 
     @property
     def follows(self) -> tuple[str, str]:
-        """Resource and namespace; two empty words before the request has reached the server."""
+        """Resource and namespace; two empty texts before the request has reached the server."""
         return (self._subscription.resource, self._subscription.namespace) if self._subscription is not None else ("", "")
 
     def _send(self, event: Json) -> None:

@@ -118,7 +118,7 @@ def to_model(api: Api, request: Any) -> Request:
 
 
 def heartbeat(api: Api, request: Any) -> Request:
-    """Return a heartbeat by which somebody leaves, for good or for a while."""
+    """Return the heartbeat of a leave, for good or temporary."""
     common = {"group_id": request.group_id, "member_id": request.member_id, "member_epoch": request.member_epoch}
     if api is Api.CONSUMER_GROUP_HEARTBEAT:
         return ConsumerGroupHeartbeatRequest(**common, group_instance_id=request.instance_id)
@@ -132,7 +132,7 @@ def shown(api: Api, response: Any, *, is_hidden: bool) -> Any:
 
     Parameters
     ----------
-    is_hidden: who asks lacks DESCRIBE on the topics: then there are no members, and error 29 where there were any.
+    is_hidden: the sender lacks DESCRIBE on the topics: then there are no members, and error 29 where there were any.
     """
     if api not in _SHOWN_MEMBERS:
         return response

@@ -69,7 +69,7 @@ class Assumptions:
                 times.append(Held(now_s, now_s))
 
     def paused(self, now_s: float) -> None:
-        """Note that the group has no coordinator now: who held a seat is taken to hold it still."""
+        """Note that the group has no coordinator now: its members are taken to hold their seats still."""
         for times in self._held.values():
             if now_s - times[-1].to_s <= SLACK_S:
                 times[-1].to_s = now_s

@@ -31,7 +31,7 @@ ID_VARIABLES = "INSTANCE_ID"
 """Part of the name of every variable that carries an id."""
 
 REFERRED_TO = ("annotations", "labels")
-"""What a variable may refer to and somebody may change."""
+"""Fields that a variable may refer to and that a user may change."""
 
 Workload = tuple[str, str]
 """Namespace and name of a StatefulSet."""
@@ -168,7 +168,7 @@ class GroundTruth:
 
         Notes
         -----
-        They are the pod that created the member, and where its address does not tell so every pod that carried the id when it joined,
+        They are the pod that created the member, and where its address does not name that pod, every pod that carried the id when it joined,
         unless that one was silent or out of sight for long enough to count no more.
         """
         creator = self._processes.creator(member_id)
@@ -199,7 +199,7 @@ class GroundTruth:
         return self.assumptions.broken_by(own.uid, own.gone_s, joined_s)
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
-        """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: nobody did."""
+        """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: there is none."""
         for life in self.groups.values():
             if life.group_id == group_id and life.issued(instance_id):
                 return life.name
@@ -208,7 +208,7 @@ class GroundTruth:
     def undesired_since_s(self, instance_id: str) -> float | None:
         """When a workload last wanted the id; None: one wants it now and has for a while.
 
-        A StaticGroup that is gone still speaks for its pods, until it is made again and its successor says what it wants.
+        A StaticGroup that is gone still counts for its pods, until it is made again and its successor counts instead.
         """
         now_s = self._loop.time()
         last = {(life.namespace, life.name): life for life in self.groups.values()}

@@ -1,6 +1,6 @@
 """What must hold in every state, whatever goes wrong: the oracles of the simulation.
 
-They look at the ground truth (process table, coordinator, API server), which the operator side never sees, and at every
+They read the ground truth (process table, coordinator, API server), which the operator side never sees, and at every
 LeaveGroup on its way. Safety is asked at the moment in which something happens, liveness after all faults have ended.
 """
 
@@ -116,15 +116,15 @@ class Truth(Protocol):
         """Which assumption the pod that created this member has broken; None: it has kept all of them."""
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
-        """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: nobody did."""
+        """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: there is none."""
 
     def undesired_since_s(self, instance_id: str) -> float | None:
         """When a workload last wanted the id; None: one wants it now and has for `ROUND_MAX_S`."""
 
     def must_stop(self, operator: str, group_id: str) -> bool:
-        """Whether this operator has observed, in each StaticGroup of the group, that nobody may be removed.
+        """Whether this operator has observed, in each StaticGroup of the group, that no member may be removed.
 
-        That is suspend, mode Observe, removal.policy Never, ids that nobody has said to be his alone, or its deletion.
+        That is suspend, mode Observe, removal.policy Never, ids without scope that are not declared exclusive, or its deletion.
         """
 
     def lease_renewed_s(self, operator: str) -> float:
@@ -257,7 +257,7 @@ class StatusHistory:
         self._undone = dict(self._generations)
 
     def edited(self, body: Mapping[str, object]) -> None:
-        """Allow for a status that somebody else than an operator is about to write: history begins again with it."""
+        """Allow for a status that another client than an operator is about to write: history begins again with it."""
         uid = str(_mapping(body.get("metadata")).get("uid"))
         self._before[uid] = _mapping(body.get("status"))
 
@@ -311,7 +311,7 @@ class Rest:
     ----------
     members: instance id → member id of every static member in the group.
     desired: ids that the workload wants; running: those of them whose pod runs and is not frozen.
-    zombies: ids of which some carrier still runs though nobody wants them.
+    zombies: ids of which some carrier still runs though they are not wanted.
     endless: ids whose member never expires by a fault of Kafka, and which the status shows as held.
     leaves_at_rest: LeaveGroups sent in the last part of the rest.
     undeleted: objects that were deleted by a user and are still there.
@@ -330,11 +330,11 @@ class Rest:
 
 
 def judge_rest(rest: Rest, issued: Callable[[str], bool]) -> list[Violation]:
-    """Judge liveness: L1 departed members are gone, L3 deletions end, L4 no fight, L5 nobody waits for others.
+    """Judge liveness: L1 departed members are gone, L3 deletions end, L4 no fight, L5 no team waits for another.
 
     Parameters
     ----------
-    issued: whether an id is one of ours; others are nobody's business.
+    issued: whether an id is one of ours; others are not judged.
     """
     found = [
         Violation("L1", rest.at_s, f"{i} is still a member: {m}")

@@ -1,4 +1,4 @@
-"""Rollouts that change what the members of a workload are, and copies of an id that belongs to somebody else.
+"""Rollouts that change what the members of a workload are, and copies of an id that belongs to another pod.
 
 Sources: KIP-848 (online migration of a group, static membership across protocols), KIP-345 (group.instance.id is a setting of
 the client, which a new pod template may begin or cease to make).
@@ -31,7 +31,7 @@ RESTARTED_AFTER_S = 5.0
 
 
 class Changes:
-    """People who carry out what was drawn.
+    """Carries out the changes that were drawn.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ SETTLES_S = (20.0, 60.0, 120.0, 300.0, 600.0)
 POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
 LEASE_FIELDS = ("lease_duration_s", "lease_renew_deadline_s", "lease_retry_s")
 LEASES = {(5.0, 3.5, 1.0): 5.0, (15.0, 10.0, 2.0): 4.0, (2.0, 1.5, 0.3): 0.5, (60.0, 40.0, 5.0): 0.5}
-"""As they come with the release, those of client-go, and such as somebody may find better."""
+"""As they come with the release, those of client-go, and others that a user may choose."""
 PROCESS: Mapping[str, tuple[Any, ...]] = {
     "concurrency": (1, 32, 256),
     "round_deadline_s": (75.0, 90.0, 600.0),
@@ -67,7 +67,7 @@ PROCESS: Mapping[str, tuple[Any, ...]] = {
 }
 """What else of an operator's settings is about time and order, as the chart allows it."""
 SET_SHARE = 0.5
-"""Of the schedules in which somebody has changed such settings."""
+"""Share of the schedules in which such settings are changed."""
 SCOPED = (
     "{podName}.{scope}",
     "{workloadName}-{ordinal}.{scope}",
@@ -92,7 +92,7 @@ ARRIVALS = {Arrival.GROUP_FIRST: 7.0, Arrival.WORKLOAD_FIRST: 1.5, Arrival.UNSEE
 
 
 class Rivalry(StrEnum):
-    """Say who else there is in the Kafka group."""
+    """Which other team is in the Kafka group."""
 
     NOBODY = "nobody"
     APART = "another workload with ids of its own"
@@ -104,7 +104,7 @@ RIVALRIES = {Rivalry.NOBODY: 16.0, Rivalry.APART: 2.0, Rivalry.SAME_IDS: 2.5, Ri
 
 
 class ChangeKind(StrEnum):
-    """Say what members become for a while, or who else has their ids."""
+    """What members become for a while, or which other pod has their ids."""
 
     PROTOCOL = "rolls to clients of the other protocol"
     DYNAMIC = "rolls to clients without ids, or with ids again"
@@ -388,7 +388,7 @@ def _without_exclusive(team: Team) -> Team:
 
 
 def draw_others(rng: Random, team: Team) -> tuple[Team, ...]:
-    """Draw who else is in the Kafka group; ids meet only where everybody has said that they do not."""
+    """Draw the other teams in the Kafka group; ids meet only where every team has declared that they do not."""
     rivalry = pick(rng, RIVALRIES)
     if rivalry is Rivalry.NOBODY:
         return ()

@@ -33,7 +33,7 @@ DEEDS = {
     "edit strategy": 0.2,
     "scale others": 1.5,
 }
-"""What people do, and how often relative to the rest."""
+"""What people do, with relative frequencies."""
 
 
 class Town:
@@ -89,7 +89,7 @@ class Town:
             self._world.users.roll(team.namespace, team.workload)
 
     async def _move_in(self, other: Team) -> None:
-        """Let another team come, which waits for nobody but itself."""
+        """Let another team come, which waits only for itself."""
         world = self._world
         world.create_group(other)
         if other.replicas:

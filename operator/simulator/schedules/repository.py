@@ -81,7 +81,7 @@ class Repository:
             attempt(lambda: world.users.scale(NAMESPACE, WORKLOAD, wanted - 1))
 
     def _happenings(self) -> tuple[Callable[[], None], ...]:
-        """Return what may happen to the pods of nobody."""
+        """Return what may happen to pods without a workload."""
         users, wanted = self._world.users, self._world.truth.desired(WORKLOAD, NAMESPACE)
         if not wanted:
             return (lambda: None,) * 2

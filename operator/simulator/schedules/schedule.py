@@ -150,7 +150,7 @@ def kinds(seed: int) -> set[str]:
 
 
 def changes(seed: int) -> set[str]:
-    """Return what members become in the schedule of a seed, and who else has their ids, without running it."""
+    """Return what members become in the schedule of a seed, and which other pods have their ids, without running it."""
     drawn = draw_world(Random(f"schedule/{seed}"))
     is_kept = repository_source(drawn.world.team, seed) is not None
     return {change.kind.value for change in drawn.changes} | ({APPLIED_AGAIN} if is_kept else set())

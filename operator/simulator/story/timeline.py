@@ -1,4 +1,4 @@
-"""Tell a scenario as a timeline in a terminal: each happening with and without StaticGroup, and what all of it cost."""
+"""Prints a scenario as a timeline in a terminal: each happening with and without StaticGroup, and what all of it cost."""
 
 from __future__ import annotations
 

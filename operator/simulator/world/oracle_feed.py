@@ -145,7 +145,7 @@ class OracleFeed:
         return _since_s(running.stop_since_s, group_id) if running is not None else None
 
     def _reporting_since_s(self, operator: str, group_id: str) -> float | None:
-        """Return since when an operator may release nobody from a group, by any of its StaticGroups."""
+        """Return since when an operator may release no member of a group, by any of its StaticGroups."""
         running = next((o for o in reversed(self.operators) if o.name == operator), None)
         return _since_s(running.report_since_s, group_id) if running is not None else None
 

@@ -1,4 +1,4 @@
-"""What must be true of a world in which nothing has happened for a while: who is a member, and that no secret is shown."""
+"""What must be true of a world in which nothing has happened for a while: its members, and that no secret is shown."""
 
 from __future__ import annotations
 

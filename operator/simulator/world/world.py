@@ -71,7 +71,7 @@ class World(OracleFeed):
     operators: living and dead, in the order of their start.
     on_start: called with each operator before it begins to run.
     faults: kind → how often it happened.
-    log_lines: what operators logged, when somebody captures it.
+    log_lines: what operators logged, while it is captured.
     journal: sinks of the journal of operators that are started from now on; None: none.
     """
 
@@ -301,7 +301,7 @@ class World(OracleFeed):
         return getattr(group, "state", "") == "Stable"
 
     async def ask_once(self, link: KafkaLink, request: Request) -> None:
-        """Send one request on behalf of somebody who does not care for the answer."""
+        """Send one request and ignore its answer."""
         try:
             await self.kafka.request(link, request)
         except ConnectionLost:

@@ -1,4 +1,4 @@
-"""Connect workers: whose seat is whose, what their bytes say, and what may be advised."""
+"""Connect workers: their seats, their metadata, and the advice about them."""
 
 from __future__ import annotations
 

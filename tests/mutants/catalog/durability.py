@@ -1,4 +1,4 @@
-"""What a restart must find again: statuses, and who holds the Lease."""
+"""What must survive a restart: statuses, and the holder of the Lease."""
 
 from __future__ import annotations
 

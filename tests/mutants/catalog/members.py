@@ -1,4 +1,4 @@
-"""The heart: who was there when a member joined, who may live unseen, and when a member is dead. Each clause has its mutant."""
+"""The carrier rule: pods that were there when a member joined, pods that may live unseen, and dead members; a mutant per clause."""
 
 from __future__ import annotations
 

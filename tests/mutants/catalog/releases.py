@@ -1,4 +1,4 @@
-"""A crash release: which runs of containers are over, whose member is a ghost, and what keeps one from being released."""
+"""A crash release: which runs of containers are over, which members have no process, and what prevents a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scopes that users write: what outlives a StaticGroup, and what nobody knows of the time before it."""
+"""Scopes that users write: what outlives a StaticGroup, and what is unknown of the time before it."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_node_is_structural_documented_and_bounded(path: str, node: dict[str, 
     ("path", "node"), [each for each in ALL if ".status" in each[0]], ids=lambda each: str(each)[:60]
 )
 def test_nothing_in_a_status_has_a_default(path: str, node: dict[str, Any]) -> None:
-    """What the operator did not report must not look reported."""
+    """A default must not stand for a field that the operator did not report."""
     assert "default" not in node
 
 

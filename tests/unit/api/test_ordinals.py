@@ -54,7 +54,7 @@ PATTERN = StaticGroupStatus.model_json_schema()["$defs"]["Issued"]["properties"]
 @settings(deadline=None)
 @given(texts)
 def test_every_text_that_the_schema_takes_can_be_read(text: str) -> None:
-    """Somebody may have edited the status: order, overlap and direction of the ranges do not matter."""
+    """A user may have edited the status: order, overlap and direction of the ranges do not matter."""
     assert re.fullmatch(PATTERN, text)
     for part in filter(None, text.split(",")):
         assert all(int(end) in Ordinals.parse(text) for end in part.split("-"))

@@ -182,7 +182,7 @@ def history(
 
 
 def fresh(**changes: Any) -> FreshRead:
-    """Nobody wants the ordinal, no pod has the name, and the watch has passed the read."""
+    """The ordinal is not wanted, no pod has the name, and the watch has passed the read."""
     values: dict[str, Any] = {
         "is_expected": False,
         "objects": (),

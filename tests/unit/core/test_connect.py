@@ -87,7 +87,7 @@ WELL = world(worker(0), worker(1))
 
 @pytest.mark.parametrize("members", [(), (stock(0),)], ids=["nobody has joined", "stock workers"])
 def test_the_first_workers_get_their_session_timeout_with_their_id(members: tuple[MemberView, ...]) -> None:
-    """Connect is in classic groups only, so nobody has to wait for the group to say so."""
+    """Connect is in classic groups only, so no round waits for the group to say so."""
     seen = cluster(*members) if members else cluster(group_type=GroupType.ABSENT, state="Dead", protocol_type="")
     decided = decide(departure(group=seen), history(injected=None))
     assert decided.history.injected is not None
@@ -163,7 +163,7 @@ def test_a_group_of_workers_under_the_role_of_consumers_names_role_connect() -> 
     assert condition.message.endswith("Set spec.role to Connect, or correct spec.groupId.")
 
 
-# words ----------------------------------------------------------------------------------------------------------------
+# wording ----------------------------------------------------------------------------------------------------------------
 
 MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
     ("well", WELL, wish()),

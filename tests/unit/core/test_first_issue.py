@@ -1,4 +1,4 @@
-"""What the group shows against the first ids: who holds them, and whether the consumers of a pod would share one."""
+"""What the group shows against the first ids: present holders, and consumers of one pod that would share an id."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_ordinal_that_was_issued_before_explains_its_holder() -> None:
 
 
 def test_ids_that_no_pod_is_wanted_for_yet_count_as_well() -> None:
-    """The workload is scaled up later, and nobody asks again."""
+    """The workload may be scaled up later, and this is checked only once."""
     assert reason(replace(HELD, workload=None)) is Reason.IDS_HELD_ELSEWHERE
 
 

@@ -1,4 +1,4 @@
-"""When a group's own session timeout is set, when it is somebody else's, and from when on members hold it."""
+"""When a group's own session timeout is set, when it belongs to another writer, and from when on members hold it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def sent(problem: KafkaProblem | None = None, *, now_s: float = NOW_S) -> GroupC
         (115_000, None, 115_000, 115_000, 115_000, False),
         (115_000, 115_000, 151_000, 151_000, 115_000, True),
         (115_000, 115_000, 90_000, 90_000, 115_000, True),
-        (60_000, 115_000, 115_000, None, 115_000, False),  # somebody else's
+        (60_000, 115_000, 115_000, None, 115_000, False),  # a value of another writer
         (300_000, 115_000, 115_000, None, 115_000, False),
         (300_000, 115_000, 151_000, None, 115_000, False),
         (151_000, 115_000, 151_000, 151_000, 151_000, False),  # another StaticGroup's, or given back

@@ -51,7 +51,7 @@ def test_id_with_an_ordinal_longer_than_any_pod_name_gives_a_status_that_can_be_
 
 
 def test_seats_that_a_lasting_guard_holds_do_not_keep_others_from_being_read() -> None:
-    """Fifty that were removed and came back have smaller ids, and are held whatever is read of them.
+    """Fifty that were removed and came back have smaller ids, and are held whatever their reads show.
 
     Of all whose carriers have ended `survey` has READS_MAX read at a time; of the others the status says that they leave soon.
     """

@@ -1,4 +1,4 @@
-"""One plan per round: who is removed, who is held, and by which guard."""
+"""One plan per round: removals, holds, and the guard of each hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no plan may do whatever the picture, and workloads of a size that only a mistake can have."""
+"""What no plan may do in any snapshot, and workloads whose size can only be a mistake."""
 
 from __future__ import annotations
 

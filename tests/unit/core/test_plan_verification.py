@@ -132,7 +132,7 @@ def test_member_that_is_described_after_its_leave_was_acknowledged_lives_and_sta
 
 
 def test_member_that_is_known_to_live_stays_also_when_its_id_was_wanted_meanwhile_and_its_removal_is_forgotten() -> None:
-    """It lives in a pod that nobody knows of; the next pod of its seat was born after it had joined, and ends without it."""
+    """It lives in an unknown pod; the next pod of its seat was born after it had joined, and ends without it."""
     wish = {"protocol": "Consumer"}
     back = planned(departure(group=CONSUMERS), history(removals=(acknowledged(),)), **wish)
     wanted = planned(departure(group=CONSUMERS, workload=workload(3)), back.history, **wish)

@@ -148,7 +148,7 @@ def test_group_is_looked_at_again_soon_after_a_release() -> None:
     assert planned().requeue_after_s <= 1
 
 
-# a. whose seat it is -----------------------------------------------------------------------------------------------
+# a. the seat is one of this StaticGroup -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("group_type", [GroupType.CLASSIC, GroupType.STREAMS, GroupType.SHARE])
@@ -214,7 +214,7 @@ def test_pod_that_is_out_of_sight_holds() -> None:
     assert only_guard(planned(crash(pods=(crashed_pod(),)))) == Guard.PODS_UNSEEN
 
 
-# b. whose word it is ----------------------------------------------------------------------------------------------
+# b. the end was reported by the kubelet ----------------------------------------------------------------------------------------------
 
 
 def test_end_that_is_doubted_is_held_and_told_why() -> None:

@@ -1,4 +1,4 @@
-"""Role Streams: what it implies, which ids are whose while threads come and go, and groups of the streams protocol (KIP-1071)."""
+"""Role Streams: what it implies, its ids while the number of threads changes, and groups of the streams protocol (KIP-1071)."""
 
 from __future__ import annotations
 

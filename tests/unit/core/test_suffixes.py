@@ -325,7 +325,7 @@ def test_explanation_of_a_near_match_names_the_field() -> None:
 
 
 def test_departed_pod_that_nearly_matches_is_named_though_every_seat_is_filled() -> None:
-    """Nobody would miss it: concurrency was 2 and membersPerPod 1, and the third pod has ended."""
+    """No member would be reported missing: concurrency was 2 and membersPerPod 1, and the third pod has ended."""
     held = (*ids("-0"), f"web-2.{SCOPE}-0", f"web-2.{SCOPE}-1")
     _, reason, message = said(spec(identity={"suffix": "Spring"}), seen(*held))["MembershipComplete"]
     assert reason == "SuffixMismatch"

@@ -181,7 +181,7 @@ class OperatorWorld:
         self.reconciler.forget(KEY)
 
     def scale(self, replicas: int, *, in_store: bool = True) -> None:
-        """Scale the StatefulSet; `in_store` False: the watch of workloads has not heard of it."""
+        """Scale the StatefulSet; `in_store` False: the watch of workloads has not delivered it."""
         view = scaled(self.kube.workloads.get(("shop", "web"), workload(2)), replicas)
         self.kube.workloads["shop", "web"] = view
         if in_store:
@@ -234,7 +234,7 @@ class OperatorWorld:
     # rounds ------------------------------------------------------------------------------------------------------
 
     async def round(self) -> Result:
-        """Run one round, of whatever a test did to the world."""
+        """Run one round."""
         self.reconciler.mark_changed(KEY)
         return await self.look()
 
@@ -316,5 +316,5 @@ async def departing(**spec: Any) -> OperatorWorld:
 
 
 def guards(world: OperatorWorld) -> list[str]:
-    """Return the guards that hold removals, as the status tells them."""
+    """Return the guards that hold removals, as the status names them."""
     return [e.reason for e in world.status.exceptions if e.kind.value == "Held"]

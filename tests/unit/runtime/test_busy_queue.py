@@ -1,4 +1,4 @@
-"""Whose turn it is in a process that is busy itself: its rounds last long, and that says nothing of whom they wait for."""
+"""Turns of keys in a busy process: its rounds last long, which says nothing about the brokers that they wait for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.looptime
 
 
 def computing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Return what lets the loop's clock go on while nobody waits for it, as when this process computes or is stopped."""
+    """Return what lets the loop's clock go on while no task waits, as when this process computes or is stopped."""
     loop, ahead_s = asyncio.get_running_loop(), 0.0
     time_of_loop = loop.time
 

@@ -1,4 +1,4 @@
-"""Templates that give a pod the id of another, which somebody holds by an earlier template that is not known as it was."""
+"""Templates that give a pod the id of another, which is in use by an earlier template that is not remembered exactly."""
 
 from __future__ import annotations
 

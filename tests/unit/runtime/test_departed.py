@@ -1,4 +1,4 @@
-"""Departed is decided once: whatever the plan finds departed, the reconciler has looked for the carriers of."""
+"""The reconciler has read the carriers of every member that the plan finds departed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unit.runtime.operator_world import KEY, OperatorWorld, guards, static_group
 
 
 def meant(world: OperatorWorld, **changes: object) -> None:
-    """Change the StatefulSet; the watch of workloads has not heard of it, so only a consistent read shows it."""
+    """Change the StatefulSet; the watch of workloads has not delivered it, so only a consistent read shows it."""
     world.kube.workloads["shop", "web"] = replace(world.kube.workloads["shop", "web"], **changes)  # type: ignore[arg-type]
 
 
@@ -102,7 +102,7 @@ async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_r
 
 
 async def test_end_from_before_the_first_description_explains_no_member() -> None:
-    """Ids without a scope may be held before the StaticGroup is there, and nobody described the group before that end."""
+    """Ids without a scope may be held before the StaticGroup is there, and the group was not described before that end."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
     world.template = "web-{ordinal}"
     world.scale(3)

@@ -1,4 +1,4 @@
-"""Templates that were in force before: whose ids they made, and when they stop mattering."""
+"""Templates that were in force before: the ids that they made, and when they are forgotten."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ async def test_id_of_a_template_without_scope_is_held_with_a_way_out_when_the_sc
 
 
 def templates(world: OperatorWorld) -> list[str]:
-    """Return the earlier templates that the status names, by which other StaticGroups tell whether they conflict."""
+    """Return the earlier templates that the status names, by which other StaticGroups detect conflicts."""
     assert world.status.issued is not None
     return world.status.issued.templates
 
@@ -324,7 +324,7 @@ async def test_earlier_template_stays_while_something_may_have_its_ids(what: Cal
 
 
 async def test_copy_with_an_id_of_our_scope_counts_in_every_namespace_also_beside_an_earlier_template_without_one() -> None:
-    """What StaticGroups there say of pods of the workload's name is asked of ids alone that do not tell whose they are."""
+    """What StaticGroups there say of pods of the workload's name matters only for ids that do not show their StaticGroup."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
     world.template = "web-{ordinal}"
     await world.started()

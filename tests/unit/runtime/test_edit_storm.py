@@ -33,7 +33,7 @@ class World(OperatorWorld):
 
 
 async def test_edits_that_follow_each_other_are_reported_together() -> None:
-    """A write costs the API server as much as the edit, so one for each of them leaves it no time for anybody else."""
+    """A write costs the API server as much as the edit, so one for each of them leaves it no time for other clients."""
     world = await World().started()
     await asyncio.sleep(EDITS_PACE_S)
     queue, writes = WorkQueue(world.reconciler.reconcile), len(world.kube.status_writes)

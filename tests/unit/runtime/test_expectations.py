@@ -1,4 +1,4 @@
-"""A status that was sent and not yet seen: an answer, the watch or a read tells what became of it, and only one of somebody else is written over."""
+"""A status that was sent and not yet seen: an answer, the watch or a read shows what became of it, and only a status of another writer is written over."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def world_of(identity: dict[str, Any], **spec: Any) -> OperatorWorld:
 
 
 def join_elsewhere(world: OperatorWorld) -> None:
-    """Let three members of another cluster join from addresses that nobody here has."""
+    """Let three members of another cluster join from addresses that no pod here has."""
     for n in range(3):
         world.kafka.hosts[world.kafka.join(world.id_of(n), f"elsewhere-{n}")] = f"/10.9.0.{n}"
 
@@ -107,7 +107,7 @@ async def test_ids_that_were_only_observed_are_not_issued_while_they_are_held_el
 
 
 async def test_injection_that_was_not_served_for_a_while_goes_on() -> None:
-    """Members whose pods nobody remembers hold the ids of ordinals that this StaticGroup has issued."""
+    """Members of unknown pods hold the ids of ordinals that this StaticGroup has issued."""
     world = world_of(WRITTEN)
     await world.round()
     world.is_policy_served = False

@@ -1,4 +1,4 @@
-"""StaticGroups of one Kafka group come to one session timeout and leave it alone, in whatever order their rounds come.
+"""StaticGroups of one Kafka group agree on one session timeout and keep it, in whatever order their rounds run.
 
 Each is planned by the real plan, and read by the others from its real status through the real stores; between them stands one setting at
 the brokers. What they must come to is computed apart: the longest that any of them would set if it were alone.
@@ -39,7 +39,7 @@ NAMES = ("alpha", "beta", "gamma", "delta")
 
 @dataclass(frozen=True)
 class Party:
-    """What one StaticGroup is like: what it wants, and whether it may set it, rests, or has never been looked at."""
+    """One StaticGroup: the timeout that it wants, and whether it may set it, is suspended, or was never observed."""
 
     session: dict[str, Any]
     mode: str = "Manage"
@@ -105,7 +105,7 @@ class World:
         return value_ms
 
     def round(self, n: int) -> None:
-        """Let one look, set and tell, as a reconciler does."""
+        """Let one StaticGroup read, set and report, as a reconciler does."""
         key, party = ("shop", NAMES[n]), self.parties[n]
         spec, rivals = self.stores.groups[key].spec, rivals_of(self.stores, None, key)
         before = self.histories.get(n) or history(injected=None, absences=rollouts(*party.lengths_ms))

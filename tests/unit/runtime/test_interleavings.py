@@ -2,7 +2,7 @@
 
 The one idea: the oracle is the process table of this test, which the operator never sees. Pods are force-deleted while
 their processes live on, watches lose events, operators restart with and without a position, statuses lose parts, scales
-come and go while nobody looks. What the rule assumes is kept: a process whose object is gone joins no later than `settle`.
+come and go unseen. What the rule assumes is kept: a process whose object is gone joins no later than `settle`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ REBOOTED = replace(NODE, boot="boot-2")
 
 
 async def with_boots(**spec: object) -> OperatorWorld:
-    """Return a world whose node tells its boots."""
+    """Return a world whose node shows its boot ids."""
     world = OperatorWorld(**spec)
     world.kube.nodes["n1"] = BOOTED
     return await world.started()

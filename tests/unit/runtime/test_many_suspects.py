@@ -1,4 +1,4 @@
-"""Pods that vanish by the hundred, by a kubelet that rejects them or by a tenant who wills it, cost only whom they may be."""
+"""Pods that vanish by the hundred, because a kubelet rejects them or a tenant deletes them, hold only members that they may be."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_pod_of_a_tenant_holds_only_members_that_join_with_its_id(more_i
 
 @pytest.mark.parametrize("looks_between", [0, 1])
 async def test_a_member_that_was_removed_while_it_lived_is_not_removed_again(looks_between: int) -> None:
-    """Its process is nobody's pod. In such a group it joins again under the member id that it has."""
+    """Its process belongs to no known pod. In such a group it joins again under the member id that it has."""
     world = OperatorWorld(protocol="Auto")
     world.kafka.group_type = GroupType.CONSUMER
     await world.started()

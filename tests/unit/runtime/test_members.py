@@ -1,4 +1,4 @@
-"""Who was there when a member joined, by whole rounds: what is read for it and when, what is remembered, and what is taken up again."""
+"""Carriers of members in whole rounds: what is read and when, what is remembered, and what a restart continues with."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lose(world: OperatorWorld, successor: str = "u2b") -> None:
 
 
 async def passes(world: OperatorWorld, seconds: float, step_s: float = 60.0) -> None:
-    """Let time pass with a look at each step."""
+    """Let time pass with a round at each step."""
     for _ in range(math.ceil(seconds / step_s)):
         world.now_s += step_s
         await world.round()
@@ -113,7 +113,7 @@ async def test_the_pods_that_came_after_a_member_are_none_of_its_carriers() -> N
 
 
 async def test_a_member_that_joins_after_every_pod_has_ended_is_unattributed() -> None:
-    """Somebody starts the consumer outside of what is watched, with the environment of the pod."""
+    """A user starts the consumer outside of the cluster, with the environment of the pod."""
     world = await OperatorWorld().started()
     world.scale(2)
     del world.kafka.members[world.id_of(2)]
@@ -128,7 +128,7 @@ async def test_a_member_that_joins_after_every_pod_has_ended_is_unattributed() -
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 async def test_another_client_that_took_the_seat_before_the_pod_was_replaced_is_removed_as_the_member_of_that_pod(is_restarted: bool) -> None:
-    """Ids are given to pods only: who holds one beside its pod is taken for it. A restart of the operator forgets nothing of that."""
+    """Ids are given to pods only: a client that holds one beside its pod is taken for it, also after a restart of the operator."""
     world = await OperatorWorld().started()
     world.kafka.join(world.id_of(2), "joined-beside-u2")
     await world.settled(2)

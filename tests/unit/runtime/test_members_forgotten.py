@@ -1,6 +1,6 @@
 """A suspect that is remembered nowhere: a member that joins then may be of its process, so the watch counts as young.
 
-In each story web-2 is force-deleted while its process lives, what tells of it is lost, an operator goes on from the stored position behind the
+In each story web-2 is force-deleted while its process lives, what shows that is lost, an operator goes on from the stored position behind the
 deletion, and the process takes the seat again beside its successor, which ends.
 """
 
@@ -61,7 +61,7 @@ async def test_pod_that_is_lost_in_a_round_that_is_cut_before_the_status_is_writ
     world = await OperatorWorld().started()
     reconciler = world.reconciler
     await world.look()
-    start_as(world, "canary-0", "stray", {world.id_of(1)})  # no event of a pod of another name tells of the StaticGroup
+    start_as(world, "canary-0", "stray", {world.id_of(1)})  # no event of a pod of another name wakes the StaticGroup
     force_delete(world, "canary-0")
 
     async def cut(*_: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What is remembered of members over hand-overs and gaps of the watch, and who may be of a pod that nobody saw."""
+"""Memory of members over hand-overs and gaps of the watch, and members that may be of an unseen pod."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_member_that_joins_once_the_watch_was_whole_for_long_enough_has_
 
 
 async def test_the_watch_has_to_be_whole_for_long_enough_when_the_group_is_asked_for() -> None:
-    """The answer may tell of then, however late it comes."""
+    """The answer may show the state before the gap, however late it comes."""
     world = await OperatorWorld().started()
     gap(world)
     await world.round()
@@ -115,6 +115,6 @@ async def test_a_connection_that_leads_elsewhere_makes_members_of_now_and_silenc
 
 
 async def test_a_new_staticgroup_with_a_drawn_scope_waits_for_nothing_unseen() -> None:
-    """Nobody can have had its ids before."""
+    """No process can have had its ids before."""
     world = await OperatorWorld().started(2)
     assert [s.carriers for s in world.status.seats] == [["u0"], ["u1"]]

@@ -53,7 +53,7 @@ async def test_member_that_comes_back_through_a_rebalance_is_none() -> None:
 
 
 async def test_member_whose_seat_is_not_wanted_any_more_is_not_counted() -> None:
-    """A zombie that joins afresh saved nobody a rebalance."""
+    """A zombie that joins afresh has saved no rebalance."""
     world = await OperatorWorld().started()
     world.scale(2)
     await world.round()

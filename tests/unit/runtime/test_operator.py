@@ -218,7 +218,7 @@ async def test_process_that_watches_sixty_namespaces_holds_the_lease_and_removes
 
 
 async def test_rights_that_go_in_one_namespace_stop_no_removal_in_another(cluster: Cluster) -> None:
-    """Who administers it deletes the operator's RoleBinding, or it hangs in Terminating; until the process ends, to begin without it."""
+    """Its administrator deletes the operator's RoleBinding, or it hangs in Terminating; until the process ends, to begin without it."""
     async with cluster.operating(watch_namespaces=("shop", "team")) as (operator, _):
         await cluster.populated()
         cluster.server.forbidden_paths.add("/api/v1/namespaces/team/pods")
@@ -412,7 +412,7 @@ def is_forgotten(operator: Operator) -> bool:
 
 
 async def test_staticgroup_deleted_while_the_watch_was_broken_is_forgotten_everywhere(cluster: Cluster) -> None:
-    """The API server has compacted its deletion: only the LIST can tell, by what it does not show."""
+    """The API server has compacted its deletion: only the LIST can show it, by what is missing."""
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         cluster.server.break_watches()

@@ -31,7 +31,7 @@ async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_mat
 
     Clients append -0, spec.identity.suffix is None, so every member is foreign and the status says: set it to Spring. A pod
     of another name carries the id of web-2, and its process is the member web-2.<scope>-0. web-2 is scaled away and ends; the
-    other pod's object is deleted by force, its process lives. Nobody wants web-2.<scope> and no member holds it. The operator
+    other pod's object is deleted by force, its process lives. web-2.<scope> is not wanted and no member holds it. The operator
     restarts, and the user does what the status says.
     """
     world = await _whose_client_appends_minus_0()

@@ -1,4 +1,4 @@
-"""Rounds that need not plan: a StaticGroup at rest is looked at as often as before, and decided on when there is something to decide."""
+"""Rounds that skip planning: a quiet group is described as often as before, and planned when something has changed."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_every_change_is_planned() -> None:
 
 @pytest.mark.parametrize("is_suspended", [False, True])
 async def test_a_pod_of_another_workload_that_vanishes_with_an_id_is_written_by_the_next_round_and_the_stored_position_waits_for_that(is_suspended: bool) -> None:
-    """No event of a pod of another name tells of the StaticGroup whose id it carries."""
+    """No event of a pod of another name wakes the StaticGroup whose id it carries."""
     world = await at_rest()
     if is_suspended:
         world.declare(static_group(generation=2, suspend=True))
@@ -165,7 +165,7 @@ async def test_what_is_forgotten_by_its_age_is_forgotten_in_time() -> None:
 
 
 async def test_a_status_that_the_watch_delivers_before_the_write_is_answered_is_no_change() -> None:
-    """Each write of a status would have a second round, for a status that somebody seemed to have put over it."""
+    """Each write of a status would have a second round, because the status would seem to be another writer's."""
     world = await OperatorWorld().started()
     seen: list[bool] = []
     apply = world.kube.apply_status
@@ -184,7 +184,7 @@ async def test_a_status_that_the_watch_delivers_before_the_write_is_answered_is_
 
 
 def test_what_changes_next_has_changed_since_the_last_look() -> None:
-    """What the journal says of when a rebalance began rests on the last look that showed the group settled."""
+    """What the journal says of when a rebalance began depends on the last round that showed the group settled."""
     settled = Reading(group_type=GroupType.CLASSIC, state="Stable", epoch=None, began_ms=1_000, settled_ms=1_000)
     before = Remembered(uid="sg-1", group_key="k/orders", seen_ms=1_000, reading=settled)
     after = before.seen_again(31_000)
@@ -214,12 +214,12 @@ def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:
 
 @pytest.mark.parametrize("kind", [GroupView, KnownPod, Evidence])
 def test_every_part_that_rounds_are_compared_by_can_be_hashed(kind: type) -> None:
-    """Of every protocol and role, also of what a member of a Connect cluster tells; or a round of one would fail each time."""
+    """For every protocol and role, also the metadata of Connect workers: otherwise every round of such a group would fail."""
     assert list(unhashable_parts(kind, set())) == []
 
 
 async def passes(world: OperatorWorld, seconds: float) -> None:
-    """Let time pass with the looks that rounds ask for, while nobody tells of anything."""
+    """Let time pass with the rounds that come by themselves, without any change."""
     until_s = world.now_s + seconds
     while world.now_s < until_s:
         result = await world.look()

@@ -1,4 +1,4 @@
-"""Rounds of a StaticGroup whose pods a StrimziPodSet lists: what is not listed any more is departed, and nothing else."""
+"""Rounds of a StaticGroup whose pods a StrimziPodSet lists: only what is not listed any more is departed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_wha
 
 
 async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_static_group() -> None:
-    """The policy goes on by the status alone: pods of both would have fenced each other until somebody made the set readable."""
+    """The policy goes on by the status alone: pods of both would have fenced each other until the set could be read again."""
     world = PodSetWorld(**IDENTITY)
     world.template = TEMPLATE
     await world.started(2)

@@ -10,7 +10,7 @@ from .stories import LIVING, by_hand, departs, left, managed
 
 
 def same_app(ordinal: int, instance_id: str) -> PodVersion:
-    """Return a pod of a StatefulSet of the same name in the namespace of another tenant; no StaticGroup there tells its group."""
+    """Return a pod of a StatefulSet of the same name in the namespace of another tenant; no StaticGroup there names its group."""
     values = {"namespace": "tenant-1", "name": f"web-{ordinal}", "instance_ids": frozenset({instance_id}), "ids_are_fixed": True}
     return pod_version(ordinal, f"tenant-1-{ordinal}", **values)
 

@@ -1,4 +1,4 @@
-"""What the evidence chain builds on: which carriers were seen, whose ids they are, who wrote what is read.
+"""What the evidence chain builds on: seen carriers, owners of ids, and writers of what is read.
 
 Each story ends with a living process that holds the id of a departed seat; nothing may be removed.
 """
@@ -35,7 +35,7 @@ def removed_living(world: OperatorWorld) -> bool:
 
 
 async def test_gap_counts_from_the_acknowledgement_though_no_pod_existed_then() -> None:
-    """The policy injects from the acknowledgement on; who creates the StatefulSet asks no operator."""
+    """The policy injects from the acknowledgement on; the StatefulSet may be created at any time."""
     world = OperatorWorld()
     world.delete_workload()
     await world.round()
@@ -112,7 +112,7 @@ async def test_lost_status_of_unscoped_ids_is_recognized_by_pods_younger_than_th
 
 
 async def test_adopting_running_pods_with_unscoped_ids_is_no_loss() -> None:
-    """The pods are older than the StaticGroup: that nobody else holds their ids is the user's word."""
+    """The pods are older than the StaticGroup: the user declares that their ids are exclusive."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True, "method": "None"})
     world.template = "web-{ordinal}"
     world.scale(3)
@@ -145,7 +145,7 @@ async def test_new_staticgroup_of_a_known_name_has_lost_no_status_beside_carrier
     assert (world.status.watch or "").startswith(world.pods.watch_name)
 
 
-# whose ids they are -----------------------------------------------------------------------------------------------
+# owners of ids -----------------------------------------------------------------------------------------------
 
 EXCLUSIVE = {"template": "app-{ordinal}", "exclusive": True, "method": "None"}
 
@@ -194,7 +194,7 @@ async def test_pod_of_another_group_that_carries_the_same_text_is_no_carrier() -
     assert [i for _, i in world.left] == ["app-2"]
 
 
-# who writes the memory --------------------------------------------------------------------------------------------
+# writers of the memory --------------------------------------------------------------------------------------------
 
 
 def suspects(world: OperatorWorld) -> set[str]:

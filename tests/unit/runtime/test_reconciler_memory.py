@@ -87,7 +87,7 @@ async def test_status_is_written_only_when_it_changed() -> None:
 
 
 async def test_stored_position_waits_for_a_status_that_could_not_be_written() -> None:
-    """The Lease may not pass what no status tells yet."""
+    """The position in the Lease may not pass what no status has yet."""
     world = await OperatorWorld().started()
     memories = world.reconciler.memories
     assert memories.unstored_since_s(0.0) is None
@@ -107,7 +107,7 @@ async def test_stored_position_waits_for_a_status_that_could_not_be_written() ->
 
 
 async def test_stored_position_waits_for_the_round_of_a_change() -> None:
-    """An end that the next process never hears of leaves its pod a carrier."""
+    """An end that the next process never receives leaves its pod a carrier."""
     world = await OperatorWorld().started()
     memories = world.reconciler.memories
     looked_s = world.now_s

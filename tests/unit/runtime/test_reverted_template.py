@@ -7,7 +7,7 @@ from .stories import LIVING, managed, start_as
 
 
 async def test_live_pod_whose_client_makes_an_earlier_templates_id_of_its_own_is_not_ruled_out() -> None:
-    """A live member is removed: its pod counts as unable to hold the id, because nobody expects its client to append -0.
+    """A live member is removed: its pod counts as unable to hold the id, because its client is not expected to append -0.
 
     The spec expects that nothing is appended. Its user tried the template {podName}.{scope}-0, with which web-2 carried
     web-2.<scope>-0 and ended; then he took it back. The next web-2 carries web-2.<scope>, its client appends -0, and so its

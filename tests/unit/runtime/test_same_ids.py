@@ -75,7 +75,7 @@ def test_of_two_that_make_the_same_ids_one_gives_no_more(a: Json, b: Json, expec
 
 
 def test_template_that_makes_no_id_of_another_is_not_silenced_by_an_earlier_one_that_did() -> None:
-    """Both remove nothing while pods of the earlier template may live; the ids of the next pods are nobody else's."""
+    """Both remove nothing while pods of the earlier template may live; no other StaticGroup issues the ids of the next pods."""
     mine = group("a", LATER, identity={"template": "new-{ordinal}", "exclusive": True}, template="new-{ordinal}")
     mine["status"]["issued"] = {"ordinals": "0-2", "templates": [TEMPLATE]}
     assert yields(mine, group("b", EARLIER)) == set()

@@ -32,7 +32,7 @@ def start_debug_copy(world: OperatorWorld) -> None:
 
 
 async def later(world: OperatorWorld, seconds: float) -> None:
-    """Let time pass while the operator looks now and then."""
+    """Let time pass with a round now and then."""
     await world.settled(4)
     world.now_s += seconds
     await world.settled(3)
@@ -229,7 +229,7 @@ async def test_group_that_rebalances_after_a_removal_is_not_said_to_be_stable() 
     assert world.condition("RemovalSettled")[1:] == ("Removed", "1 departed member was removed, and a later read of the group confirmed it.")
 
 
-# what nobody has looked at -----------------------------------------------------------------------------------------------
+# before the first round -----------------------------------------------------------------------------------------------
 
 
 async def test_nothing_is_claimed_of_what_is_not_looked_at_while_suspended() -> None:

@@ -218,7 +218,7 @@ async def test_two_defaults_on_one_statefulset_name_the_field_to_change_and_chan
 
 
 async def test_members_of_a_variable_that_two_staticgroups_set_are_not_to_be_restarted() -> None:
-    """The one client of a pod was given audit's id; the annotation of orders is true of nobody."""
+    """The one client of a pod was given audit's id; the annotation of orders is wrong."""
     world = SharedWorld()
     world.audit_spec = {"identity": {"env": [{"suffix": "-b"}]}}
     world.declare_audit()

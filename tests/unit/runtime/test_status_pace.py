@@ -1,4 +1,4 @@
-"""Statuses that change with every pod are written in turns when there are many, and what somebody waits for is not."""
+"""Many statuses that change with every pod are written in turns; a status that a user waits for is written at once."""
 
 from __future__ import annotations
 

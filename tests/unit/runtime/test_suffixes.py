@@ -1,4 +1,4 @@
-"""A preset alone is enough, upgrades give nobody other ids, and StaticGroups that can make one id find each other."""
+"""A preset alone is enough, upgrades keep the ids, and StaticGroups that can make one id find each other."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_upgrade_of_a_group_that_never_worked_names_the_field_and_setting_
 
 
 async def test_suffix_that_is_corrected_long_after_the_pod_ended_finds_its_evidence() -> None:
-    """The status says what to set; who follows it minutes later has lost nothing."""
+    """The status says what to set; a user who follows it minutes later has lost nothing."""
     world = await started(OperatorWorld(identity={"suffix": "None"}), "-0")
     world.scale(PODS - 1)
     world.end(PODS - 1)

@@ -1,4 +1,4 @@
-"""What a StaticGroup of another namespace says holds nobody up, unless its own brokers or its own pods say it too."""
+"""A StaticGroup of another namespace delays nothing, unless its brokers or its pods confirm what it says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, no limit is passed and nobody who waits is forgotten."""
+"""In every order of events no limit is exceeded and no waiting key is forgotten."""
 
 from __future__ import annotations
 

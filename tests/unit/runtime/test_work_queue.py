@@ -183,7 +183,7 @@ async def test_concurrency_is_bounded_and_everyone_gets_a_turn() -> None:
 
 
 async def test_stuck_key_delays_no_other() -> None:
-    """L5: one dead Kafka cluster must not hold up the rest."""
+    """L5: one dead Kafka cluster must not delay the others."""
     rounds = Rounds()
 
     async def act(key: Key) -> Result:

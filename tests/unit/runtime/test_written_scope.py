@@ -79,7 +79,7 @@ async def test_another_scope_than_ids_were_issued_with_is_refused() -> None:
 
 
 async def test_id_of_a_pod_from_before_is_given_to_no_other_pod() -> None:
-    """By an earlier template that nobody remembers web-1 has the id that web-11 would get now, and would be fenced."""
+    """By a forgotten earlier template web-1 has the id that web-11 would get now, and would be fenced."""
     world = OperatorWorld(**WRITTEN)
     start_as(world, "web-1", "old", {f"web-11.{SCOPE}"})
     await world.settled(2)

@@ -1,4 +1,4 @@
-"""The model API server keeps the rules of writes that controllers and the operator rest on."""
+"""The model API server keeps the rules of writes that controllers and the operator rely on."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_apply_of_a_status_ignores_the_uid_and_compares_the_version(server: ApiS
 
 
 def test_the_writer_of_the_history_in_a_status_is_noted(server: ApiServer) -> None:
-    """As managedFields tell of a real object (KEP-555); without it a status that somebody set back was the operator's own (seed 141225)."""
+    """As in managedFields of a real object (KEP-555); without it a restored status counted as the operator's own (seed 141225)."""
 
     def owners() -> set[str]:
         found = server.get(STATIC_GROUPS, "shop", "orders")

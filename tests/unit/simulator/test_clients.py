@@ -164,7 +164,7 @@ def test_a_returned_java_leader_leads_again_without_assigning_again() -> None:
 
 
 def test_a_returned_librdkafka_leader_believes_that_it_follows() -> None:
-    """The gap that KIP-814 closed: below JoinGroup v9 nobody watches the topics until the next rebalance."""
+    """The gap that KIP-814 closed: below JoinGroup v9 no client watches the topics until the next rebalance."""
 
     async def story() -> None:
         world = KafkaWorld(library=LIBRDKAFKA)

@@ -45,7 +45,7 @@ def choices_of(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, se
 
 CHOICES = dict(choices_of(StaticGroupSpec))
 UNDRAWN = {".protocol": {"Streams"}, ".connectionRef.kind": {"ClusterKafkaConnection"}}
-"""The simulation's applications of Kafka Streams speak the classic protocol. Who may use a connection is decided apart from what is done
+"""The simulation's applications of Kafka Streams use the classic protocol. The use of a connection is decided apart from what is done
 through it, and held by unit tests and mutants."""
 
 
@@ -218,12 +218,12 @@ NOT_DRAWN = {
     "secret_label", "allow_loopback", "tokens_path", "aws_msk_iam", "health_port", "log_level", "log_format",  # the edges, which a model replaces
     "journal_kafka_connection", "journal_kafka_topic", "journal_files_path", "journal_files_max_mib", "journal_files_count", "journal_queue",
     "recommendations_source", "recommendations_poll_s",
-    "leader_election",  # without it one process at a time is somebody else's promise, which the simulated mishaps do not keep
+    "leader_election",  # without it one process at a time is the promise of others, which the simulated mishaps do not keep
 }  # fmt: skip
 
 
 def test_every_setting_that_may_change_what_an_operator_does_is_drawn_and_allowed(drawn: list[Drawn]) -> None:
-    """What the chart allows somebody sets, the times of the Lease together: each of them outlasts the next."""
+    """Each setting that the chart allows is drawn, the times of the Lease together: each of them outlasts the next."""
     values: defaultdict[str, set[Any]] = defaultdict(set)
     for each in drawn:
         settings = each.world.of_operator(watch_namespaces=("shop",) * each.world.watched)  # refuses what the chart refuses

@@ -1,4 +1,4 @@
-"""The word of `identity.exclusive`: what a new StaticGroup need not prove, and what it still must."""
+"""What a new StaticGroup with `identity.exclusive` need not prove, and what it still must."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_carrier_without_labels_is_a_carrier() -> None:
 
 
 def test_the_truth_does_not_ask_the_status() -> None:
-    """Whatever an operator writes there, the ids are those that the spec makes."""
+    """Ids follow the spec, not what an operator writes into the status."""
 
     async def test(world: World) -> None:
         before = world.truth.desired_ids(GROUP)

@@ -1,4 +1,4 @@
-"""The real operator on the model cluster: it becomes active, injects, and removes on the kubelet's word only."""
+"""The real operator on the model cluster: it becomes active, injects, and removes only after the kubelet reported the end."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def is_ready(status: Object) -> bool:
 def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within_seconds(
     away_s: int, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The pod ends while nobody is heard; the same process tells the outage twice, begins another term and removes."""
+    """The pod ends during the outage; the same process logs the outage twice, begins another term and removes."""
 
     async def main() -> None:
         world = PlainWorld()
@@ -356,7 +356,7 @@ def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within
 def test_single_replica_without_election_waits_in_an_outage_and_reconciles_at_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Nothing has changed, so no event is due; the end of the outage itself is the reason to look."""
+    """Nothing has changed, so no event is due; the end of the outage itself starts a round."""
 
     async def main() -> None:
         world = PlainWorld()

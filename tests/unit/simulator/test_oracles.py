@@ -157,7 +157,7 @@ GONE_S = 100.0
 def test_an_assumption_is_broken_by_a_pod_that_joins_after_it_was_silent_or_unseen(
     held: list[tuple[int, int]], watched_s: tuple[float, ...], joined_s: float, broken: Assumption | None
 ) -> None:
-    """`settle` is 60 s here; its object has been gone for as long as nobody has seen it."""
+    """`settle` is 60 s here; its object has been gone for as long as it was unseen."""
     known = Assumptions(settle_s=60.0)
     for at_s in watched_s:
         known.watch_began(at_s)

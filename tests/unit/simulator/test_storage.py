@@ -1,4 +1,4 @@
-"""What the model API server keeps: who watches sees each change once, and positions expire as those of a real one."""
+"""The model API server shows each change once to every watch, and positions expire as those of a real one."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def test_dropped_event_is_lost_while_the_watch_goes_on() -> None:
 
 
 def test_lease_update_of_the_slower_writer_conflicts() -> None:
-    """client-go leader election rests on this: every write carries the version it was read at."""
+    """client-go leader election relies on this: every write carries the version it was read at."""
 
     async def body(wire: Wire) -> None:
         place = {"namespace": "shop", "name": "lock"}

@@ -172,7 +172,7 @@ class PodGarbageCollector:
         try:
             self._server.delete(PODS, namespace, name, grace_s=0, uid=uid_of(pod))
         except ApiError:
-            pass  # somebody else deleted it, or another pod has its name by now
+            pass  # another client deleted it, or another pod has its name by now
 
 
 def _taint(node: Json, key: str) -> Json | None:

@@ -12,7 +12,7 @@ class Kills:
 
     Parameters
     ----------
-    host: what the processes run on. note: tells what happened.
+    host: what the processes run on. note: called with what happened.
     """
 
     def __init__(self, processes: Processes, host: str, note: Callable[..., None]) -> None:

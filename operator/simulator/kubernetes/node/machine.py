@@ -148,7 +148,7 @@ class Machine(ABC):
         self._loop.world_call_later(down_s, self._launch, self._generation)
 
     def power_off(self) -> None:
-        """Cut the power: every process ends, and nobody writes that down."""
+        """Cut the power: every process ends, and no status says so."""
         self._note("power off")
         self._processes.kill_node(self.host)
         self._lose_processes()

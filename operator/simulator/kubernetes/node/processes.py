@@ -48,4 +48,4 @@ class Processes(Protocol):
         """End every process of a node at once, as a power cut does."""
 
     def is_running(self, pod_uid: str, container: str, *, node: str = "") -> bool:
-        """Tell whether a process of this container runs; a frozen one does."""
+        """Whether a process of this container runs; a frozen one does."""

@@ -1,4 +1,4 @@
-"""Which pod a member speaks from: only where nothing else can be meant."""
+"""The pod of a member by its address, only where the address is unambiguous."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_suspect_that_has_shown_no_address_may_have_had_any() -> None:
 
 @pytest.mark.parametrize("shown_at_s", [NOW_S, NOW_S + 1])
 def test_pod_that_had_not_shown_its_address_when_the_group_was_asked_for_is_not_the_members(shown_at_s: float) -> None:
-    """The member may have spoken from it when somebody else had it."""
+    """The member may have joined from it when another pod had it."""
     assert spoken(pod(shown_at_s=shown_at_s)) is None
 
 

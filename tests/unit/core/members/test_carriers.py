@@ -1,4 +1,4 @@
-"""Who was there when a member joined: known once, and fewer from then on."""
+"""Carriers are the pods that were there when a member joined; later they only become fewer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unit.core.builders import NOW_S
 
 
 def attributed(*carrying: str, young: bool = False, ended: bool = False) -> frozenset[str]:
-    """Who may hold a member that is described for the first time."""
+    """Carriers of a member that is described for the first time."""
     return attribute("m1", carrying=carrying, is_watch_young=young, has_one_ended=ended, now_s=NOW_S).carriers
 
 

@@ -40,7 +40,7 @@ def carriers(after: Members, ordinal: int = 2) -> set[str] | None:
     return set(found.carriers) if found is not None else None
 
 
-# who is described for the first time ----------------------------------------------------------------------------------
+# members that are described for the first time ----------------------------------------------------------------------------------
 
 
 def test_member_is_attributed_to_the_pods_that_carry_its_id_when_it_is_described_first() -> None:
@@ -51,7 +51,7 @@ def test_member_is_attributed_to_the_pods_that_carry_its_id_when_it_is_described
 
 
 def test_member_that_is_described_again_keeps_its_carriers_whatever_pods_came_since() -> None:
-    """Who was born after it had joined is not it."""
+    """A pod that was born after the member joined is no carrier."""
     first = look(NOBODY, {2: "m2"}, shown())
     later = look(first, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "u9"})}, dated_at_s=NOW_S + 60))
     assert carriers(later) == {"u2"}
@@ -94,7 +94,7 @@ def test_pod_that_the_address_names_is_the_only_carrier_that_was_seen() -> None:
 
 
 def test_member_before_is_without_the_pods_that_ended_meanwhile() -> None:
-    """Its seat may be described empty for a moment; when it is described again, nobody can see those end once more."""
+    """Its seat may be described empty for a moment; when it is described again, its carriers cannot end a second time."""
     first = look(NOBODY, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "z"})}))
     away = look(look(first, {}, shown()), {}, shown(ended=frozenset({"z"})))
     assert carriers(look(away, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "x"})}))) == {"u2"}
@@ -235,7 +235,7 @@ def test_watch_is_young_until_a_second_description_after_it_has_been_whole_for_a
 
 
 def test_memory_that_was_emptied_under_a_watch_that_is_days_old_waits_as_one_of_a_new_watch_does() -> None:
-    """The suspects are lost with it, and the watch does not tell of them again."""
+    """The suspects are lost with it, and the watch does not deliver them again."""
     early = look(Members(), {}, shown())
     soon = look(early, {}, shown(described_at_s=AT_S + 30.0))
     assert carriers(look(soon, {2: "m2"}, shown(described_at_s=AT_S + 60.0))) == {"u2", UNSEEN}
@@ -266,7 +266,7 @@ def test_young_watch_that_was_described_without_a_barrier_for_whom_is_new_was_no
     assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before"
 
 
-# how long a silence lasts, and whom it does not free ------------------------------------------------------------------
+# how long a silence lasts, and which members it does not free ------------------------------------------------------------------
 
 
 def test_silence_is_the_longest_of_what_a_process_may_take() -> None:

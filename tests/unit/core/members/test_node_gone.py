@@ -19,7 +19,7 @@ def test_gone_node_is_evidence_by_default_where_the_cloud_deletes_it_after_its_m
 
 @pytest.mark.parametrize("provider", ["", "kind", "openstack", "vsphere"])
 def test_any_other_gone_node_is_no_evidence_by_default(provider: str) -> None:
-    """Somebody else may delete its object while the machine runs on."""
+    """Another client may delete its object while the machine runs on."""
     assert not may_be_gone(replace(ON_CLOUD, provider=provider), NodeLifecycle.AUTO)
 
 

@@ -32,7 +32,7 @@ def test_members_their_carriers_and_suspects_come_back() -> None:
 
 @pytest.mark.parametrize("edit", [{"seats": []}, {"suspects": []}, {"suspects": [], "seats": []}, {"watch": "another"}, {"seal": None}], ids=str)
 def test_only_the_suspects_of_an_edited_memory_are_believed(edit: dict[str, object]) -> None:
-    """They only hold back. Who holds a seat may be of a pod that nobody saw, as after an emptied status."""
+    """Suspects only hold removals. The holder of a seat may be of an unseen pod, as after an emptied status."""
     memory = members(suspects=(suspect(),), watch_described="")
     assert through_the_api_server(memory) == memory
     assert through_the_api_server(memory, **edit) == Members(suspects=() if "suspects" in edit else memory.suspects)
@@ -59,7 +59,7 @@ def test_silence_is_not_written_so_that_it_begins_anew() -> None:
 
 
 def test_member_is_never_written_as_seen_earlier_than_it_was() -> None:
-    """An end is compared with it, and a status tells whole seconds."""
+    """An end is compared with it, and a status has whole seconds."""
     (seat,) = wire_members("shop", Members(attributions={id_of(2): attributed("m2", "u2", first_seen_s=NOW_S + 0.25)}))["seats"]
     assert seat.first_seen == datetime.fromtimestamp(NOW_S + 1, tz=UTC)
 
@@ -94,7 +94,7 @@ def test_where_a_seat_that_is_not_plain_has_no_room_the_next_process_begins_as_i
 
 @pytest.mark.parametrize("carriers", [(), (UNSEEN,), (UNATTRIBUTED,)], ids=["dead", "unseen", "unattributed"])
 def test_seat_of_no_pod_or_a_guessed_one_is_not_plain(carriers: tuple[str, ...]) -> None:
-    """The next process would take it for that of the pod that is there by then, or for one that nobody explains."""
+    """The next process would take it for that of the pod that is there by then, or for one without a known pod."""
     held = {id_of(n): attributed(f"m{n}", *carriers) for n in range(api.SEATS_MAX + 1)}
     assert wire_members("shop", Members(attributions=held, watch=WATCH))["watch"] is None
 

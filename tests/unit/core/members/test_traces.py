@@ -61,7 +61,7 @@ class Story:
         return decided
 
     def restart(self) -> None:
-        """Another process goes on with what the status tells."""
+        """Another process continues with the memory in the status."""
         kept = self.memory.members
         status = StaticGroupStatus(**wire_members("shop", kept))
         self.memory = replace(self.memory, members=members_from("shop", StaticGroupStatus.model_validate(status.to_wire())))
@@ -116,7 +116,7 @@ def test_pod_that_came_and_went_in_a_watch_gap() -> None:
 
 
 def test_same_when_the_watch_is_old_and_was_not_described_since_it_began() -> None:
-    """Who holds the seat in the first description may have joined right after the watch began."""
+    """The holder of the seat in the first description may have joined right after the watch began."""
     story = Story("before")
     story.round("m9", ["u3"], described_at_s=1_000_000.0)
     assert guard(story.round("m9", [], wanted=False, ended=frozenset({"u3"}))) == Guard.JOINED_BEFORE_WATCH
