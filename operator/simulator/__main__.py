@@ -85,7 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.at and not chosen.crash:
             root.error("crash --at N needs --scenario NAME")
         scenarios = (scenario_named(chosen.crash),) if chosen.crash else SCENARIOS
-        return replay_crash(scenarios[0], chosen.at) if chosen.at else run_suite(scenarios, jobs=chosen.jobs, every=chosen.every)
+        return (
+            replay_crash(scenarios[0], chosen.at)
+            if chosen.at
+            else run_suite(scenarios, jobs=chosen.jobs, every=chosen.every)
+        )
     try:
         scenario = load(chosen.scenario) if chosen.scenario else Scenario()
     except ScenarioError as error:

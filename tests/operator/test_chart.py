@@ -164,7 +164,10 @@ DIGEST = f"sha256:{'a' * 64}"
     [
         ((), "'localhost/staticgroup:0.1.0'"),
         (("--set", "image.repository=registry.example/sg,image.tag=v1"), "'registry.example/sg:v1'"),
-        (("--set", f"image.repository=registry.example/sg,image.tag=v1,image.digest={DIGEST}"), f"'registry.example/sg@{DIGEST}'"),
+        (
+            ("--set", f"image.repository=registry.example/sg,image.tag=v1,image.digest={DIGEST}"),
+            f"'registry.example/sg@{DIGEST}'",
+        ),
     ],
     ids=["default", "tag", "digest"],
 )

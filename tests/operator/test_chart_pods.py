@@ -108,11 +108,14 @@ def test_openshift_may_assign_the_numbers_and_the_rest_of_the_standard_stays() -
 def test_numbers_of_ones_own_reach_both_pods_and_the_journals_volume() -> None:
     options = ("--set", "podSecurityContext.runAsUser=1000650000", "--set", "podSecurityContext.runAsGroup=1000650001")
     operator, doctor = (
-        each["securityContext"] for each in pod_specs(render("default", "--set", "journal.files.enabled=true", *options))
+        each["securityContext"]
+        for each in pod_specs(render("default", "--set", "journal.files.enabled=true", *options))
     )
     assert (operator["runAsUser"], operator["runAsGroup"], operator["fsGroup"]) == (1000650000, 1000650001, 1000650001)
     assert (doctor["runAsUser"], doctor["runAsGroup"]) == (1000650000, 1000650001)
-    assert "fsGroup" not in the(render("default", *options), "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    assert (
+        "fsGroup" not in the(render("default", *options), "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    )
     chosen = render("default", "--set", "journal.files.enabled=true", "--set", "podSecurityContext.fsGroup=7")
     context = next(pod_specs(chosen))["securityContext"]
     assert (context["fsGroup"], "fsGroupChangePolicy" in context) == (7, False)

@@ -1,4 +1,5 @@
-"""The agent of Connect workers as the admission policy brings it into pods, or leaves it out whole, against a real API server."""
+"""The agent of Connect workers as the admission policy brings it into pods, or leaves it out whole, against a real API
+server."""
 
 import json
 import os
@@ -189,7 +190,15 @@ def test_only_the_workers_container_gets_the_agent(lab: Lab, container: str | No
         ),
         {"containers": [{"name": "connect", "image": "kafka", "env": [EMPTY]}, {"name": NAME, "image": "theirs"}]},
     ],
-    ids=["volume", "init container", "mount", "mount with a slash", "mount above", "mount above with a slash", "container"],
+    ids=[
+        "volume",
+        "init container",
+        "mount",
+        "mount with a slash",
+        "mount above",
+        "mount above with a slash",
+        "container",
+    ],
 )
 def test_a_name_or_place_that_is_taken_keeps_the_agent_out_whole(lab: Lab, changes: dict[str, Any]) -> None:
     workers(lab, "taken")
@@ -343,7 +352,8 @@ PROBE = f"""
 import hashlib, json, os, time, zipfile
 jar = "{PATH}/{NAME}.jar"
 said = {{name: os.environ.get(name) for name in ("KAFKA_OPTS", "STATICGROUP_CONNECT_INSTANCE_ID")}}
-said["shipped"] = [hashlib.sha256(open(path, "rb").read()).hexdigest() for path in (jar, "/opt/staticgroup/agent/{NAME}.jar")]
+jars = (jar, "/opt/staticgroup/agent/{NAME}.jar")
+said["shipped"] = [hashlib.sha256(open(path, "rb").read()).hexdigest() for path in jars]
 said["manifest"] = zipfile.ZipFile(jar).read("META-INF/MANIFEST.MF").decode()
 said["is_writable"] = os.access(jar, os.W_OK) or os.access("{PATH}", os.W_OK)
 print(json.dumps(said), flush=True)

@@ -13,7 +13,9 @@ sys.path.insert(0, str(REPOSITORY / "deploy"))
 
 from release import facts, manifests
 
-FACTS = facts.Facts(version=facts.version(), at_s=facts.EARLIEST_S, image="registry.example/sg", base_url="https://example.invalid")
+FACTS = facts.Facts(
+    version=facts.version(), at_s=facts.EARLIEST_S, image="registry.example/sg", base_url="https://example.invalid"
+)
 
 
 @functools.cache

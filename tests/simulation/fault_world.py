@@ -25,7 +25,9 @@ def in_world(test: Test, *, seed: int = 1, populate: bool = True, **settings: An
 
     async def main() -> None:
         nodes = settings.pop("nodes", ("n1", "n2", "n3", "n4"))
-        world = World(WorldSettings(**{"parallel": True, "session_timeout_s": 30, "nodes": nodes, **settings}), seed=seed)
+        world = World(
+            WorldSettings(**{"parallel": True, "session_timeout_s": 30, "nodes": nodes, **settings}), seed=seed
+        )
         worlds.append(world)
         if populate:
             await world.populate()

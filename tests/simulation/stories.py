@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -178,7 +179,8 @@ async def _protocol_and_back(world: World) -> None:
     for spec, spoken in ((there, "consumer"), (back, "")):
         pods = {uid_of(pod) for pod in world.server.list(PODS, NAMESPACE)}
         await people.roll_out(ChangeKind.PROTOCOL, spec, client_protocol=spoken)
-        await world.until(lambda pods=pods: _all_new(world, pods), WITHIN_S, "every pod is replaced and ready")  # type: ignore[misc]
+        are_new = partial(_all_new, world, pods)
+        await world.until(are_new, WITHIN_S, "every pod is replaced and ready")
         await world.until(world.is_settled, WITHIN_S, "all pods are members")
         await asyncio.sleep(20.0)
 
@@ -246,7 +248,7 @@ STORIES: tuple[Story, ...] = (
     ),
     Story(
         name="07-force-delete",
-        title="A pod is force-deleted while its process lives: nobody saw its end, so its member is held until it is silent.",
+        title="A pod is force-deleted while its process lives: its end is unseen, so its member is held.",
         tell=_force_delete,
         removals=0,
         rebalances=1,
@@ -267,7 +269,7 @@ STORIES: tuple[Story, ...] = (
     ),
     Story(
         name="10-watch-gap",
-        title="A pod ends while the operator is away and the watch is compacted: nobody saw its end, the session runs out.",
+        title="A pod ends while the operator is away and the watch is compacted: the session runs out.",
         tell=_watch_gap,
         removals=0,
         rebalances=1,
@@ -292,21 +294,21 @@ STORIES: tuple[Story, ...] = (
     ),
     Story(
         name="13-protocol-and-back",
-        title="Classic clients are rolled to KIP-848 ones and back: each takes over its seat from one of the other protocol.",
+        title="Classic clients are rolled to KIP-848 ones and back: each takes over a seat of the other protocol.",
         tell=_protocol_and_back,
         removals=0,
         rebalances=0,
     ),
     Story(
         name="14-dynamic-and-static-again",
-        title="Pods are rolled without ids, then with them again: the seats are wanted, so they expire, and nobody removes them.",
+        title="Pods are rolled without ids, then with them: the seats are wanted, so they expire and are not removed.",
         tell=_dynamic_and_static_again,
         removals=0,
         rebalances=5,
     ),
     Story(
         name="15-copied-id",
-        title="A second workload carries a copy of an id: the two refuse each other, the status says so, and neither is removed.",
+        title="A second workload has a copy of an id: the two refuse each other, the status says so, none is removed.",
         tell=_copied_id,
         removals=0,
         rebalances=0,

@@ -1,4 +1,5 @@
-"""The operator dies in each scenario and nothing is violated; `make simulate-ci` tries every tenth await, `make full` every single one."""
+"""The operator dies in each scenario and nothing is violated; `make simulate-ci` tries every tenth await, `make full`
+every single one."""
 
 from __future__ import annotations
 

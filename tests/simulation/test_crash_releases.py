@@ -1,7 +1,8 @@
 """Processes crash and restart in their pods, again and again and among other faults: no living member is released.
 
-The world knows which process created which member; the operator sees pods and the group. Clocks of nodes are off, kubelets
-stop and are late, containers end in good order and come back at once, coordinators fail over, the operator is killed.
+The world knows which process created which member; the operator sees pods and the group. Clocks of nodes are off,
+kubelets stop and are late, containers end in good order and come back at once, coordinators fail over, the operator is
+killed.
 """
 
 from __future__ import annotations
@@ -89,7 +90,12 @@ def stormy(seed: int, *, library: str = "java", clock_off_s: float = 9.0) -> Wor
 
     async def main() -> None:
         settings = WorldSettings(
-            protocol="consumer", library=library, replicas=4, parallel=True, session_timeout_s=45, nodes=("n1", "n2", "n3")
+            protocol="consumer",
+            library=library,
+            replicas=4,
+            parallel=True,
+            session_timeout_s=45,
+            nodes=("n1", "n2", "n3"),
         )
         team = plain_team(settings)
         team = replace(team, spec=team.spec | {"crashRelease": "Release"})

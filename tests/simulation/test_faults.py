@@ -117,7 +117,8 @@ def test_the_first_read_of_the_lease_is_refused_once(seed: int) -> None:
 
 
 def test_a_lease_that_cannot_be_read_is_renewed_until_somebody_else_writes_it() -> None:
-    """Its holder writes over the version it wrote last; once that is refused it has to read, and cannot, and the Lease is lost."""
+    """Its holder writes over the version it wrote last; once that is refused it has to read, and cannot, and the Lease
+    is lost."""
 
     async def test(world: World) -> None:
         heal = begin(world, "lease_cannot_be_read")

@@ -1,4 +1,5 @@
-"""How soon another replica acts, and the process ends, when the holder of the Lease gets SIGTERM in an unlucky moment."""
+"""How soon another replica acts, and the process ends, when the holder of the Lease gets SIGTERM in an unlucky
+moment."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ async def two(world: World) -> tuple[RunningOperator, RunningOperator]:
     holder = world.leader()
     assert holder is not None
     (other,) = [o for o in world.living if o is not holder]
-    world.restart_operator = lambda name: None  # type: ignore[method-assign]  # a Deployment gives the next one another name
+    # a Deployment gives the next one another name
+    world.restart_operator = lambda name: None  # type: ignore[method-assign]
     return holder, other
 
 

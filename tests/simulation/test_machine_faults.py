@@ -1,4 +1,5 @@
-"""Each fault of kubelets, nodes and machines has its effect: writers of a pod's status, running processes, and beliefs about them."""
+"""Each fault of kubelets, nodes and machines has its effect: writers of a pod's status, running processes, and beliefs
+about them."""
 
 from __future__ import annotations
 
@@ -133,7 +134,8 @@ def test_a_replaced_machine_has_the_name_and_another_identity_and_what_the_first
 
 @pytest.mark.parametrize("lifecycle", ["Untrusted", "Cloud", "Fixed"])
 def test_a_node_is_deleted_as_its_lifecycle_says(lifecycle: str) -> None:
-    """With such a lifecycle the machine is off by then and the member is removed; without it the machine runs on and the member is held."""
+    """With such a lifecycle the machine is off by then and the member is removed; without it the machine runs on and
+    the member is held."""
 
     async def test(world: World) -> None:
         await asyncio.sleep(30)
@@ -205,8 +207,11 @@ def test_a_node_that_joined_after_the_backup_runs_on_unknown_to_the_api_server()
 
 @pytest.mark.parametrize("bump", [0, 1_000_000], ids=["set back", "set ahead"])
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_a_pod_that_a_restored_etcd_binds_anew_is_not_dead_when_only_the_second_node_has_ended_it(seed: int, bump: int) -> None:
-    """etcd forgets a binding while the first node is cut off: one uid runs on two nodes, and the second kubelet reports its end."""
+def test_a_pod_that_a_restored_etcd_binds_anew_is_not_dead_when_only_the_second_node_has_ended_it(
+    seed: int, bump: int
+) -> None:
+    """etcd forgets a binding while the first node is cut off: one uid runs on two nodes, and the second kubelet reports
+    its end."""
 
     async def test(world: World) -> None:
         taken: list[tuple[Json, Backup]] = []

@@ -57,7 +57,15 @@ def all_of_it(world: World, older: Json) -> None:
     lease_deleted(world, older)
 
 
-TAMPERINGS = (emptied, put_back, put_back_with_its_owners, put_back_without_owners, seats_edited, lease_deleted, all_of_it)
+TAMPERINGS = (
+    emptied,
+    put_back,
+    put_back_with_its_owners,
+    put_back_without_owners,
+    seats_edited,
+    lease_deleted,
+    all_of_it,
+)
 
 
 def in_long_sessions(play: Any, **settings: Any) -> World:
@@ -85,7 +93,8 @@ WAYS = ("while it runs", "while none runs", "while none runs and the history is 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tamper", TAMPERINGS)
 def test_a_member_that_is_held_is_held_on_whatever_becomes_of_the_memory(tamper: Tamper, way: str) -> None:
-    """A suspect holds its seat beside an heir, which then ends: only the memory shows that the member may be the suspect's."""
+    """A suspect holds its seat beside an heir, which then ends: only the memory shows that the member may be the
+    suspect's."""
 
     async def play(world: World) -> None:
         await asyncio.sleep(20)

@@ -1,6 +1,8 @@
-"""A copy of a pod holds its id in any namespace: the watch of each namespace must pass the read. One that is gone delays no removal.
+"""A copy of a pod holds its id in any namespace: the watch of each namespace must pass the read. One that is gone
+delays no removal.
 
-Copied by hand with `kubectl get pod -o yaml`, without its labels, so the copy has no owner, and the original's name and id.
+Copied by hand with `kubectl get pod -o yaml`, without its labels, so the copy has no owner, and the original's name and
+id.
 """
 
 from __future__ import annotations

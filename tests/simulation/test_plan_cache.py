@@ -22,7 +22,8 @@ from staticgroup.runtime.work_queue import Key, Result
 
 # None that leaves a suspect: as long as there is one, every round is planned.
 KINDS = (
-    "container_crashes", "group_is_suspended", "injection_policy_is_missing", "mode_is_observe", "node_reboots", "pod_is_evicted",
+    "container_crashes", "group_is_suspended", "injection_policy_is_missing", "mode_is_observe", "node_reboots",
+    "pod_is_evicted",
     "rights_are_lost", "unknown_member_joins", "watch_position_is_too_old",
 )  # fmt: skip
 
@@ -35,7 +36,9 @@ async def differences(rounds: Reconciler, key: Key, group: StaticGroup, memory: 
     now = datetime.fromtimestamp(rounds.now_s(), tz=UTC)
     status = project(spec, snapshot, decided, Executed(), memory.status, now)
     acts = ["acts"] if decided.actions or decided.releases or decided.group_config else []
-    other = [f.name for f in fields(decided.history) if getattr(decided.history, f.name) != getattr(memory.history, f.name)]
+    other = [
+        f.name for f in fields(decided.history) if getattr(decided.history, f.name) != getattr(memory.history, f.name)
+    ]
     assert memory.status is not None
     return [*acts, *other, *(n for n in type(status).model_fields if getattr(status, n) != getattr(memory.status, n))]
 

@@ -1,4 +1,5 @@
-"""A team's own numbers: the example works, the page lists every field, and a wrong file is refused by the field's name."""
+"""A team's own numbers: the example works, the page lists every field, and a wrong file is refused by the field's
+name."""
 
 from __future__ import annotations
 

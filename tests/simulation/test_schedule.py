@@ -97,7 +97,9 @@ def test_a_run_as_it_should_be_has_no_complaints() -> None:
 
 
 def test_a_live_removal_inside_an_assumption_is_counted_without_a_complaint() -> None:
-    counted = tally(*(verdict(n, broken=(Assumption.A1, Assumption.A2)) for n in range(3)), verdict(4, broken=(Assumption.A2,)))
+    counted = tally(
+        *(verdict(n, broken=(Assumption.A1, Assumption.A2)) for n in range(3)), verdict(4, broken=(Assumption.A2,))
+    )
     assert counted.complaints() == []
     assert "alive because an assumption was broken: 3 inside A1, 4 inside A2" in counted.table()
     assert "alive because an assumption was broken: none" in tally(verdict(1)).table()

@@ -32,7 +32,9 @@ def test_a_run_without_a_stop_overlaps_its_successor() -> None:
 
 
 def test_a_gap_counts_from_the_last_tick_before_to_the_first_after() -> None:
-    lines = sorted([*ticking("a/0", "w-0", 0, 1000), *ticking("a/0", "w-0", 6000, 7000), *ticking("a/1", "w-1", 0, 7000)])
+    lines = sorted(
+        [*ticking("a/0", "w-0", 0, 1000), *ticking("a/0", "w-0", 6000, 7000), *ticking("a/1", "w-1", 0, 7000)]
+    )
     assert gaps_ms(lines, from_ms=900, to_ms=6900) == {"a/0": 5200, "a/1": 200}
 
 

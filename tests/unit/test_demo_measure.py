@@ -1,7 +1,7 @@
 """What the demo says about standing still, on lines that real consumers printed, and against a plainer way to count.
 
-The recordings are of one run: three pods rolled as dynamic members and with the operator, and pod 2 of each of two groups
-scaled away. Times are milliseconds since ten seconds before the rolling restart; the scale-down was at 46.6 s.
+The recordings are of one run: three pods rolled as dynamic members and with the operator, and pod 2 of each of two
+groups scaled away. Times are milliseconds since ten seconds before the rolling restart; the scale-down was at 46.6 s.
 """
 
 from __future__ import annotations
@@ -262,8 +262,14 @@ def test_run_that_is_as_promised_differs_in_nothing() -> None:
         (replace(GOOD, scale_down_with=replace(TAKEN, member_ended_by=report.SESSION_EXPIRY)), "not removed by the"),
         (replace(GOOD, unconsumed_records={**GOOD.unconsumed_records, "managed": 3}), "did not receive 3"),
         (replace(GOOD, roll_without=QUIET), "the measurement cannot be right"),
-        (replace(GOOD, state_with=replace(RESTORED, rebalances=2)), "with StaticGroup caused 2 rebalances and 0 rebuilds"),
-        (replace(GOOD, state_with=replace(RESTORED, rebuilds=1)), "with StaticGroup caused 0 rebalances and 1 rebuilds"),
+        (
+            replace(GOOD, state_with=replace(RESTORED, rebalances=2)),
+            "with StaticGroup caused 2 rebalances and 0 rebuilds",
+        ),
+        (
+            replace(GOOD, state_with=replace(RESTORED, rebuilds=1)),
+            "with StaticGroup caused 0 rebalances and 1 rebuilds",
+        ),
         (replace(GOOD, state_without=replace(REBUILT, rebuilds=0)), "dynamic members rebuilt nothing"),
         (replace(GOOD, state_without=replace(REBUILT, stillness=RESTORED.stillness)), "stood still no longer without"),
         (replace(GOOD, scale_down_without=replace(TAKEN, takeover_s=2.0)), "no slower without the operator"),
@@ -321,7 +327,9 @@ ROLES = [(GOOD, CONSUMER), (STREAMS_GOOD, STREAMS), (CONNECT_GOOD, CONNECT)]
         (replace(CONNECT_GOOD, scale_down_without=TAKEN), CONNECT, "no slower without the operator"),
     ],
 )
-def test_each_broken_promise_of_a_role_is_named_in_the_terms_of_the_role(figures: Figures, words: Wording, said: str) -> None:
+def test_each_broken_promise_of_a_role_is_named_in_the_terms_of_the_role(
+    figures: Figures, words: Wording, said: str
+) -> None:
     (found,) = differences(figures, words)
     assert said in found
 

@@ -1,4 +1,5 @@
-"""The fleet learner's image: what was tested and no more, all that the learner imports, and an entry point that Spark understands."""
+"""The fleet learner's image: what was tested and no more, all that the learner imports, and an entry point that Spark
+understands."""
 
 from __future__ import annotations
 

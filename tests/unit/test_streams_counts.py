@@ -1,6 +1,7 @@
 """What the lines of Kafka Streams pods say of their stores, read from files as a kubelet writes them.
 
-The lines are the application's own form; a partition goes from one pod to the other, as it does when a third one is scaled away.
+The lines are the application's own form; a partition goes from one pod to the other, as it does when a third one is
+scaled away.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def test_what_a_store_held_when_it_was_opened_last_is_its_count(lines: PodLines,
     ]
 
 
-def test_a_count_that_is_reported_after_its_partition_was_given_up_is_found(lines: PodLines, pods: tuple[Pod, Pod]) -> None:
+def test_a_count_that_is_reported_after_its_partition_was_given_up_is_found(
+    lines: PodLines, pods: tuple[Pod, Pod]
+) -> None:
     before, after = pods
     before.opened(1000, 0)
     before.counted(2000, 710)

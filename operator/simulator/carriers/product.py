@@ -31,7 +31,12 @@ from .pods import ID, NAMESPACE, POD, SCOPE, FakeStore, Seen, address_of, book_o
 NOW_S: Final = 1_800_000_000.0
 SETTLE_S: Final = 600.0
 SPEC: Final = StaticGroupSpec.model_validate(
-    {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders", "removal": {"holdSeconds": 0}}
+    {
+        "workloadRef": {"name": "web"},
+        "connectionRef": {"name": "kafka"},
+        "groupId": "orders",
+        "removal": {"holdSeconds": 0},
+    }
 )
 KNOWN, FORMER, NEW = "known", "former", "new"
 """In place of member ids: the one that is remembered, the one before it that is remembered too, and any other one."""
@@ -46,9 +51,11 @@ class Observation:
     Parameters
     ----------
     seen: what the watch has brought. watch: its number; 0 while it is not whole.
-    shown: NOBODY, SAME, OTHER or AGAIN. address_of_pod: number of the pod whose address the member has; 0 where it is not current.
+    shown: NOBODY, SAME, OTHER or AGAIN. address_of_pod: number of the pod whose address the member has; 0 where it is
+        not current.
     passed: the watch has passed a read behind the description.
-    settled: which silences have lasted for `settle`: bits by the place of each suspect. is_old: the youth of the watch likewise.
+    settled: which silences have lasted for `settle`: bits by the place of each suspect. is_old: the youth of the watch
+        likewise.
     is_late: more than a poll interval after the description before.
     ended_since: a pod has got its certificate since the description before.
     off: bits of the pods whose Node objects are gone.
@@ -71,7 +78,8 @@ class Product:
 
     Parameters
     ----------
-    is_consumer: a KIP-848 group. is_host_current: the address of a member is current. are_reused: pods get addresses of others.
+    is_consumer: a KIP-848 group. is_host_current: the address of a member is current. are_reused: pods get addresses of
+        others.
     """
 
     def __init__(self, *, is_consumer: bool = False, are_reused: bool = False) -> None:
@@ -99,8 +107,14 @@ class Product:
         former = members.former.get(ID)
         suspects = tuple((s.case, s.silent_since_s is not None, s.instance_ids, s.addresses) for s in members.suspects)
         key = (
-            attribution and (attribution.member, attribution.carriers), former and (former.member, former.carriers), suspects, members.watch, members.watch_described, members.taken_in,
-            members.described_at_s is not None, members.young_since_s is not None,
+            attribution and (attribution.member, attribution.carriers),
+            former and (former.member, former.carriers),
+            suspects,
+            members.watch,
+            members.watch_described,
+            members.taken_in,
+            members.described_at_s is not None,
+            members.young_since_s is not None,
         )
         number = self._numbers.get(key)
         if number is None:
@@ -149,24 +163,42 @@ class Product:
         """Say in seconds what has lasted long enough."""
         ends = book_of(observation.seen, self.are_reused).ends
         suspects = tuple(
-            s if s.silent_since_s is None else replace(s, silent_since_s=NOW_S - (SETTLE_S + 1 if observation.settled >> at & 1 else 2))
+            s
+            if s.silent_since_s is None
+            else replace(s, silent_since_s=NOW_S - (SETTLE_S + 1 if observation.settled >> at & 1 else 2))
             for at, s in enumerate(members.suspects)
         )
         before_s = None if members.described_at_s is None else NOW_S - (SETTLE_S if observation.is_late else 1)
         young_s = None if members.young_since_s is None else NOW_S - (SETTLE_S + 1 if observation.is_old else 1)
-        return replace(members, suspects=suspects, described_at_s=before_s, young_since_s=young_s, ends_seen=ends - 1 if observation.ended_since else ends)
+        return replace(
+            members,
+            suspects=suspects,
+            described_at_s=before_s,
+            young_since_s=young_s,
+            ends_seen=ends - 1 if observation.ended_since else ends,
+        )
 
     def _describe(self, members: Members, observation: Observation) -> int:
         sight = self._sight(members, observation)
         snapshot = self._snapshot(observation, wanted=True, sight=sight)
         after = members_after(SPEC, snapshot, replace(self._history, members=members), self._naming)
-        attributions = {i: replace(a, member=digest_of(KNOWN), first_seen_s=NOW_S) for i, a in after.attributions.items()}
+        attributions = {
+            i: replace(a, member=digest_of(KNOWN), first_seen_s=NOW_S) for i, a in after.attributions.items()
+        }
         former = {i: replace(a, member=digest_of(FORMER), first_seen_s=NOW_S) for i, a in after.former.items()}
         silent = tuple(s if s.silent_since_s is None else replace(s, silent_since_s=0.0) for s in after.suspects)
         at_s = None if after.described_at_s is None else 0.0
         young_s = None if after.young_since_s is None else 0.0
         return self._number(
-            replace(after, attributions=attributions, former=former, suspects=silent, described_at_s=at_s, young_since_s=young_s, ends_seen=0)
+            replace(
+                after,
+                attributions=attributions,
+                former=former,
+                suspects=silent,
+                described_at_s=at_s,
+                young_since_s=young_s,
+                ends_seen=0,
+            )
         )
 
     def _sight(self, members: Members, observation: Observation) -> Sight:
@@ -176,19 +208,34 @@ class Product:
         )
         gone = {node_of(n) for n in range(1, 9) if observation.off >> n & 1}
         gatherer = SightGatherer(
-            pods=store, nodes=_Nodes(gone), lifecycle=NodeLifecycle.FIXED if observation.off else NodeLifecycle.UNTRUSTED,  # type: ignore[arg-type]
-            may_be_of=lambda _pod: False, read_node=_Nodes(gone).read, clock_ahead_s=lambda: 0.0,
+            pods=store,  # type: ignore[arg-type]
+            nodes=_Nodes(gone),  # type: ignore[arg-type]
+            lifecycle=NodeLifecycle.FIXED if observation.off else NodeLifecycle.UNTRUSTED,
+            may_be_of=lambda _pod: False,
+            read_node=_Nodes(gone).read,
+            clock_ahead_s=lambda: 0.0,
         )
         return _answer_of(
             gatherer.gather(
-                NAMESPACE, self._naming, role_of(SPEC), self._group(observation), members, described_at_s=NOW_S, dated_at_s=NOW_S, brokers=""
+                NAMESPACE,
+                self._naming,
+                role_of(SPEC),
+                self._group(observation),
+                members,
+                described_at_s=NOW_S,
+                dated_at_s=NOW_S,
+                brokers="",
             )
         )
 
     def _group(self, observation: Observation) -> GroupView:
         members: tuple[MemberView, ...] = ()
         if observation.shown:
-            host = f"/{address_of(observation.address_of_pod, are_reused=self.are_reused)}" if observation.address_of_pod else ""
+            host = (
+                f"/{address_of(observation.address_of_pod, are_reused=self.are_reused)}"
+                if observation.address_of_pod
+                else ""
+            )
             member_id = {SAME: KNOWN, AGAIN: FORMER, OTHER: NEW}[observation.shown]
             members = (MemberView(member_id=member_id, instance_id=ID, client_host=host, is_host_current=bool(host)),)
         return GroupView(
@@ -196,16 +243,26 @@ class Product:
             protocol_type="consumer", members=members,
         )
 
-    def _snapshot(self, observation: Observation, *, wanted: bool, sight: Sight | None, fresh: FreshRead | None = None) -> Snapshot:
+    def _snapshot(
+        self, observation: Observation, *, wanted: bool, sight: Sight | None, fresh: FreshRead | None = None
+    ) -> Snapshot:
         workload = WorkloadView(
-            namespace=NAMESPACE, name="web", uid="w1", metadata_generation=1, observed_generation=1, replicas=int(wanted), status_replicas=0
+            namespace=NAMESPACE,
+            name="web",
+            uid="w1",
+            metadata_generation=1,
+            observed_generation=1,
+            replicas=int(wanted),
+            status_replicas=0,
         )
         book = book_of(observation.seen, self.are_reused)
         chain: tuple[KnownPod, ...] = book.index.chain(NAMESPACE, (POD,), (ID,))
         evidence = {} if fresh is None else {ID: Evidence(chain=chain, fresh=fresh)}
         return Snapshot(
-            namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=workload, pods=tuple(p for p in chain if p.object_present),
-            known=chain, group=self._group(observation), evidence=evidence, described_at_s=NOW_S, sight=sight, cluster_uid="c", settle_least_s=SETTLE_S,
+            namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=workload,
+            pods=tuple(p for p in chain if p.object_present),
+            known=chain, group=self._group(observation), evidence=evidence, described_at_s=NOW_S, sight=sight,
+            cluster_uid="c", settle_least_s=SETTLE_S,
         )  # fmt: skip
 
     def removes(self, number: int, seen: Seen, *, wanted: bool, objects: tuple[int, ...], was_removed: bool) -> bool:
@@ -213,13 +270,17 @@ class Product:
 
         Parameters
         ----------
-        seen: with every event up to those reads. objects: pods whose objects exist. was_removed: its removal was acknowledged before.
+        seen: with every event up to those reads. objects: pods whose objects exist. was_removed: its removal was
+            acknowledged before.
         """
         key = (number, seen, wanted, objects, was_removed)
         found = self._decided.get(key)
         if found is None:
             fresh = FreshRead(
-                is_expected=wanted, objects=tuple((POD, uid_of(n)) for n in objects), resource_version=1, barrier_passed=True
+                is_expected=wanted,
+                objects=tuple((POD, uid_of(n)) for n in objects),
+                resource_version=1,
+                barrier_passed=True,
             )
             observation = Observation(seen, 1, SAME)
             record = RemovalRecord(instance_id=ID, member_id=KNOWN, coordinator="1@b:1", acknowledged_at_s=NOW_S)

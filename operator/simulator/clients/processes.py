@@ -1,8 +1,8 @@
 """The processes that really run: the ground truth which only clients and oracles may look at.
 
 A container start makes a process; what it does is its program. Processes die, freeze and thaw as an operating system
-does it (`engine.loop.Process`): SIGKILL ends a frozen process at once, SIGTERM waits until it runs again, and what a process
-has sent stays on the wire when it dies.
+does it (`engine.loop.Process`): SIGKILL ends a frozen process at once, SIGTERM waits until it runs again, and what a
+process has sent stays on the wire when it dies.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class ProcessTable:
     Attributes
     ----------
     history: every process ever started, in order.
-    on_exit: see `kubernetes.node.processes.Processes`. on_ready: called with (node, pod_uid, container) when a program has started up.
+    on_exit: see `kubernetes.node.processes.Processes`. on_ready: called with (node, pod_uid, container) when a program
+        has started up.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class ProcessTable:
         environment: Mapping[str, str],
         address: str = "",
     ) -> None:
-        """Start the process of a container; `environment` is resolved (field references included), `address` that of its pod."""
+        """Start a container's process; `environment` has field references resolved, `address` is its pod's."""
         key = (node, pod_uid, container)
         if key in self._running:
             raise ValueError(f"container {container!r} of pod {pod_name} ({pod_uid}) runs already on {node}")

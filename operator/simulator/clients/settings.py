@@ -80,9 +80,11 @@ class ConsumerSettings:
     Parameters
     ----------
     protocol: group.protocol, unless `PROTOCOL_VARIABLE` says otherwise.
-    protocol_type: of the classic group that it joins; a worker of a Connect cluster is one of "connect" to its coordinator.
+    protocol_type: of the classic group that it joins; a worker of a Connect cluster is one of "connect" to its
+        coordinator.
     instance_id: group.instance.id; None: the value of the environment variable, and dynamic when that is not set.
-    threads: 1: the id as it is, unless `always_numbers`; more: `{id}-{n}` for n from `first_thread` (Streams 1, Spring 0).
+    threads: 1: the id as it is, unless `always_numbers`; more: `{id}-{n}` for n from `first_thread` (Streams 1, Spring
+        0).
     session_timeout_ms: classic only, unless the environment variable says otherwise.
     heartbeat_s: classic only; None: a third of the session timeout.
     close: what a static member does when it is closed. default: nothing (classic) or epoch -2 (KIP-848); leave: it

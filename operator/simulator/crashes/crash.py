@@ -1,7 +1,8 @@
 """The operator is killed at every await of short scenarios, one after the other, and starts again from what is stored.
 
-The n-th run kills the process instead of its n-th resumption, for n = 1 … N, where N is what the scenario takes without a
-crash; runs are equal up to there, so every await is tried. Nothing but objects of the API server and the group survives.
+The n-th run kills the process instead of its n-th resumption, for n = 1 … N, where N is what the scenario takes without
+a crash; runs are equal up to there, so every await is tried. Nothing but objects of the API server and the group
+survives.
 """
 
 from __future__ import annotations
@@ -143,7 +144,9 @@ SCENARIOS: tuple[CrashScenario, ...] = (
     CrashScenario("scale-down-two", "the same with a standby", "classic", _scale_down, 1, operators=2),
     CrashScenario("scale-down-kip848", "scale-down of a KIP-848 group", "consumer", _scale_down, 1),
     CrashScenario("roll", "a roll, after which nobody is removed", "classic", _roll, 0),
-    CrashScenario("fail-over", "the coordinator loses an acknowledged removal", "classic", _fail_over_after_the_leave, 2),
+    CrashScenario(
+        "fail-over", "the coordinator loses an acknowledged removal", "classic", _fail_over_after_the_leave, 2
+    ),
     CrashScenario("fail-over-two", "the same with a standby", "classic", _fail_over_after_the_leave, 2, operators=2),
     CrashScenario(
         "take-over",

@@ -146,7 +146,9 @@ class _Handle(asyncio.Handle):
 
     __slots__ = ()
 
-    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulationLoop, context: Context | None) -> None:
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulationLoop, context: Context | None
+    ) -> None:
         self._callback, self._args, self._loop = callback, args, loop
         self._context = copy_context() if context is None else context
         self._cancelled = False
@@ -154,12 +156,17 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(asyncio.TimerHandle):
-    """Likewise, for later. Its place in the heap is that of its time, which is compared first and without Python code."""
+    """Likewise, for later; its place in the heap is its time, which is compared first and without Python code."""
 
     __slots__ = ()
 
     def __init__(
-        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulationLoop, context: Context | None
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: SimulationLoop,
+        context: Context | None,
     ) -> None:
         self._callback, self._args, self._loop = callback, args, loop
         self._context = copy_context() if context is None else context
@@ -249,13 +256,17 @@ class SimulationLoop(asyncio.BaseEventLoop):
             coro, loop=self, number=self._task_count, name=None if name is None else str(name), context=context
         )
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
         """Put a callback among those that are due, as asyncio does, without its checks of threads and debugging."""
         handle = _Handle(callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
         """Put a callback among those that will be due, likewise."""
         timer = _Timer(when, callback, args, self, context)
         heapq.heappush(self._scheduled, (when, timer))  # type: ignore[attr-defined]

@@ -10,7 +10,8 @@ from ..world.world import GROUP, NAMESPACE, RunningOperator, World
 from .registry import Heal, attempt, draw_operator, fault
 
 WRITES_A_STATUS = (("patch", f"{STATIC_GROUPS}/status"), ("get", STATIC_GROUPS))
-"""A status is written by one apply, bound to the version that its writer knows; one that does not know it reads first."""
+"""A status is written by one apply, bound to the version that its writer knows; one that does not know it reads
+first."""
 READS_THE_LEASE = ("get", LEASES)
 REFUSALS = (503, 429, 500, 0)
 MANY = 1000
@@ -31,13 +32,13 @@ def write_status(world: World, status: Json) -> None:
 
 
 def clear_owners(world: World, group: Json) -> None:
-    """Let a user clear metadata.managedFields as the documentation of Kubernetes says: the next writer is recorded nowhere."""
+    """Let a user clear metadata.managedFields as Kubernetes documents it: the next writer is not recorded."""
     metadata = {key: value for key, value in group["metadata"].items() if key != "managedFields"}
     world.server.update(STATIC_GROUPS, {**group, "metadata": metadata})
 
 
 def put_owners_back(world: World, older: Json) -> None:
-    """Let a tool that restores in place restore managedFields too, which names the operator as the writer of another status."""
+    """Let a tool restore managedFields too, which then name the operator as the writer of an older status."""
     present = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
     if present is not None:
         owners = {"managedFields": older["metadata"].get("managedFields", [])}
@@ -118,14 +119,15 @@ def first_read_of_the_lease_is_refused(world: World, rng: Random) -> Heal | None
 
 @fault(weight=1.0, lasts_s=(70, 160))
 def operator_freezes_in_a_status_write(world: World, rng: Random) -> Heal:
-    """The active operator stands still inside a write of a status, for longer than its Lease, and the write comes late."""
+    """The active operator freezes inside a write of a status, longer than its Lease lasts; the write comes late."""
     frozen_s = rng.uniform(20, 55)
     armed: list[RunningOperator] = []
 
     def hook(verb: str, label: str) -> None:
         if (verb, label) in WRITES_A_STATUS:
             process = armed[0].process
-            # It arrives when the standby has long taken over and written, and is answered right before its sender goes on.
+            # It arrives when the standby has long taken over and written, and is answered right before its sender goes
+            # on.
             armed[0].transport.link.faults.held_s = frozen_s - ARRIVES_BEFORE_S
             heal()
             world.trace.add(world.loop.time(), "fault", "operator frozen in a status write", operator=process.name)

@@ -71,7 +71,7 @@ def node_is_out_of_service(world: World, rng: Random) -> Heal:
 
 @fault(lasts_s=(30, 150))
 def node_object_is_deleted(world: World, rng: Random) -> Heal:
-    """A Node object is deleted: of a machine that is cut off and goes on, or that is off where the operators count on that."""
+    """A Node object is deleted; its machine is off where the operators count on that, else it is cut off."""
     node = draw_node(world, rng)
     if world.settings.nodes_outlive_machines:
         node.power_off()

@@ -18,10 +18,14 @@ def operator_crashes(world: World, rng: Random, operator: RunningOperator) -> He
 
 @operator_fault(weight=2.0, lasts_s=(0, 0), is_beside=True)
 def operator_is_terminated(world: World, rng: Random, operator: RunningOperator) -> None:
-    """Its Deployment rolls, or its node is drained; half of the time right after an edit has given it something to write."""
+    """Its Deployment rolls, or its node is drained; half of the time right after an edit."""
     team = rng.choice(world.teams)
     if rng.random() < 0.5:
-        attempt(lambda: world.users.edit_group(team.namespace, team.name, {"removal": {"maxPercentOfGroup": rng.randint(1, 100)}}))
+        attempt(
+            lambda: world.users.edit_group(
+                team.namespace, team.name, {"removal": {"maxPercentOfGroup": rng.randint(1, 100)}}
+            )
+        )
     world.loop.world_call_later(rng.uniform(0, 0.3), world.end_operator, operator)
 
 

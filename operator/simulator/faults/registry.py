@@ -31,7 +31,8 @@ class Fault:
     ----------
     weight: how often it is drawn, relative to the others.
     lasts_s: (least, most) seconds until it is healed.
-    is_beside: it is drawn beside the others, from a source of its own, so that what else a seed draws does not depend on it.
+    is_beside: it is drawn beside the others, from a source of its own, so that what else a seed draws does not depend
+        on it.
     """
 
     kind: str

@@ -44,7 +44,8 @@ from .shard import Shard, refusal
 __all__ = ["AppliedLeave", "ModelKafkaCluster"]
 
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
-"""LEAVE_GROUP_MEMBER_EPOCH and LEAVE_GROUP_STATIC_MEMBER_EPOCH of ConsumerGroupHeartbeatRequest and StreamsGroupHeartbeatRequest."""
+"""LEAVE_GROUP_MEMBER_EPOCH and LEAVE_GROUP_STATIC_MEMBER_EPOCH of ConsumerGroupHeartbeatRequest and
+StreamsGroupHeartbeatRequest."""
 OFFSETS_PARTITIONS = 50
 """offsets.topic.num.partitions."""
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -60,7 +61,8 @@ class ModelKafkaCluster:
 
     Attributes
     ----------
-    applied: every entry of every LeaveGroup, and every leave from a streams group, that a coordinator decided on, in order.
+    applied: every entry of every LeaveGroup, and every leave from a streams group, that a coordinator decided on, in
+        order.
     on_applied: called with each of them at once, before its answer leaves the broker.
     on_released: called likewise with each temporary leave of a static member, from any sender.
     denied: (principal, operation) pairs that the authorizer refuses on every group; operations: READ, DESCRIBE,
@@ -170,7 +172,7 @@ class ModelKafkaCluster:
         link.coordinators[group_id] = found
         return found
 
-    # what any client may read ------------------------------------------------------------------------------------------
+    # what any client may read -----------------------------------------------------------------------------------------
 
     @property
     def image(self) -> TopicImage:
@@ -299,7 +301,7 @@ class ModelKafkaCluster:
         self.denied.discard((principal, operation))
         self._tell("right granted", principal=principal, operation=operation)
 
-    # at the broker ------------------------------------------------------------------------------------------------------
+    # at the broker ----------------------------------------------------------------------------------------------------
 
     def _at(self, node_id: int, work: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
         return lambda exchange: exchange.refuse() if node_id in self._down else work(exchange)

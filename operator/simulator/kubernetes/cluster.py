@@ -43,7 +43,8 @@ class Kubernetes:
     node_names: machines that are up from the beginning.
     namespaces: to be there besides kube-system.
     provider: scheme of the providerID of every node; "": none has one.
-    has_policy: the injection policy is installed. has_webhook: the webhook is; one pod of fifty comes while it does not answer.
+    has_policy: the injection policy is installed. has_webhook: the webhook is; one pod of fifty comes while it does not
+        answer.
     """
 
     def __init__(

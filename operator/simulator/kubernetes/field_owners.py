@@ -11,7 +11,7 @@ OWNED_FIELDS: Final = ("phase", "containerStatuses", "initContainerStatuses", "e
 
 
 def with_owner_of_history(resource: str, after: Json, before: Json, manager: str, *, is_apply: bool) -> Json:
-    """Record in metadata.managedFields of a StaticGroup who wrote the history in its status, where it is another one now.
+    """Record the writer of another history in the managedFields of a StaticGroup.
 
     Source: seen on 1.36.3: where they were cleared nothing is recorded until the next apply.
     """

@@ -24,7 +24,8 @@ BOOKMARK_EVERY_S: Final = 60.0
 BOOKMARK_BEFORE_END_S: Final = 2.0
 BOOKMARK_EARLY_S: Final = 0.6
 BOOKMARK_LATE_S: Final = 1.0
-"""Watches wait in buckets of a second that are served about once a second (seen: due at 1 s, sent at 0.44 to 1.63 s)."""
+"""Watches wait in buckets of a second that are served about once a second (seen: due at 1 s, sent at 0.44 to 1.63
+s)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,7 +160,9 @@ class Connection:
     @property
     def follows(self) -> tuple[str, str]:
         """Resource and namespace; two empty texts before the request has reached the server."""
-        return (self._subscription.resource, self._subscription.namespace) if self._subscription is not None else ("", "")
+        return (
+            (self._subscription.resource, self._subscription.namespace) if self._subscription is not None else ("", "")
+        )
 
     def _send(self, event: Json) -> None:
         faults = self._link.faults

@@ -75,7 +75,9 @@ def says_stop(spec: Json) -> bool:
     """Whether a StaticGroup forbids every removal, by whatever field."""
     identity, removal = spec.get("identity") or {}, spec.get("removal") or {}
     may_share_ids = "{scope}" not in identity.get("template", "{scope}") and not identity.get("exclusive")
-    return bool(spec.get("suspend")) or spec.get("mode") == "Observe" or removal.get("policy") == "Never" or may_share_ids
+    return (
+        bool(spec.get("suspend")) or spec.get("mode") == "Observe" or removal.get("policy") == "Never" or may_share_ids
+    )
 
 
 def says_report(spec: Json) -> bool:
@@ -91,7 +93,9 @@ def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:
     def static_group_changed(raw: Json, *, is_deleted: bool) -> None:
         namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
         known = operator.stores.groups.get((namespace, name))
-        group_id = known.spec.group_id if is_deleted and known is not None else (raw.get("spec") or {}).get("groupId", "")
+        group_id = (
+            known.spec.group_id if is_deleted and known is not None else (raw.get("spec") or {}).get("groupId", "")
+        )
         key = (group_id, namespace, name)
         is_over = is_deleted or operator.settings.force_observe
         for since_s, says in ((running.stop_since_s, says_stop), (running.report_since_s, says_report)):

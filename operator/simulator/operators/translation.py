@@ -1,4 +1,4 @@
-"""What the operator asks in kio's classes, as the coordinator model is asked; what brokers answer, in the shape that `read` expects."""
+"""Translates the operator's kio requests to the coordinator model, and the model's answers for `read`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
         return {**group_defaults(cluster.settings), **cluster.group_configs.get(resource.resource_name, {})}
 
     def is_own(resource: Any, name: str) -> bool:
-        return resource.resource_type == GROUP_RESOURCE and name in cluster.group_configs.get(resource.resource_name, {})
+        return resource.resource_type == GROUP_RESOURCE and name in cluster.group_configs.get(
+            resource.resource_name, {}
+        )
 
     def result(resource: Any) -> Any:
         code = refused.get(resource.resource_type, Code.NONE)
@@ -83,7 +85,9 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
             resource_name=resource.resource_name,
             error_code=code,
             configs=tuple(
-                SimpleNamespace(name=name, value=value, config_source=OWN_SOURCE if is_own(resource, name) else DEFAULT_SOURCE)
+                SimpleNamespace(
+                    name=name, value=value, config_source=OWN_SOURCE if is_own(resource, name) else DEFAULT_SOURCE
+                )
                 for name, value in shown.items()
             ),
         )

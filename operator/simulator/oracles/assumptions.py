@@ -1,11 +1,11 @@
-"""The assumptions under which no live member is ever fenced, and which of them a pod has broken: docs/adr/0018-carriers.md.
+"""The assumptions under which no live member is fenced, and which a pod has broken: docs/adr/0018-carriers.md.
 
 * A1: no process of a pod that no operator remembers joins later than `settle` after the pod watch is whole.
 * A2: no process of a pod whose object is gone joins again after it held none of its seats for `settle`.
 * A4: a restore of etcd is seen.
 
-A live member that is removed in such a case is reported and counted apart from violations. Everything is measured at the
-coordinator and the API server, except since when an operator watches.
+A live member that is removed in such a case is reported and counted apart from violations. Everything is measured at
+the coordinator and the API server, except since when an operator watches.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Assumptions:
         return None
 
     def joined_s(self, uid: str, born_s: float, now_s: float) -> float:
-        """Return when a member of a pod joined: since then the pod has held a seat without a pause, and not before the member's id was made.
+        """Return since when a pod has held a seat without a pause, and not before the member's id was made.
 
         Parameters
         ----------
@@ -114,4 +114,6 @@ class Assumptions:
 
     def is_forgotten(self, gone_s: float, joined_s: float) -> bool:
         """True when a pod watch began after a pod was gone, and was whole for `settle` before it joined."""
-        return any(gone_s < since_s and joined_s - since_s >= self.settle_s - SLACK_S for since_s in self.watched_since_s)
+        return any(
+            gone_s < since_s and joined_s - since_s >= self.settle_s - SLACK_S for since_s in self.watched_since_s
+        )

@@ -152,7 +152,7 @@ class GroundTruth:
         return self._processes.alive(member_id)
 
     def must_report(self, operator: str, group_id: str) -> bool:
-        """Whether this operator may release no member, for so long that no request of before can be under way any more."""
+        """Whether it may release no member for so long that no earlier request can be under way."""
         since_s = self._reporting_since_s(operator, group_id)
         return since_s is not None and self._loop.time() - since_s > ORDER_SLACK_S
 
@@ -168,8 +168,8 @@ class GroundTruth:
 
         Notes
         -----
-        They are the pod that created the member, and where its address does not name that pod, every pod that carried the id when it joined,
-        unless that one was silent or out of sight for long enough to count no more.
+        They are the pod that created the member, and where its address does not name that pod, every pod that carried
+        the id when it joined, unless that one was silent or out of sight for long enough to count no more.
         """
         creator = self._processes.creator(member_id)
         own = self.pods.get(creator.pod_uid) if creator is not None else None
@@ -226,7 +226,7 @@ class GroundTruth:
         return None if wanted_since_s is None else max(wanted_since_s, made_since_s)
 
     def must_stop(self, operator: str, group_id: str) -> bool:
-        """Whether this operator may write nothing, for so long that no request of before can be under way any more."""
+        """Whether it may write nothing for so long that no earlier request can be under way."""
         since_s = self._stopped_since_s(operator, group_id)
         return since_s is not None and self._loop.time() - since_s > ORDER_SLACK_S
 

@@ -85,7 +85,7 @@ class GroupLife:
 
 
 def client_suffixes(identity: Json, role: str = "Consumer") -> list[str]:
-    """Return what the client appends, by `identity.suffix`, its companions and the role, to ids that were not issued before."""
+    """Return what the client appends to new ids, by `identity.suffix`, its companions and the role."""
     count = int(identity.get("membersPerPod") or 1)
     style = identity.get("suffix") or "Auto"
     if style == "Auto" and role == "Streams":

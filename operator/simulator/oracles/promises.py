@@ -101,7 +101,7 @@ class Truth(Protocol):
         """Whether the very process that created this member runs, frozen or not."""
 
     def must_report(self, operator: str, group_id: str) -> bool:
-        """Whether this operator has observed, in each StaticGroup of the group, that no crashed member may be released."""
+        """Whether it has observed in each StaticGroup of the group that no crashed member may be released."""
 
     def whereabouts(self, member_id: str) -> str:
         """Say whose process created this member."""
@@ -124,7 +124,8 @@ class Truth(Protocol):
     def must_stop(self, operator: str, group_id: str) -> bool:
         """Whether this operator has observed, in each StaticGroup of the group, that no member may be removed.
 
-        That is suspend, mode Observe, removal.policy Never, ids without scope that are not declared exclusive, or its deletion.
+        That is suspend, mode Observe, removal.policy Never, ids without scope that are not declared exclusive, or its
+        deletion.
         """
 
     def lease_renewed_s(self, operator: str) -> float:
@@ -152,7 +153,7 @@ class Safety:
     released: set[str] = field(default_factory=set)
 
     def release_sent(self, sent: SentRelease) -> None:
-        """Judge a heartbeat on behalf of a member at the moment it is put on the wire: S1, S3, S5, S10, S14 and the Lease.
+        """Judge a heartbeat on behalf of a member as it is sent: S1, S3, S5, S10, S14 and the Lease.
 
         A live process is a broken promise whatever the coordinator answers; a member is released once.
         """
@@ -179,7 +180,9 @@ class Safety:
         self.released.add(effect.member_id)
         if self.truth.is_running(effect.member_id):
             whose = self.truth.whereabouts(effect.member_id)
-            self._lived(effect.member_id, effect.at_s, f"{effect.operator} let live member {effect.member_id} of {whose} leave")
+            self._lived(
+                effect.member_id, effect.at_s, f"{effect.operator} let live member {effect.member_id} of {whose} leave"
+            )
 
     def leave_sent(self, leave: Leave) -> None:
         """Judge a LeaveGroup at the moment it is put on the wire: S3, S4, S5, S9, S14 and the Lease."""
@@ -194,7 +197,9 @@ class Safety:
             elif self.truth.undesired_since_s(instance_id) is None:
                 self._broken("S4", leave.at_s, f"{leave.operator} tried to remove {instance_id}, which is wanted")
         if self.truth.must_stop(leave.operator, leave.group_id):
-            self._broken("S14", leave.at_s, f"{leave.operator} wrote to {leave.group_id} after a StaticGroup forbade it")
+            self._broken(
+                "S14", leave.at_s, f"{leave.operator} wrote to {leave.group_id} after a StaticGroup forbade it"
+            )
         renewed_s = self.truth.lease_renewed_s(leave.operator)
         if leave.at_s > renewed_s + self.lease_duration_s + LEASE_SLACK_S:
             self._broken("S14", leave.at_s, f"{leave.operator} wrote {leave.at_s - renewed_s:.0f} s after its Lease")

@@ -1,7 +1,7 @@
 """Rollouts that change what the members of a workload are, and copies of an id that belongs to another pod.
 
-Sources: KIP-848 (online migration of a group, static membership across protocols), KIP-345 (group.instance.id is a setting of
-the client, which a new pod template may begin or cease to make).
+Sources: KIP-848 (online migration of a group, static membership across protocols), KIP-345 (group.instance.id is a
+setting of the client, which a new pod template may begin or cease to make).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Changes:
             attempt(lambda: world.users.delete_workload(NAMESPACE, COPY))
 
     async def _run_elsewhere(self, change: Change) -> None:
-        """Run the program of a pod outside of the cluster with the pod's variables, and start it again whenever it ends."""
+        """Run a pod's program outside of the cluster with its variables; it is restarted whenever it ends."""
         world, original = self._world, self._draw_original()
         if original is None:
             return
@@ -174,7 +174,7 @@ class Changes:
 
 
 def protocol_spec(spec: Json, protocol: str) -> Json:
-    """Return what a user changes in a StaticGroup whose clients are about to use another protocol; None takes a field away.
+    """Return the edit of a StaticGroup whose clients are about to use another protocol; None removes a field.
 
     With spec.protocol Auto there is nothing to say. A session timeout is of classic clients, Release of KIP-848 groups.
     """

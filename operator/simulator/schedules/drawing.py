@@ -26,7 +26,12 @@ from ..world.world import WorldSettings
 T = TypeVar("T")
 
 MODES = {Mode.MANAGE: 9.0, Mode.OBSERVE: 1.0}
-METHODS = {InjectionMethod.AUTO: 6.0, InjectionMethod.POLICY: 0.7, InjectionMethod.WEBHOOK: 0.3, InjectionMethod.NONE: 2.0}
+METHODS = {
+    InjectionMethod.AUTO: 6.0,
+    InjectionMethod.POLICY: 0.7,
+    InjectionMethod.WEBHOOK: 0.3,
+    InjectionMethod.NONE: 2.0,
+}
 PRESETS = {
     Preset.GENERIC: 5.0,
     Preset.LIBRDKAFKA: 1.0,
@@ -45,14 +50,20 @@ SUFFIXES = {
     SuffixStyle.SPRING: 0.7,
     SuffixStyle.CUSTOM: 0.5,
 }
-PROTOCOLS = {ProtocolChoice.AUTO: 1.0, ProtocolChoice.CLASSIC: 2.0, ProtocolChoice.CONSUMER: 1.0, ProtocolChoice.STREAMS: 1.0}
+PROTOCOLS = {
+    ProtocolChoice.AUTO: 1.0,
+    ProtocolChoice.CLASSIC: 2.0,
+    ProtocolChoice.CONSUMER: 1.0,
+    ProtocolChoice.STREAMS: 1.0,
+}
 TIMEOUTS = {TimeoutMode.FIXED: 3.0, TimeoutMode.AUTO: 1.0}
 CRASH_RELEASES = {CrashRelease.RELEASE: 6.0, CrashRelease.REPORT: 2.0, CrashRelease.OFF: 1.0}
 LIFECYCLES = {NodeLifecycle.AUTO: 3.0, NodeLifecycle.UNTRUSTED: 1.0, NodeLifecycle.CLOUD: 1.0, NodeLifecycle.FIXED: 1.0}
 PROVIDERS = ("", "aws", "gce", "kind")
 ADDRESSES = ("pod", "pod", "node")
 SETTLES_S = (20.0, 60.0, 120.0, 300.0, 600.0)
-"""From much shorter than anybody should choose, so that what the assumptions forbid happens, to what the release has."""
+"""From much shorter than anybody should choose, so that what the assumptions forbid happens, to what the release
+has."""
 POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
 LEASE_FIELDS = ("lease_duration_s", "lease_renew_deadline_s", "lease_retry_s")
 LEASES = {(5.0, 3.5, 1.0): 5.0, (15.0, 10.0, 2.0): 4.0, (2.0, 1.5, 0.3): 0.5, (60.0, 40.0, 5.0): 0.5}
@@ -318,7 +329,9 @@ def _timeout(rng: Random, session_s: int) -> Json:
 
 def _crash_release(rng: Random, protocol: str) -> CrashRelease:
     """Draw what a crash comes to, from a source of its own; Release is refused of classic groups."""
-    allowed = {c: w for c, w in CRASH_RELEASES.items() if protocol != ProtocolChoice.CLASSIC or c is not CrashRelease.RELEASE}
+    allowed = {
+        c: w for c, w in CRASH_RELEASES.items() if protocol != ProtocolChoice.CLASSIC or c is not CrashRelease.RELEASE
+    }
     return pick(Random(f"crash release/{rng.getstate()[1][:4]}"), allowed)
 
 

@@ -1,4 +1,4 @@
-"""How a world comes to be, and what its people do on a busy day: they install, scale, roll, edit and change their minds."""
+"""How users set up a world, and what they do then: install, scale, roll, edit and change their minds."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class Town:
                 self._adopt(self._world.team)
 
     async def _upgrade(self, after_s: float) -> None:
-        """Upgrade the control plane: new pods are labelled with their ordinal, and sometimes the policy is installed."""
+        """Upgrade the control plane: new pods get the ordinal's label, and sometimes the policy is installed."""
         await asyncio.sleep(after_s)
         world = self._world
         world.trace.add(world.loop.time(), "control plane", "upgraded")

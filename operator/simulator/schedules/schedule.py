@@ -1,7 +1,7 @@
 """Schedules: ten virtual minutes and more of a busy workload with many faults, all drawn from one seed.
 
-The same seed is the same history, so a failure is replayed by one command. After the last fault everything is healed and
-the world is left alone, long enough for sessions to run out: then the liveness oracles are asked.
+The same seed is the same history, so a failure is replayed by one command. After the last fault everything is healed
+and the world is left alone, long enough for sessions to run out: then the liveness oracles are asked.
 """
 
 from __future__ import annotations

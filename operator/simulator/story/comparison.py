@@ -36,7 +36,8 @@ class Cost:
     rebalances: generations, or in a KIP-848 group epochs, that began.
     moved: partitions that another pod took over.
     idle_s: partition-seconds in which no pod worked on a partition.
-    double_s: partition-seconds in which more than one pod did, such as a zombie that does not know yet that it was fenced.
+    double_s: partition-seconds in which more than one pod did, such as a zombie that does not know yet that it was
+        fenced.
     """
 
     rebalances: int = 0

@@ -1,4 +1,4 @@
-"""Prints a scenario as a timeline in a terminal: each happening with and without StaticGroup, and what all of it cost."""
+"""Prints a scenario as a timeline: each happening with and without StaticGroup, and its cost."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def render(scenario: Scenario, without: History, with_operator: History, style: 
         f"{scenario.protocol} protocol, {scenario.library}; a pod needs {scenario.restart_seconds[0]:g} to "
         f"{scenario.restart_seconds[1]:g} s to start"
     )
-    legend = f"Each strip is time from left to right: {style.blocks[0]} every partition is worked on, {style.blocks[-1]} none is"
+    busy, idle = style.blocks[0], style.blocks[-1]
+    legend = f"Each strip is time from left to right: {busy} every partition is worked on, {idle} none is"
     yield style.paint(legend, DIM)
     happenings = sorted(scenario.happenings, key=lambda h: h.at_seconds)
     ends_s = [h.at_seconds for h in happenings[1:]] + [scenario.length_s]

@@ -27,7 +27,8 @@ class OracleFeed:
 
     Attributes
     ----------
-    violations: what the oracles found. breaches: live members that were removed because their pods had broken an assumption.
+    violations: what the oracles found. breaches: live members that were removed because their pods had broken an
+        assumption.
     addressed: members that were described with the addresses of their own pods.
     watches: names of the pod watches that operators have had.
     """
@@ -72,7 +73,9 @@ class OracleFeed:
 
     def _released(self, applied: AppliedLeave) -> None:
         if self._is_operators(applied):
-            self._trace(applied.client, "temporary leave applied", id=applied.instance_id, result=applied.error_code.name)
+            self._trace(
+                applied.client, "temporary leave applied", id=applied.instance_id, result=applied.error_code.name
+            )
             self.safety.release_applied(self._effect(applied))
 
     def _is_operators(self, applied: AppliedLeave) -> bool:

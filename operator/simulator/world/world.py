@@ -289,7 +289,7 @@ class World(OracleFeed):
         return lives[-1].versions[-1][1]
 
     def is_settled(self) -> bool:
-        """True when every wanted id is a member and no other is; of dynamic clients, when they are as many as wanted."""
+        """True when every wanted id is a member and no other is; for dynamic clients, when their number is right."""
         if not self.settings.is_static:
             return self.member_count() == len(self.truth.desired(WORKLOAD)) * self.settings.threads
         wanted = self.truth.desired_ids(GROUP)

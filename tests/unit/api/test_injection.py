@@ -103,9 +103,13 @@ def test_a_preset_is_one_consumer_in_the_named_container(preset: Preset) -> None
 
 
 def test_the_variables_of_a_connect_worker_are_those_that_the_agent_reads() -> None:
-    agent = (REPOSITORY / "operator/connect_agent/src/main/java/io/staticgroup/connect/agent/Settings.java").read_text("utf-8")
+    agent = (REPOSITORY / "operator/connect_agent/src/main/java/io/staticgroup/connect/agent/Settings.java").read_text(
+        "utf-8"
+    )
     read = dict(re.findall(r'static final String (\w+) = "(\w+)";', agent))
-    assert env_names(Preset.CONNECT) == EnvNames(instance_id=read["INSTANCE_ID"], session_timeout=read["SESSION_TIMEOUT_MS"])
+    assert env_names(Preset.CONNECT) == EnvNames(
+        instance_id=read["INSTANCE_ID"], session_timeout=read["SESSION_TIMEOUT_MS"]
+    )
     assert read["REBALANCE_DELAY_MS"] == REBALANCE_DELAY_VARIABLE
 
 
@@ -195,7 +199,8 @@ def test_that_auto_follows_the_preset_is_written_only_where_it_does() -> None:
 
 
 def raw_identities(source: str) -> list[int]:
-    """Return the lines that take spec.identity as it was written for what is in force: whole, or one of the implied fields."""
+    """Return the lines that take spec.identity as it was written for what is in force: whole, or one of the implied
+    fields."""
     tree = ast.parse(source)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     found = []
@@ -213,7 +218,13 @@ def _name(node: ast.expr) -> str:
 
 def test_role_connect_implies_the_variables_of_the_agent_and_nothing_that_was_said() -> None:
     def of(**identity: object) -> Identity:
-        body = {"workloadRef": {"name": "w"}, "connectionRef": {"name": "k"}, "groupId": "g", "role": "Connect", "identity": identity}
+        body = {
+            "workloadRef": {"name": "w"},
+            "connectionRef": {"name": "k"},
+            "groupId": "g",
+            "role": "Connect",
+            "identity": identity,
+        }
         return injection.identity_of(StaticGroupSpec.model_validate(body))
 
     (entry,) = env_entries(of(container="connect"))

@@ -16,7 +16,9 @@ INT32_MAX = 2**31 - 1
 
 runs = st.builds(lambda start, length: range(start, start + length), st.integers(0, 400), st.integers(0, 30))
 texts = st.lists(
-    st.one_of(st.integers(0, 99).map(str), st.tuples(st.integers(0, 99), st.integers(0, 99)).map("{0[0]}-{0[1]}".format))
+    st.one_of(
+        st.integers(0, 99).map(str), st.tuples(st.integers(0, 99), st.integers(0, 99)).map("{0[0]}-{0[1]}".format)
+    )
 ).map(",".join)
 
 

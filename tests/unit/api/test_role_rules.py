@@ -62,14 +62,21 @@ def refusals(**spec: Any) -> dict[str, str]:
         ({}, {"protocol": "Streams", "crashRelease": "Release"}),
     ],
 )
-def test_role_streams_leaves_what_it_implies_out_or_says_the_same(identity: dict[str, Any], more: dict[str, Any]) -> None:
+def test_role_streams_leaves_what_it_implies_out_or_says_the_same(
+    identity: dict[str, Any], more: dict[str, Any]
+) -> None:
     assert refusals(role="Streams", identity=identity, **more) == {}
 
 
 @pytest.mark.parametrize(
     ("identity", "more", "field", "remedy"),
     [
-        ({"preset": "SpringBoot"}, {}, ".identity.preset", "name the variables that the application reads in spec.identity.env"),
+        (
+            {"preset": "SpringBoot"},
+            {},
+            ".identity.preset",
+            "name the variables that the application reads in spec.identity.env",
+        ),
         ({"preset": "Quarkus"}, {}, ".identity.preset", "leave it out, which means KafkaStreams"),
         ({}, {"protocol": "Classic", "crashRelease": "Release"}, ".crashRelease", "spec.protocol to Auto or Streams"),
         ({"preset": "Librdkafka"}, {}, ".identity.preset", "leave it out"),

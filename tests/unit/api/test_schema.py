@@ -21,7 +21,12 @@ def test_models_with_the_same_fields_keep_one_set_of_names() -> None:
     one, other = parsed(), parsed()
     assert one.status is not None
     assert other.status is not None
-    pairs = [(one, other), (one.spec, other.spec), (one.status, other.status), (one.status.conditions[0], other.status.conditions[0])]
+    pairs = [
+        (one, other),
+        (one.spec, other.spec),
+        (one.status, other.status),
+        (one.status.conditions[0], other.status.conditions[0]),
+    ]
     for mine, theirs in pairs:
         assert mine.model_fields_set
         assert mine.model_fields_set is theirs.model_fields_set

@@ -178,7 +178,12 @@ def history(
         seats[key] = replace(seats.get(key, NOTHING_REMEMBERED), sightings=seen)
     for record in removals:
         seats[record.instance_id] = replace(seats.get(record.instance_id, NOTHING_REMEMBERED), removal=record)
-    return History(**({"injected": injected(), "issued_ordinals": Ordinals.of(range(3)), "seats": seats, "members": members()} | changes))
+    return History(
+        **(
+            {"injected": injected(), "issued_ordinals": Ordinals.of(range(3)), "seats": seats, "members": members()}
+            | changes
+        )
+    )
 
 
 def fresh(**changes: Any) -> FreshRead:
@@ -200,7 +205,10 @@ def attributed(member_id: str = "m2", *carriers: str, first_seen_s: float = NOW_
 def suspect(uid: str = "z", ordinal: int = 2, **changes: Any) -> Suspect:
     """A pod that was deleted without an end a minute ago."""
     values: dict[str, Any] = {
-        "namespace": "shop", "pod_name": f"web-{ordinal}", "instance_ids": frozenset({id_of(ordinal)}), "since_s": NOW_S - 60,
+        "namespace": "shop",
+        "pod_name": f"web-{ordinal}",
+        "instance_ids": frozenset({id_of(ordinal)}),
+        "since_s": NOW_S - 60,
     }
     return Suspect(uid=uid, **(values | changes))
 

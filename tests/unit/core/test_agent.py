@@ -1,4 +1,5 @@
-"""The agent of Connect workers: whether it comes into the next pods, which field keeps it out, and what the status says of it."""
+"""The agent of Connect workers: whether it comes into the next pods, which field keeps it out, and what the status says
+of it."""
 
 from __future__ import annotations
 
@@ -106,7 +107,9 @@ def test_the_workers_container_is_asked_and_no_other() -> None:
     ],
     ids=["provided", "no StatefulSet", "no such container"],
 )
-def test_no_field_keeps_out_an_agent_that_is_not_to_be_injected(wished: StaticGroupSpec, view: WorkloadView | None) -> None:
+def test_no_field_keeps_out_an_agent_that_is_not_to_be_injected(
+    wished: StaticGroupSpec, view: WorkloadView | None
+) -> None:
     assert hindrance(wished, view) is None
 
 
@@ -124,7 +127,8 @@ def test_workers_without_an_agent_that_is_injected_come_to_it_by_a_roll_or_say_w
     snapshot = seen(stock(0), stock(1), **TEXT)
     reason, message = said(snapshot, "MembershipComplete")
     assert reason == "WorkersWithoutAgent"
-    remedy = "the agent's line in the log says why; without one a roll brings it: kubectl -n shop rollout restart statefulset/web"
+    command = "kubectl -n shop rollout restart statefulset/web"
+    remedy = f"the agent's line in the log says why; without one a roll brings it: {command}"
     assert message.endswith(remedy)
     assert rows(snapshot) == {"Missing": remedy, "Dynamic": remedy}
 
@@ -230,7 +234,8 @@ def test_names_and_places_of_the_agent_are_found_in_a_template() -> None:
 
 @pytest.mark.parametrize("path", ["/opt", "/opt/", "/"])
 def test_mount_above_the_agents_place_takes_it_too(path: str) -> None:
-    """Where it is read-only (a ConfigMap, an image), no directory for the agent can be made in it, and no container starts."""
+    """Where it is read-only (a ConfigMap, an image), no directory for the agent can be made in it, and no container
+    starts."""
     view = template({"volumeMounts": [{"name": "d", "mountPath": path}]}, volumes=[{"name": "d"}])
     assert view.containers[0].has_agent_mount
 

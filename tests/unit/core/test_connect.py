@@ -26,7 +26,12 @@ from unit.journal.observer import Observer, kinds
 from .builders import NOW_S, departure, group, history, id_of, known_pod, member, sight, spec, workload
 from .plans import NOW, conditions_of
 
-WISH: dict[str, Any] = {"role": "Connect", "protocol": "Auto", "groupId": "connect-cluster", "identity": {"preset": "Connect"}}
+WISH: dict[str, Any] = {
+    "role": "Connect",
+    "protocol": "Auto",
+    "groupId": "connect-cluster",
+    "identity": {"preset": "Connect"},
+}
 
 
 def wish(**changes: Any) -> StaticGroupSpec:
@@ -112,7 +117,9 @@ def test_a_departed_worker_is_removed_by_the_pair_of_its_ids() -> None:
     ids=["lives", "suspect"],
 )
 def test_a_worker_whose_process_may_live_is_never_removed(carrier: Any) -> None:
-    world = departure(group=cluster(worker(0), worker(1), worker(2)), chains={id_of(2): (carrier,)}, sight=sight(ended=frozenset()))
+    world = departure(
+        group=cluster(worker(0), worker(1), worker(2)), chains={id_of(2): (carrier,)}, sight=sight(ended=frozenset())
+    )
     decided = decide(world)
     assert decided.actions == ()
     assert len(decided.held) == 1
@@ -132,7 +139,10 @@ def test_a_stock_worker_is_reported_as_never_touched_however_long_its_address_is
     snapshot = world(long)
     (row,) = [e for e in exceptions_of(findings_of_seats(decide(snapshot), snapshot), (), NOW) if e.kind == "Dynamic"]
     assert "member connect-orders-connect-0.orders-connect." in row.message
-    assert " which Kafka Connect drops unless the agent keeps it; never touched; start the workers with the agent" in row.message
+    assert (
+        " which Kafka Connect drops unless the agent keeps it; never touched; start the workers with the agent"
+        in row.message
+    )
     assert row.message.endswith("docs/guide/kafka-connect.md")
 
 
@@ -163,7 +173,7 @@ def test_a_group_of_workers_under_the_role_of_consumers_names_role_connect() -> 
     assert condition.message.endswith("Set spec.role to Connect, or correct spec.groupId.")
 
 
-# wording ----------------------------------------------------------------------------------------------------------------
+# wording --------------------------------------------------------------------------------------------------------------
 
 MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
     ("well", WELL, wish()),
@@ -172,17 +182,27 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
     ("missing", world(worker(0)), wish()),
     ("stock", world(stock(0), stock(1)), wish()),
     ("mixed", world(worker(0), stock(1)), wish()),
-    ("short", world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))), wish()),
+    (
+        "short",
+        world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))),
+        wish(),
+    ),
     (
         "short by hand",
         world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))),
         wish(identity={"preset": "Connect", "method": "None"}),
     ),
-    ("unknown timeout", world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))), wish()),
+    (
+        "unknown timeout",
+        world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))),
+        wish(),
+    ),
     (
         "unknown timeout by name",
         WELL,
-        wish(identity={"preset": "Custom", "env": [{"instanceIdName": "WORKER_INSTANCE_ID", "sessionTimeoutName": ""}]}),
+        wish(
+            identity={"preset": "Custom", "env": [{"instanceIdName": "WORKER_INSTANCE_ID", "sessionTimeoutName": ""}]}
+        ),
     ),
     ("departed", departure(group=cluster(worker(0), worker(1), worker(2))), wish()),
     ("foreign", world(worker(0), worker(1), replace(worker(7), instance_id="other-7")), wish()),
@@ -197,7 +217,9 @@ def test_no_message_about_workers_mentions_consumers(snapshot: Snapshot, wished:
     messages = [c.message for c in project(wished, snapshot, decided, Executed(), None, NOW).conditions]
     messages += [f.text for f in findings_of_seats(decided, snapshot)]
     messages.append(explained(wished, snapshot, decided, NOW_S))
-    assert [text for text in messages for word in ("onsumer", "librdkafka", "partition", "fenced client") if word in text] == []
+    assert [
+        text for text in messages for word in ("onsumer", "librdkafka", "partition", "fenced client") if word in text
+    ] == []
 
 
 def test_a_group_that_is_not_there_waits_for_its_first_worker() -> None:
@@ -222,7 +244,10 @@ def test_workers_without_an_id_beside_pods_that_carry_one_lack_the_agent() -> No
 def test_each_worker_without_an_id_has_a_row_with_what_it_lacks() -> None:
     rows = found(world(stock(0), stock(1)))
     assert [(f.kind, f.subject.member_id, f.subject.pod_name) for f in rows] == [
-        ("Missing", "", "web-0"), ("Missing", "", "web-1"), ("Dynamic", "connect-0", None), ("Dynamic", "connect-1", None),
+        ("Missing", "", "web-0"),
+        ("Missing", "", "web-1"),
+        ("Dynamic", "connect-0", None),
+        ("Dynamic", "connect-1", None),
     ]
     assert all("docs/guide/kafka-connect.md" in f.remedy for f in rows)
     assert all("never touched" in f.sentence for f in rows[2:])
@@ -243,7 +268,9 @@ def test_a_pod_that_cannot_have_joined_by_its_id_lacks_nothing_yet(pods: tuple[A
 def test_a_worker_that_does_not_come_back_is_looked_for_in_its_log() -> None:
     condition = completeness(world(worker(0)))
     assert condition.reason == "MembersMissing"
-    assert condition.message.endswith("read the log of its worker, and restart its pod: kubectl -n shop delete pod web-1")
+    assert condition.message.endswith(
+        "read the log of its worker, and restart its pod: kubectl -n shop delete pod web-1"
+    )
 
 
 # the address ----------------------------------------------------------------------------------------------------------
@@ -263,7 +290,9 @@ def test_a_worker_that_does_not_come_back_is_looked_for_in_its_log() -> None:
         ("localhost", True),
     ],
 )
-def test_an_address_that_changes_with_each_restart_is_reported_with_the_field_to_set(host: str, is_reported: bool) -> None:
+def test_an_address_that_changes_with_each_restart_is_reported_with_the_field_to_set(
+    host: str, is_reported: bool
+) -> None:
     rows = found(world(worker(0, host=host), worker(1)))
     assert [(f.kind, f.reason, f.subject.instance_id, f.subject.pod_name) for f in rows] == (
         [("Misaddressed", "AddressNotThePods", id_of(0), "web-0")] if is_reported else []
@@ -394,7 +423,17 @@ def test_a_delay_that_is_seen_is_advised_against_without_a_figure() -> None:
         world(worker(0), worker(1, **UNKNOWN), delay=OWN),
         world(worker(0), delay=OWN),
     ],
-    ids=["not known", "none", "none by the agent", "odd", "a stock worker", "one without id", "an increment", "unknown", "one is away"],
+    ids=[
+        "not known",
+        "none",
+        "none by the agent",
+        "odd",
+        "a stock worker",
+        "one without id",
+        "an increment",
+        "unknown",
+        "one is away",
+    ],
 )
 def test_the_delay_is_left_alone_where_it_may_be_needed_or_is_not_known(snapshot: Snapshot) -> None:
     assert "scheduled.rebalance.max.delay.ms" not in completeness(snapshot).message
@@ -407,7 +446,9 @@ def test_a_rebalance_that_moved_only_tasks_is_recorded() -> None:
     observer = Observer()
     observer.look(WELL, spec=wish())
     assert "group.rebalanced" not in kinds(observer.look(WELL, spec=wish()))
-    (rebalanced,) = [f for f in observer.look(world(worker(0, 6), worker(1, 2)), spec=wish()) if f.data.noun == "group.rebalanced"]
+    (rebalanced,) = [
+        f for f in observer.look(world(worker(0, 6), worker(1, 2)), spec=wish()) if f.data.noun == "group.rebalanced"
+    ]
     assert (rebalanced.data.members, rebalanced.data.partitions_total, rebalanced.data.protocol) == (2, None, "Classic")
 
 

@@ -30,7 +30,9 @@ BOUNDS = broker_bounds(
     limits={SETTING: (45_000, 300_000), BEAT: (5_000, 15_000)},
 )  # fmt: skip
 NEW = GroupConfigRecord()
-DENIED = KafkaProblem(kind=KafkaProblemKind.NOT_AUTHORIZED, message="lacks ALTER_CONFIGS", missing_acl="ALTER_CONFIGS on Group 'orders'")
+DENIED = KafkaProblem(
+    kind=KafkaProblemKind.NOT_AUTHORIZED, message="lacks ALTER_CONFIGS", missing_acl="ALTER_CONFIGS on Group 'orders'"
+)
 AWAY = MemberView(member_id="m0", instance_id="i0", member_epoch=STATIC_MEMBER_AWAY_EPOCH)
 
 
@@ -71,7 +73,12 @@ def sent(problem: KafkaProblem | None = None, *, now_s: float = NOW_S) -> GroupC
     ],
 )  # fmt: skip
 def test_what_is_set_and_whose_it_is(
-    stored_ms: int | None, written_ms: int | None, wanted_ms: int, target_ms: int | None, own_ms: int | None, is_written: bool
+    stored_ms: int | None,
+    written_ms: int | None,
+    wanted_ms: int,
+    target_ms: int | None,
+    own_ms: int | None,
+    is_written: bool,
 ) -> None:
     found = planned(stores(stored_ms), GroupConfigRecord(written_ms=written_ms), wanted_ms=wanted_ms)
     assert (found.target_ms, found.is_elsewhere) == (target_ms, target_ms is None)
@@ -85,18 +92,21 @@ def test_what_is_set_and_whose_it_is(
     [
         (
             300_000, 115_000, "",
-            f"somebody else has set {SETTING} of the group to 300000 ms after the operator had set it to 115000 ms, so the operator sets it "
+            f"somebody else has set {SETTING} of the group to 300000 ms after the operator had set it to 115000 ms, "
+            "so the operator sets it "
             "no more; delete it from the group's settings, or set it to 115000, and the operator goes on; or set "
             "spec.sessionTimeout.writeGroupConfig to false",
         ),
         (
             300_000, None, "",
-            f"{SETTING} of the group is 300000 ms, longer than the 115000 ms that are wanted, and stays so: it was there before; delete it "
+            f"{SETTING} of the group is 300000 ms, longer than the 115000 ms that are wanted, and stays so: "
+            "it was there before; delete it "
             "from the group's settings, and the operator sets its own",
         ),
         (
             300_000, 300_000, "the workload does not exist",
-            f"{SETTING} of the group is 300000 ms, longer than the 115000 ms that are wanted, and stays so: the workload does not exist",
+            f"{SETTING} of the group is 300000 ms, longer than the 115000 ms that are wanted, and stays so: "
+            "the workload does not exist",
         ),
         (300_000, 300_000, "", ""),
         (60_000, None, "the workload does not exist", ""),
@@ -144,7 +154,11 @@ def test_somebody_elses_value_is_judged_as_one_that_the_operator_may_not_set() -
         spec().session_timeout, workload(2), protocols.CONSUMER, stores(60_000),
         record=GroupConfigRecord(written_ms=WANTED_MS), writes=True,
     )  # fmt: skip
-    assert (t.desired.source.value, t.desired.basis.value, t.reason.value) == ("Broker", "GroupConfig", "BrokerBoundTooLow")
+    assert (t.desired.source.value, t.desired.basis.value, t.reason.value) == (
+        "Broker",
+        "GroupConfig",
+        "BrokerBoundTooLow",
+    )
     assert t.message == "a restart may keep a member away for 75000 ms but the group's session ends after 60000 ms"
     assert (t.next_ms, t.chosen_ms) == (60_000, WANTED_MS)
 

@@ -116,11 +116,14 @@ def test_workload_that_wants_too_many_pods_is_refused_with_a_sentence_and_no_rem
 
 
 def test_ids_of_a_workload_that_is_too_large_still_count_as_issued() -> None:
-    """Ids are injected whatever the replicas are, and a member that joins later may be of a pod that an earlier watch saw."""
+    """Ids are injected whatever the replicas are, and a member that joins later may be of a pod that an earlier watch
+    saw."""
     huge = departure(workload=workload(2**31 - 1), group=group())
     first = planned(huge, History()).history
     assert first.issued_ordinals.runs == (range(2**31 - 1),)
-    later = planned(replace(huge, watch="after-a-gap", sight=sight(watch="after-a-gap"), workload=workload(2)), first).history
+    later = planned(
+        replace(huge, watch="after-a-gap", sight=sight(watch="after-a-gap"), workload=workload(2)), first
+    ).history
     assert (first.members.watch, later.members.watch) == (WATCH, WATCH)
 
 

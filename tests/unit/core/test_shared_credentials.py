@@ -16,10 +16,15 @@ def issued(scope: str, **changes: object):
     """web-2 has ended, and its member holds an id with this scope."""
     held = f"web-2.{scope}"
     snapshot = departure(
-        group=group(member(2, instance_id=held)), chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
-        fresh={held: fresh()}, **changes,
+        group=group(member(2, instance_id=held)),
+        chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
+        fresh={held: fresh()},
+        **changes,
     )
-    memory = history(injected=injected(scope=scope, id_template=f"{{podName}}.{scope}"), members=members(attributions={held: attributed("m2", "u2")}))
+    memory = history(
+        injected=injected(scope=scope, id_template=f"{{podName}}.{scope}"),
+        members=members(attributions={held: attributed("m2", "u2")}),
+    )
     return snapshot, memory
 
 
@@ -35,7 +40,9 @@ def test_scope_that_was_not_drawn_does_not_count() -> None:
 
 def test_scope_that_was_drawn_counts() -> None:
     assert removed(planned(*issued(DRAWN, is_word_refused=True))) == {("m2", f"web-2.{DRAWN}")}
-    assert removed(planned(*issued(DRAWN, is_word_refused=True), identity={"scope": DRAWN})) == {("m2", f"web-2.{DRAWN}")}
+    assert removed(planned(*issued(DRAWN, is_word_refused=True), identity={"scope": DRAWN})) == {
+        ("m2", f"web-2.{DRAWN}")
+    }
 
 
 def test_scope_that_was_written_counts_where_exclusive_does() -> None:
@@ -45,10 +52,14 @@ def test_scope_that_was_written_counts_where_exclusive_does() -> None:
 def test_id_without_a_scope_names_the_setting_of_the_connections_owner() -> None:
     held = "web-2"
     snapshot = departure(
-        group=group(member(2, instance_id=held)), chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
-        fresh={held: fresh()}, is_word_refused=True,
+        group=group(member(2, instance_id=held)),
+        chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
+        fresh={held: fresh()},
+        is_word_refused=True,
     )
-    memory = history(injected=injected(id_template="{podName}"), members=members(attributions={held: attributed("m2", "u2")}))
+    memory = history(
+        injected=injected(id_template="{podName}"), members=members(attributions={held: attributed("m2", "u2")})
+    )
     decided = planned(snapshot, memory, identity={"template": "{podName}"})
     assert only_guard(decided) is Guard.UNSCOPED
     assert "have the owner of ClusterKafkaConnection kafka set allowExclusive" in decided.held[0].remedy

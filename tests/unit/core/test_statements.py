@@ -430,7 +430,9 @@ def test_member_whose_pod_was_not_seen_to_end_is_reported_with_what_frees_it(car
 
 
 @pytest.mark.parametrize(("watch", "is_said"), [(WATCH, False), ("before", True)])
-def test_a_restart_is_said_to_free_a_seat_only_once_the_watch_has_been_whole_for_long(watch: str, is_said: bool) -> None:
+def test_a_restart_is_said_to_free_a_seat_only_once_the_watch_has_been_whole_for_long(
+    watch: str, is_said: bool
+) -> None:
     world = departure(sight=sight())
     found = conditions_of(world, history(members=members({2: [UNSEEN]}, watch=watch)))["RemovalSettled"]
     assert "the next restart of its pod can be removed" in found.message

@@ -1,4 +1,5 @@
-"""What clients append to their ids: implied by the preset, kept where ids were issued before, and named where it is wrong."""
+"""What clients append to their ids: implied by the preset, kept where ids were issued before, and named where it is
+wrong."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ def test_departed_member_of_a_preset_alone_is_known_as_departed_and_not_as_forei
     assert (table.foreign, table.of(Standing.MISSING)) == ((), ())
 
 
-# a StaticGroup that issued ids before Auto was known -------------------------------------------------------------------
+# a StaticGroup that issued ids before Auto was known ------------------------------------------------------------------
 
 
 def remembered(wish: StaticGroupSpec, memory: History) -> History:
@@ -252,9 +253,19 @@ MISMATCHES: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
         ids(""),
         "Set spec.identity.suffix to None and spec.identity.membersPerPod to 1, or roll",
     ),
-    ("words", {}, ids("-in", "-out"), "Set spec.identity.suffix to Custom and spec.identity.customSuffixes to [-in, -out] and "
-     "spec.identity.membersPerPod to 2 if"),
-    ("more words than are expected", {"suffix": "Custom", "customSuffixes": ["-in"]}, ids("-in", "-out"), "[-in, -out]"),
+    (
+        "words",
+        {},
+        ids("-in", "-out"),
+        "Set spec.identity.suffix to Custom and spec.identity.customSuffixes to [-in, -out] and "
+        "spec.identity.membersPerPod to 2 if",
+    ),
+    (
+        "more words than are expected",
+        {"suffix": "Custom", "customSuffixes": ["-in"]},
+        ids("-in", "-out"),
+        "[-in, -out]",
+    ),
     (
         "a fourth thread while the others are away",
         SPRING | {"membersPerPod": 3},
@@ -318,7 +329,11 @@ def test_exceptions_of_a_near_match_name_pod_and_field_and_ask_for_no_restart() 
 def test_explanation_of_a_near_match_names_the_field() -> None:
     wish, snapshot = spec(identity=SPRING | {"suffix": "None"}), seen(*ids("-0"))
     text = explained(wish, snapshot, decide(wish, snapshot), NOW_S)
-    assert f"Missing: web-0.{SCOPE} (UnknownSuffix): set spec.identity.suffix to Spring; a member of its pod holds web-0.{SCOPE}-0." in text
+    assert (
+        f"Missing: web-0.{SCOPE} (UnknownSuffix): set spec.identity.suffix to Spring; "
+        f"a member of its pod holds web-0.{SCOPE}-0."
+        in text
+    )
     assert "MembershipComplete: False (SuffixMismatch). 2 members nearly match" in text
     assert "Set spec.identity.suffix to Spring." in text
     assert "restart the pod" not in text
@@ -334,7 +349,15 @@ def test_departed_pod_that_nearly_matches_is_named_though_every_seat_is_filled()
 
 @pytest.mark.parametrize(
     "text",
-    [f"web-0.{SCOPE}x", f"other-0.{SCOPE}-0", "web-0.00000000-0", f"web-00.{SCOPE}-0", f"xweb-0.{SCOPE}-0", "web-0", f"web-{2**31}.{SCOPE}-0"],
+    [
+        f"web-0.{SCOPE}x",
+        f"other-0.{SCOPE}-0",
+        "web-0.00000000-0",
+        f"web-00.{SCOPE}-0",
+        f"xweb-0.{SCOPE}-0",
+        "web-0",
+        f"web-{2**31}.{SCOPE}-0",
+    ],
 )
 def test_member_of_somebody_else_is_no_near_match(text: str) -> None:
     conditions = said(spec(), seen(*ids(""), text))

@@ -65,7 +65,9 @@ def kafka_connection(**spec: Any) -> Json:
 class OperatorWorld:
     """A StatefulSet `web` of two pods, the group `orders`, and one operator process; time stands until it is moved."""
 
-    def __init__(self, *, settle_s: float = SETTLE_MIN_S, node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO, **spec: Any) -> None:
+    def __init__(
+        self, *, settle_s: float = SETTLE_MIN_S, node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO, **spec: Any
+    ) -> None:
         self.now_s = NOW_S
         self.stepped_s = 0.0
         self.clock_ahead_s = 0.0
@@ -104,7 +106,9 @@ class OperatorWorld:
     def _new_reconciler(self) -> Reconciler:
         self.list_again()
         metrics = Metrics()
-        self.connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=lambda: self.now_s - self.stepped_s)
+        self.connections = Connections(
+            kube=self.kube, stores=self.stores, monotonic_s=lambda: self.now_s - self.stepped_s
+        )
         narrator = Narrator(kube=self.kube, metrics=metrics)
         gatherer = Gatherer(
             kube=self.kube,

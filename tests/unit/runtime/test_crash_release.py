@@ -343,7 +343,8 @@ async def test_no_member_is_released_while_the_pod_watch_is_not_whole() -> None:
 
 
 async def test_successor_that_was_described_while_the_clock_was_behind_is_not_taken_for_the_crashed_member() -> None:
-    """A machine that was stopped for half a minute goes on: its clock is set once the group was read, before the pods are."""
+    """A machine that was stopped for half a minute goes on: its clock is set once the group was read, before the pods
+    are."""
     world = await consuming()
     ended_s = world.now_s + 1
     world.now_s += 5
@@ -362,7 +363,9 @@ async def test_successor_that_was_described_while_the_clock_was_behind_is_not_ta
 
 
 @pytest.mark.parametrize("ahead_s", [0, 9])
-async def test_successor_is_not_released_for_an_end_that_the_kubelet_reports_late_by_a_clock_that_is_ahead(ahead_s: float) -> None:
+async def test_successor_is_not_released_for_an_end_that_the_kubelet_reports_late_by_a_clock_that_is_ahead(
+    ahead_s: float,
+) -> None:
     """The clocks of node and operator are within ten seconds; more than that is no premise of a release."""
     world = await consuming()
     ended_s = world.now_s
@@ -372,7 +375,10 @@ async def test_successor_is_not_released_for_an_end_that_the_kubelet_reports_lat
     world.kafka.join(world.id_of(0), "its-successor")
     await world.round()
     world.now_s = ended_s + 17
-    shows(world, runs(run="b", restarts=1, started_at_s=ended_s + ahead_s + 1, after=over(finished_at_s=ended_s + ahead_s)))
+    shows(
+        world,
+        runs(run="b", restarts=1, started_at_s=ended_s + ahead_s + 1, after=over(finished_at_s=ended_s + ahead_s)),
+    )
     for _ in range(3):
         await world.round()
         world.now_s += 1
@@ -380,7 +386,8 @@ async def test_successor_is_not_released_for_an_end_that_the_kubelet_reports_lat
 
 
 async def test_a_lock_out_is_reported_for_no_longer_than_a_session_though_nothing_else_happens() -> None:
-    """The container of a helper ends, whose ids nobody knows; the member lives in the other one, as the length of its session shows."""
+    """The container of a helper ends, whose ids nobody knows; the member lives in the other one, as the length of its
+    session shows."""
     world = await consuming()
     helper = crashed("helper", last_end=over("helper", finished_at_s=world.now_s + 0.5))
     for other in (runs("helper"), helper):

@@ -17,7 +17,8 @@ from unit.runtime.operator_world import KEY, OperatorWorld, guards, static_group
 
 def meant(world: OperatorWorld, **changes: object) -> None:
     """Change the StatefulSet; the watch of workloads has not delivered it, so only a consistent read shows it."""
-    world.kube.workloads["shop", "web"] = replace(world.kube.workloads["shop", "web"], **changes)  # type: ignore[arg-type]
+    workloads = world.kube.workloads
+    workloads["shop", "web"] = replace(workloads["shop", "web"], **changes)  # type: ignore[arg-type]
 
 
 async def scaled_down() -> OperatorWorld:
@@ -69,7 +70,9 @@ async def test_a_consistent_read_that_fails_once_costs_one_round() -> None:
 
 
 @pytest.mark.parametrize("change", [deleted_in_the_foreground, deleted, scaled_further, moved])
-async def test_what_only_the_consistent_read_shows_departs_with_its_pods(change: Callable[[OperatorWorld], None]) -> None:
+async def test_what_only_the_consistent_read_shows_departs_with_its_pods(
+    change: Callable[[OperatorWorld], None],
+) -> None:
     world = await scaled_down()
     change(world)
     await world.settled(3)
@@ -102,7 +105,8 @@ async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_r
 
 
 async def test_end_from_before_the_first_description_explains_no_member() -> None:
-    """Ids without a scope may be held before the StaticGroup is there, and the group was not described before that end."""
+    """Ids without a scope may be held before the StaticGroup is there, and the group was not described before that
+    end."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
     world.template = "web-{ordinal}"
     world.scale(3)

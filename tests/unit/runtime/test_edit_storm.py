@@ -1,4 +1,5 @@
-"""Edits that come faster than a status can be written: each write meets a newer version of the object, which is no failure."""
+"""Edits that come faster than a status can be written: each write meets a newer version of the object, which is no
+failure."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ async def test_edits_that_follow_each_other_are_reported_together() -> None:
     assert world.status.observed_generation == 101
 
 
-@pytest.mark.parametrize("what", ["the Lease is lost", "a write fails once", "the clock is set back", "the StaticGroup is made again"])
+@pytest.mark.parametrize(
+    "what", ["the Lease is lost", "a write fails once", "the clock is set back", "the StaticGroup is made again"]
+)
 async def test_edit_that_waits_meets_what_may_happen_meanwhile(what: str) -> None:
     """A waiting message is written by the next process that may write, within the same time, and never twice."""
     world = await World().started()
@@ -142,7 +145,10 @@ async def test_edits_that_never_end_do_not_make_a_write_at_every_conflict() -> N
     assert TRIES < len(tried_s) <= (10 / sum(RACE_PAUSES_S) + 1) * TRIES
 
 
-@pytest.mark.parametrize(("what", "written"), [("nothing", 1), ("the Lease is lost", 0), ("the StaticGroup is deleted", 0), ("the next read fails", 0)])
+@pytest.mark.parametrize(
+    ("what", "written"),
+    [("nothing", 1), ("the Lease is lost", 0), ("the StaticGroup is deleted", 0), ("the next read fails", 0)],
+)
 async def test_status_is_written_after_the_pause_unless_something_stands_against_it(what: str, written: int) -> None:
     world = await World().started()
     tries = 0
@@ -154,7 +160,9 @@ async def test_status_is_written_after_the_pause_unless_something_stands_against
             case "the StaticGroup is deleted":
                 world.kube.objects.pop(("staticgroups", *KEY))
             case "the next read fails":
-                world.kube.problems["read_object"] = problem_of(503, verb="get", resource="staticgroups", namespace=KEY[0])
+                world.kube.problems["read_object"] = problem_of(
+                    503, verb="get", resource="staticgroups", namespace=KEY[0]
+                )
 
     def edit() -> None:
         nonlocal tries

@@ -1,4 +1,5 @@
-"""A status that was sent and not yet seen: an answer, the watch or a read shows what became of it, and only a status of another writer is written over."""
+"""A status that was sent and not yet seen: an answer, the watch or a read shows what became of it, and only a status of
+another writer is written over."""
 
 from __future__ import annotations
 

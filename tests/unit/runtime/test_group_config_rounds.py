@@ -152,7 +152,9 @@ async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after
     assert (status, reason) == ("False", "AlterConfigsDenied")
     assert "ALTER_CONFIGS on Group 'orders' for User:op" in message
     assert world.condition("Ready")[:2] == ("False", "Degraded")
-    assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [("Warning", "GroupConfigRefused", DENIED.message)]
+    assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [
+        ("Warning", "GroupConfigRefused", DENIED.message)
+    ]
     await world.round()
     assert sent(world) == []
     del world.kafka.problems["set_group_config"]

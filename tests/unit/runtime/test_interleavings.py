@@ -27,7 +27,8 @@ SETTLE_S = 2 * SESSION_TIMEOUT_MS / 1000
 
 @dataclass
 class Process:
-    """One container process; it has another member id whenever it joins. `gone_s`: when its object went, while it lived."""
+    """One container process; it has another member id whenever it joins. `gone_s`: when its object went, while it
+    lived."""
 
     uid: str
     ordinal: int
@@ -101,7 +102,9 @@ class Play:
 
     def join(self, process: Process | None = None) -> None:
         """Let a living process take its id from any holder."""
-        living = [p for p in self.processes if p.is_alive and (p.gone_s is None or self.world.now_s < p.gone_s + SETTLE_S)]
+        living = [
+            p for p in self.processes if p.is_alive and (p.gone_s is None or self.world.now_s < p.gone_s + SETTLE_S)
+        ]
         process = process or (self.rng.choice(living) if living else None)
         if process is not None:
             process.member_ids.add(self.world.kafka.join(self.world.id_of(process.ordinal)))

@@ -1,7 +1,8 @@
-"""A renewal of the Lease that comes late: the holder may not write for a moment, no other replica had the Lease, and nothing is lost.
+"""A renewal of the Lease that comes late: the holder may not write for a moment, no other replica had the Lease, and
+nothing is lost.
 
-`ActiveLease.run` reports only changes that it sees between two of its attempts. One that takes longer than the deadline leaves
-is none, so no new term begins, and whatever was due meanwhile has to come again by itself.
+`ActiveLease.run` reports only changes that it sees between two of its attempts. One that takes longer than the deadline
+leaves is none, so no new term begins, and whatever was due meanwhile has to come again by itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A run that its kubelet or runtime has lost may live on: so its pod is a suspect, whatever its object says and for every reader."""
+"""A run that its kubelet or runtime has lost may live on: so its pod is a suspect, whatever its object says and for
+every reader."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def run_is_lost(world: OperatorWorld, ordinal: int = 2) -> None:
     """Let the kubelet lose the first run, whose process holds the seat, and start another one."""
     lost = over(run="a", finished_at_s=world.now_s - 1, reason="ContainerStatusUnknown")
     second = runs(run="b", restarts=1, after=lost, started_at_s=world.now_s, was_lost=True)
-    world.start(ordinal, joins=False, required=(second,), restart_count=1, phase_written_at_s=world.now_s, ready_since_s=None)
+    world.start(
+        ordinal, joins=False, required=(second,), restart_count=1, phase_written_at_s=world.now_s, ready_since_s=None
+    )
 
 
 def next_run(world: OperatorWorld) -> None:
@@ -38,7 +41,8 @@ def next_run(world: OperatorWorld) -> None:
 
 
 async def loses_a_run_and_goes_on(world: OperatorWorld, restart_after: int) -> None:
-    """Lose the first run and crash the second one; the operator is restarted after the first or second of these steps, or not at all (0)."""
+    """Lose the first run and crash the second one; the operator is restarted after the first or second of these steps,
+    or not at all (0)."""
     for n, step in enumerate((run_is_lost, next_run), start=1):
         world.now_s += 60
         step(world)

@@ -1,4 +1,5 @@
-"""Pods that vanish by the hundred, because a kubelet rejects them or a tenant deletes them, hold only members that they may be."""
+"""Pods that vanish by the hundred, because a kubelet rejects them or a tenant deletes them, hold only members that they
+may be."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ async def passes(world: OperatorWorld, seconds: float) -> None:
 def is_rejected(world: OperatorWorld, uid: str) -> None:
     """Let a kubelet reject web-2, and the StatefulSet controller delete it: nothing of it ran, and no end says so."""
     values: dict[str, Any] = {
-        "instance_ids": frozenset({world.id_of(2)}), "ids_are_fixed": True, "required": NEVER_RAN, "ready_since_s": None,
+        "instance_ids": frozenset({world.id_of(2)}),
+        "ids_are_fixed": True,
+        "required": NEVER_RAN,
+        "ready_since_s": None,
         "started_containers": frozenset(),
     }
     world._happens(pod_version(2, uid, phase="Failed", phase_manager="kubelet", phase_has_statuses=False, **values))
@@ -75,7 +79,9 @@ def stray(world: OperatorWorld, number: int, ids: set[str], *, is_ended: bool = 
 
 
 @pytest.mark.parametrize("is_ended", [False, True])
-@pytest.mark.parametrize(("pods", "ids"), [(1, 0), (250, 1), (1, 600)], ids=["the id of a seat", "a scope in each of many", "many in one"])
+@pytest.mark.parametrize(
+    ("pods", "ids"), [(1, 0), (250, 1), (1, 600)], ids=["the id of a seat", "a scope in each of many", "many in one"]
+)
 async def test_pods_of_a_tenant_hold_no_member_that_was_there_before(pods: int, ids: int, is_ended: bool) -> None:
     world = await OperatorWorld().started()
     for n in range(pods):

@@ -85,7 +85,9 @@ class Cluster:
         self.server.remove("shop", f"web-{ordinal}")
 
     @asynccontextmanager
-    async def operating(self, identity: str = "one", **changes: Any) -> AsyncIterator[tuple[Operator, asyncio.Task[None]]]:
+    async def operating(
+        self, identity: str = "one", **changes: Any
+    ) -> AsyncIterator[tuple[Operator, asyncio.Task[None]]]:
         """Run one operator process."""
         transport = connect(self.server.configuration())
         settings = Settings(identity=identity, namespace="ops", lease_retry_s=0.05, barrier_patience_s=0.05, **changes)
@@ -128,7 +130,9 @@ async def test_scale_down_ends_with_exactly_the_departed_member_gone(cluster: Cl
     assert set(cluster.kafka.members) == {cluster.id_of(0), cluster.id_of(1)}
 
 
-async def test_pods_of_a_staticgroup_that_vanish_without_proof_are_counted_by_what_was_missing(cluster: Cluster) -> None:
+async def test_pods_of_a_staticgroup_that_vanish_without_proof_are_counted_by_what_was_missing(
+    cluster: Cluster,
+) -> None:
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         cluster.server.put(pod("other-0", uid="o0"))
@@ -172,7 +176,9 @@ async def test_process_whose_first_readings_of_the_lease_fail_resumes_the_watch_
     assert left(cluster) == [cluster.id_of(2)]
 
 
-async def test_process_that_cannot_resume_its_watch_removes_no_member_whose_pod_it_did_not_see_end(cluster: Cluster) -> None:
+async def test_process_that_cannot_resume_its_watch_removes_no_member_whose_pod_it_did_not_see_end(
+    cluster: Cluster,
+) -> None:
     """The API server has compacted what happened meanwhile: the status names a carrier that no LIST shows."""
     async with cluster.operating():
         await cluster.populated()
@@ -181,7 +187,10 @@ async def test_process_that_cannot_resume_its_watch_removes_no_member_whose_pod_
     cluster.end(2)
     cluster.server.compact()
     async with cluster.operating("two"):
-        await eventually(lambda: [e["reason"] for e in cluster.status.get("exceptions") or () if e["kind"] == "Held"] == ["Suspect"], 20)
+        await eventually(
+            lambda: [e["reason"] for e in cluster.status.get("exceptions") or () if e["kind"] == "Held"] == ["Suspect"],
+            20,
+        )
         (suspect,) = cluster.status["suspects"]
         assert (suspect["uid"], suspect["pod"]) == ("u2", "web-2")
     assert left(cluster) == []
@@ -218,11 +227,16 @@ async def test_process_that_watches_sixty_namespaces_holds_the_lease_and_removes
 
 
 async def test_rights_that_go_in_one_namespace_stop_no_removal_in_another(cluster: Cluster) -> None:
-    """Its administrator deletes the operator's RoleBinding, or it hangs in Terminating; until the process ends, to begin without it."""
+    """Its administrator deletes the operator's RoleBinding, or it hangs in Terminating; until the process ends, to
+    begin without it."""
     async with cluster.operating(watch_namespaces=("shop", "team")) as (operator, _):
         await cluster.populated()
         cluster.server.forbidden_paths.add("/api/v1/namespaces/team/pods")
-        for group, kind in (("apps/v1", "statefulsets"), ("staticgroup.io/v1alpha1", "staticgroups"), ("staticgroup.io/v1alpha1", "kafkaconnections")):
+        for group, kind in (
+            ("apps/v1", "statefulsets"),
+            ("staticgroup.io/v1alpha1", "staticgroups"),
+            ("staticgroup.io/v1alpha1", "kafkaconnections"),
+        ):
             cluster.server.forbidden_paths.add(f"/apis/{group}/namespaces/team/{kind}")
         cluster.server.break_watches()
         await eventually(lambda: operator.pods.problems, 20)
@@ -263,7 +277,8 @@ async def test_lost_lease_makes_a_standby_that_writes_nothing_and_goes_on_watchi
 
 
 async def test_suspect_that_was_gone_before_the_ids_could_be_known_is_none_of_ours(cluster: Cluster) -> None:
-    """Whether its ids are of this StaticGroup alone depends on the identity of the cluster, which a process reads as it begins."""
+    """Whether its ids are of this StaticGroup alone depends on the identity of the cluster, which a process reads as it
+    begins."""
     body = static_group()
     body["metadata"]["creationTimestamp"] = "2099-01-01T00:00:00Z"
     cluster.server.put(body, GROUPS)
@@ -408,7 +423,11 @@ async def test_deleted_staticgroup_is_forgotten_everywhere(cluster: Cluster) -> 
 def is_forgotten(operator: Operator) -> bool:
     stores = operator.stores
     remembered = (stores.groups, stores.group_uids, stores.by_workload, operator.reconciler.memories._by_key)
-    return not any(remembered) and len(operator.queue) == 0 and not any(m.samples for m in operator.metrics.ready.collect())
+    return (
+        not any(remembered)
+        and len(operator.queue) == 0
+        and not any(m.samples for m in operator.metrics.ready.collect())
+    )
 
 
 async def test_staticgroup_deleted_while_the_watch_was_broken_is_forgotten_everywhere(cluster: Cluster) -> None:
@@ -501,7 +520,9 @@ async def test_secret_without_the_label_that_the_operator_asks_for_is_used_for_n
     async with cluster.operating(secret_label="staticgroup.io/kafka=yes", secret_max_age_s=1):
         await eventually(connected, 20)
         assert (connected()["status"], connected()["reason"]) == ("False", "SecretNotFound")
-        assert "Secret kafka-user could not be read: it lacks the label staticgroup.io/kafka=yes" in connected()["message"]
+        assert (
+            "Secret kafka-user could not be read: it lacks the label staticgroup.io/kafka=yes" in connected()["message"]
+        )
         assert not cluster.kafka.settings_seen
         secret = cluster.server.objects["secrets", "shop", "kafka-user"]
         cluster.server.put(

@@ -88,7 +88,9 @@ async def test_every_change_is_planned() -> None:
 
 
 @pytest.mark.parametrize("is_suspended", [False, True])
-async def test_a_pod_of_another_workload_that_vanishes_with_an_id_is_written_by_the_next_round_and_the_stored_position_waits_for_that(is_suspended: bool) -> None:
+async def test_a_foreign_pod_that_vanishes_with_an_id_is_written_by_the_next_round_before_the_position(
+    is_suspended: bool,
+) -> None:
     """No event of a pod of another name wakes the StaticGroup whose id it carries."""
     world = await at_rest()
     if is_suspended:
@@ -204,7 +206,10 @@ def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:
         for found in typing.get_type_hints(kind).values():
             yield from unhashable_parts(found, seen_types)
     elif (origin := typing.get_origin(kind)) is not None:
-        if (isinstance(origin, type) and origin.__hash__ is None) or origin in (collections.abc.Mapping, collections.abc.Sequence):
+        if (isinstance(origin, type) and origin.__hash__ is None) or origin in (
+            collections.abc.Mapping,
+            collections.abc.Sequence,
+        ):
             yield kind
         for found in typing.get_args(kind):
             yield from unhashable_parts(found, seen_types)
@@ -214,7 +219,8 @@ def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:
 
 @pytest.mark.parametrize("kind", [GroupView, KnownPod, Evidence])
 def test_every_part_that_rounds_are_compared_by_can_be_hashed(kind: type) -> None:
-    """For every protocol and role, also the metadata of Connect workers: otherwise every round of such a group would fail."""
+    """For every protocol and role, also the metadata of Connect workers: otherwise every round of such a group would
+    fail."""
     assert list(unhashable_parts(kind, set())) == []
 
 
@@ -234,7 +240,7 @@ async def becomes_ready(world: OperatorWorld, uid: str) -> None:
         await passes(world, lasts_s)
 
 
-async def test_a_member_that_takes_the_place_of_another_beside_a_ready_pod_is_reported_after_a_round_that_skipped_planning() -> None:
+async def test_a_member_that_replaces_another_beside_a_ready_pod_is_reported_after_a_skipped_plan() -> None:
     world = await at_rest()
     world.end(2)
     world.kafka.join(world.id_of(2), "its-own")

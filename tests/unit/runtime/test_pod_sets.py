@@ -42,7 +42,13 @@ class PodSetWorld(OperatorWorld):
         """Write another list of pods; the controller has taken it in."""
         generation = getattr(self, "generation", 2) + 1
         self.generation = generation
-        view = workload(len(ordinals), metadata_generation=generation, observed_generation=generation, current_revision="", update_revision="")
+        view = workload(
+            len(ordinals),
+            metadata_generation=generation,
+            observed_generation=generation,
+            current_revision="",
+            update_revision="",
+        )
         view = replace(view, kind=STRIMZI_POD_SET, listed=ordinals, start=min(ordinals, default=0), **changes)
         self.kube.workloads["shop", "web"] = view
 
@@ -66,7 +72,8 @@ async def test_a_pod_that_is_not_listed_and_lives_is_never_removed() -> None:
     assert left(world) == []
     assert guards(world) == ["PodStillRunning"]
     assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
-    world.now_s += OVERDUE_AFTER_S  # nobody deletes it: its labels are not the set's selector's, or Strimzi does not run
+    # nobody deletes it: its labels are not the set's selector's, or Strimzi does not run
+    world.now_s += OVERDUE_AFTER_S
     await world.settled(2)
     assert left(world) == []
     assert world.condition("RemovalSettled")[:2] == ("False", "RemovalHeld")
@@ -81,7 +88,9 @@ async def test_a_listed_pod_that_ended_is_away_and_not_departed() -> None:
 
 
 @pytest.mark.parametrize("listed", [(), (0, 1, 2)])
-async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_what_to_install(listed: tuple[int, ...]) -> None:
+async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_what_to_install(
+    listed: tuple[int, ...],
+) -> None:
     """An API server without the CustomResourceDefinition answers as one without the object."""
     world = await PodSetWorld().started(3)
     world.list_pods(*listed)
@@ -95,11 +104,14 @@ async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_wha
     assert "install Strimzi's cluster operator" in message
     assert "chart value workloads.strimzi" in message
     spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
-    assert "StrimziPodSet web cannot be read." in explained(spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s)
+    assert "StrimziPodSet web cannot be read." in explained(
+        spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s
+    )
 
 
 async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_static_group() -> None:
-    """The policy goes on by the status alone: pods of both would have fenced each other until the set could be read again."""
+    """The policy goes on by the status alone: pods of both would have fenced each other until the set could be read
+    again."""
     world = PodSetWorld(**IDENTITY)
     world.template = TEMPLATE
     await world.started(2)
@@ -128,7 +140,9 @@ async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_s
     ],
     ids=["the user sets ids himself", "two members of a pod would share an id"],
 )
-async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot_be_read(identity: dict[str, Any]) -> None:
+async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot_be_read(
+    identity: dict[str, Any],
+) -> None:
     world = PodSetWorld(**IDENTITY)
     world.template = TEMPLATE
     await world.started(2)
@@ -147,7 +161,9 @@ async def test_a_list_that_cannot_be_read_is_reported_with_what_to_correct() -> 
     await world.settled(2)
     assert left(world) == []
     message = world.condition("WorkloadFound")[2]
-    assert message.endswith("Correct that field: every pod of the list is called web-<ordinal>, such as web-0, and none is listed twice.")
+    assert message.endswith(
+        "Correct that field: every pod of the list is called web-<ordinal>, such as web-0, and none is listed twice."
+    )
     assert "install" not in message
 
 
@@ -179,7 +195,8 @@ async def test_a_static_group_of_a_stateful_set_of_the_same_name_writes_into_no_
 
 
 async def test_a_listed_pod_that_is_never_made_holds_removals_and_is_reported_once_it_lasts() -> None:
-    """Strimzi's status counts every pod of the list, made or not: without its operator that is no moment, and all is not well."""
+    """Strimzi's status counts every pod of the list, made or not: without its operator that is no moment, and all is
+    not well."""
     world = await PodSetWorld().started(4)
     world.list_pods(0, 1, 2, status_replicas=3)
     world.end(3)
@@ -226,7 +243,8 @@ async def test_pods_without_an_id_are_rolled_as_strimzi_does() -> None:
 
 
 async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_advised_to_be_rolled() -> None:
-    """The injection reads nine digits out of a name, the operator ten: the remedy of other pods never helped this one."""
+    """The injection reads nine digits out of a name, the operator ten: the remedy of other pods never helped this
+    one."""
     world = PodSetWorld()
     world.list_pods(0, 1_234_567_890)
     await world.round()

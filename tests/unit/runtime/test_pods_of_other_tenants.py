@@ -10,8 +10,14 @@ from .stories import LIVING, by_hand, departs, left, managed
 
 
 def same_app(ordinal: int, instance_id: str) -> PodVersion:
-    """Return a pod of a StatefulSet of the same name in the namespace of another tenant; no StaticGroup there names its group."""
-    values = {"namespace": "tenant-1", "name": f"web-{ordinal}", "instance_ids": frozenset({instance_id}), "ids_are_fixed": True}
+    """Return a pod of a StatefulSet of the same name in the namespace of another tenant; no StaticGroup there names its
+    group."""
+    values = {
+        "namespace": "tenant-1",
+        "name": f"web-{ordinal}",
+        "instance_ids": frozenset({instance_id}),
+        "ids_are_fixed": True,
+    }
     return pod_version(ordinal, f"tenant-1-{ordinal}", **values)
 
 
@@ -32,8 +38,12 @@ async def test_way_out_where_ids_have_no_scope_is_a_scope_or_a_staticgroup_there
     world.template = "web-{ordinal}"
     await world.started()
     world.pods.is_managed = managed
-    assert (await advice(world)).endswith("add {scope} to the id template, or a StaticGroup of that pod in namespace tenant-1")
+    assert (await advice(world)).endswith(
+        "add {scope} to the id template, or a StaticGroup of that pod in namespace tenant-1"
+    )
 
 
 async def test_way_out_where_somebody_copied_a_scoped_id_is_to_ask_there() -> None:
-    assert (await advice(await by_hand())).endswith("ask in namespace tenant-1 why that pod has an id of this StaticGroup")
+    assert (await advice(await by_hand())).endswith(
+        "ask in namespace tenant-1 why that pod has an id of this StaticGroup"
+    )

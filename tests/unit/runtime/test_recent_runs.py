@@ -24,7 +24,12 @@ def moment(ago_s: float) -> str:
 def running(ago_s: float, count: int = 0, *, ended_ago_s: float | None = None) -> Json:
     entry: Json = {"name": "app", "restartCount": count, "state": {"running": {"startedAt": moment(ago_s)}}}
     if ended_ago_s is not None:
-        end = {"startedAt": moment(ended_ago_s + 60), "finishedAt": moment(ended_ago_s), "reason": "Error", "exitCode": 1}
+        end = {
+            "startedAt": moment(ended_ago_s + 60),
+            "finishedAt": moment(ended_ago_s),
+            "reason": "Error",
+            "exitCode": 1,
+        }
         entry["lastState"] = {"terminated": end}
     return entry
 

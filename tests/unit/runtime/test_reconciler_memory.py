@@ -197,7 +197,8 @@ async def test_suspect_is_remembered_though_its_member_left_and_its_id_is_not_wa
 
 
 async def test_removed_member_that_is_back_after_its_seat_was_described_empty_is_removed_again() -> None:
-    """A coordinator that did not store the removal: the member id is that of a process which has ended, whatever was described between."""
+    """A coordinator that did not store the removal: the member id is that of a process which has ended, whatever was
+    described between."""
     world = await departing()
     member_id = world.kafka.members[world.id_of(2)]
     await world.round()

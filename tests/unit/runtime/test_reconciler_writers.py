@@ -10,7 +10,7 @@ from staticgroup.runtime.work_queue import Result
 
 from .operator_world import KEY, OperatorWorld, departing, static_group
 
-# only the leader writes --------------------------------------------------------------------------------------------------
+# only the leader writes -----------------------------------------------------------------------------------------------
 
 
 async def test_observe_reports_the_removal_and_writes_nothing_to_kafka() -> None:

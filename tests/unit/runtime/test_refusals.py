@@ -1,4 +1,5 @@
-"""A status that the API server refuses: said once with its remedy, counted, asked again with back-off, and noticed when it ends."""
+"""A status that the API server refuses: said once with its remedy, counted, asked again with back-off, and noticed when
+it ends."""
 
 from __future__ import annotations
 
@@ -51,7 +52,11 @@ async def refused_world(problem: KubeProblem = UNDECLARED) -> OperatorWorld:
     ("problem", "kind", "remedy"),
     [
         (UNDECLARED, KubeProblemKind.UNDECLARED, "kubectl staticgroup crds | kubectl apply -f -"),
-        (refusal(400, "x: field not declared in schema"), KubeProblemKind.UNDECLARED, "kubectl staticgroup crds | kubectl apply -f -"),
+        (
+            refusal(400, "x: field not declared in schema"),
+            KubeProblemKind.UNDECLARED,
+            "kubectl staticgroup crds | kubectl apply -f -",
+        ),
         (refusal(422), KubeProblemKind.INVALID, "kubectl staticgroup crds | kubectl apply -f -"),
         (refusal(403), KubeProblemKind.FORBIDDEN, "grant patch on staticgroups/status"),
         (refusal(413), KubeProblemKind.TOO_LARGE, "split"),

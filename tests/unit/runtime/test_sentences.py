@@ -38,7 +38,7 @@ async def later(world: OperatorWorld, seconds: float) -> None:
     await world.settled(3)
 
 
-# members that are away ---------------------------------------------------------------------------------------------------
+# members that are away ------------------------------------------------------------------------------------------------
 
 
 async def test_pods_that_lack_one_of_two_ids_are_reported_until_they_are_rolled() -> None:
@@ -62,7 +62,9 @@ async def test_one_literal_id_in_the_template_of_all_pods_is_reported_with_the_w
     state, reason, message = world.condition("Injected")
     assert (state, reason) == ("False", "PodsWithoutId")
     assert "some carry the id of web-0, and the members of one id fence each other" in message
-    assert message.endswith(f"compose the id of each pod in the pod template as {{podName}}.{world.scope}, and roll the StatefulSet")
+    assert message.endswith(
+        f"compose the id of each pod in the pod template as {{podName}}.{world.scope}, and roll the StatefulSet"
+    )
     assert world.condition("MembershipComplete")[1] == "MembersMissing"
     assert world.condition("Ready")[0] == "False"
 
@@ -74,7 +76,8 @@ async def test_pod_that_is_never_made_is_reported_with_where_to_see_why() -> Non
     await later(world, 3600)
     assert world.condition("MembershipComplete")[1:] == (
         "MembersMissing",
-        "1 of 3 members have been away for longer than a restart takes, because their pods do not exist, such as web-2. "
+        "1 of 3 members have been away for longer than a restart takes, because their pods do not exist, "
+        "such as web-2. "
         "See why with kubectl -n shop describe statefulset web",
     )
     assert world.condition("Ready")[0] == "False"
@@ -101,13 +104,18 @@ async def test_dynamic_clients_are_not_reported_as_fenced() -> None:
     world.kafka.members[""] = "consumer-app-1"
     world.now_s += 300
     await world.settled(2)
-    messages = [world.condition("MembershipComplete")[2], *(e.message for e in world.status.exceptions if e.kind.value == "Missing")]
+    messages = [
+        world.condition("MembershipComplete")[2],
+        *(e.message for e in world.status.exceptions if e.kind.value == "Missing"),
+    ]
     assert len(messages) == 3
-    assert all("look whether the clients take theirs from the variable that spec.identity names" in text for text in messages)
+    assert all(
+        "look whether the clients take theirs from the variable that spec.identity names" in text for text in messages
+    )
     assert not any("restart its pod" in text for text in messages)
 
 
-# pods that are none of ours ----------------------------------------------------------------------------------------------
+# pods that are none of ours -------------------------------------------------------------------------------------------
 
 
 async def test_debug_copy_counts_among_no_pods() -> None:
@@ -152,7 +160,7 @@ async def test_pod_that_is_not_wanted_is_not_counted_among_those_that_carry_thei
     assert world.condition("Injected")[2].startswith("All 3 pods carry")
 
 
-# departed members --------------------------------------------------------------------------------------------------------
+# departed members -----------------------------------------------------------------------------------------------------
 
 
 async def kept(world: OperatorWorld) -> str:
@@ -170,7 +178,9 @@ async def test_member_of_a_copy_that_lives_on_is_not_said_to_leave_soon() -> Non
     world.pods.is_managed = managed
     stray(world)
     await departs(world, 3)
-    assert (await kept(world)).endswith("which nothing does now; if it is not needed: kubectl -n shop delete pod canary-0.")
+    assert (await kept(world)).endswith(
+        "which nothing does now; if it is not needed: kubectl -n shop delete pod canary-0."
+    )
 
 
 async def test_member_of_an_orphan_is_not_said_to_leave_soon() -> None:
@@ -190,7 +200,9 @@ async def test_member_of_an_orphan_is_not_said_to_leave_soon() -> None:
         ({}, "kubectl -n shop rollout restart statefulset/web"),
     ],
 )
-async def test_pods_with_old_ids_are_reported_with_the_command_that_replaces_them(changes: Mapping[str, Any], command: str) -> None:
+async def test_pods_with_old_ids_are_reported_with_the_command_that_replaces_them(
+    changes: Mapping[str, Any], command: str
+) -> None:
     world = await OperatorWorld().started()
     change_workload(world, **changes)
     world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
@@ -226,7 +238,10 @@ async def test_group_that_rebalances_after_a_removal_is_not_said_to_be_stable() 
     await departs(world, 4)
     world.kafka.state = "PreparingRebalance"
     await later(world, 3600)
-    assert world.condition("RemovalSettled")[1:] == ("Removed", "1 departed member was removed, and a later read of the group confirmed it.")
+    assert world.condition("RemovalSettled")[1:] == (
+        "Removed",
+        "1 departed member was removed, and a later read of the group confirmed it.",
+    )
 
 
 # before the first round -----------------------------------------------------------------------------------------------
@@ -267,7 +282,7 @@ async def test_statefulset_that_is_being_deleted_wants_no_pods() -> None:
     assert world.condition("WorkloadFound")[2] == "StatefulSet shop/web is being deleted; its pods stay."
 
 
-# session timeouts --------------------------------------------------------------------------------------------------------
+# session timeouts -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -304,7 +319,8 @@ async def test_consumer_without_a_variable_for_its_session_timeout_is_named() ->
     await world.settled(3)
     assert world.condition("TimeoutSufficient")[1:] == (
         "TimeoutUnknown",
-        "2 of 2 pods, such as web-0, do not show the session timeout of all their consumers: spec.identity.env names no variable "
+        "2 of 2 pods, such as web-0, do not show the session timeout of all their consumers: "
+        "spec.identity.env names no variable "
         "for it (sessionTimeoutName) beside B_INSTANCE_ID.",
     )
 
@@ -316,7 +332,9 @@ async def test_session_timeout_of_zookeeper_is_none_of_kafka() -> None:
     assert pod_version().session_timeouts_ms != shown
     world = OperatorWorld(protocol="Consumer")
     world.kafka.group_type = GroupType.CONSUMER
-    world.kafka.broker_bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=120_000, consumer_session_ms=90_000)
+    world.kafka.broker_bounds = broker_bounds(
+        consumer_min_ms=45_000, consumer_max_ms=120_000, consumer_session_ms=90_000
+    )
     await world.round()
     for n in range(2):
         world.start(n, session_timeouts_ms=shown)

@@ -52,7 +52,10 @@ def test_no_writer_waits_longer_than_the_limit_however_many_there_are() -> None:
     assert max(pace.turn(key, 100.0) for key in keys(5000)) == 100.0 + WAIT_MAX_S
     for key in keys(5000):
         pace.forget(key)
-    assert pace.turn(("shop", "after"), 100.0 + 2 * WAIT_MAX_S + BURST / WRITES_PER_S) <= 100.0 + 2 * WAIT_MAX_S + BURST / WRITES_PER_S
+    assert (
+        pace.turn(("shop", "after"), 100.0 + 2 * WAIT_MAX_S + BURST / WRITES_PER_S)
+        <= 100.0 + 2 * WAIT_MAX_S + BURST / WRITES_PER_S
+    )
 
 
 def test_write_that_cannot_wait_takes_the_turn_that_was_given() -> None:

@@ -101,7 +101,8 @@ async def test_thread_that_joined_again_before_its_leave_is_fenced_off_by_the_co
 
 
 async def test_threads_of_a_pod_that_lives_stay_when_its_number_of_threads_is_lowered() -> None:
-    """The pods run three until they restart; the member of the third of each is reported with the field, and left alone."""
+    """The pods run three until they restart; the member of the third of each is reported with the field, and left
+    alone."""
     world = await running()
     world.declare(edited(world, identity={"membersPerPod": 2}))
     await world.settled(4)

@@ -152,7 +152,8 @@ def test_ids_that_a_preset_makes_are_compared_with_those_of_others(
 
 
 async def test_member_of_a_pod_that_is_seen_with_its_whole_id_does_not_nearly_match_another_pod() -> None:
-    """StatefulSets web and web-2 are in one Kafka group, ids are pod names; the client of web-2 is stuck. web-2-0 is the id of pod web-2-0."""
+    """StatefulSets web and web-2 are in one Kafka group, ids are pod names; the client of web-2 is stuck. web-2-0 is
+    the id of pod web-2-0."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
     world.template = "web-{ordinal}"
     await world.started()

@@ -172,7 +172,10 @@ def test_whatever_forbids_every_removal_means_stop(spec: dict[str, object], stop
 Entry = dict[str, object]
 WAITING: Entry = {"state": {"waiting": {"reason": "ContainerCreating"}}}
 RUNNING: Entry = {"state": {"running": {}}, "containerID": "containerd://1"}
-ENDED: Entry = {"state": {"terminated": {"exitCode": 143, "containerID": "containerd://1"}}, "containerID": "containerd://1"}
+ENDED: Entry = {
+    "state": {"terminated": {"exitCode": 143, "containerID": "containerd://1"}},
+    "containerID": "containerd://1",
+}
 LOST: Entry = {"state": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
 
 

@@ -1,4 +1,5 @@
-"""The real operator on the model cluster: it becomes active, injects, and removes only after the kubelet reported the end."""
+"""The real operator on the model cluster: it becomes active, injects, and removes only after the kubelet reported the
+end."""
 
 from __future__ import annotations
 
@@ -204,7 +205,9 @@ def test_frozen_operator_does_not_write_when_it_goes_on() -> None:
         first.thaw()
         await asyncio.sleep(5)
         assert not operator.lease.holds()
-        assert world.server.get(LEASES, "ops", "staticgroup-operator")["spec"]["holderIdentity"] == "operator-b"  # type: ignore[index]
+        lease = world.server.get(LEASES, "ops", "staticgroup-operator")
+        assert lease is not None
+        assert lease["spec"]["holderIdentity"] == "operator-b"
 
     simulate(main)
 
@@ -230,7 +233,8 @@ def test_next_process_resumes_the_watch_of_one_that_was_killed() -> None:
 
 @pytest.mark.parametrize("at", range(1, 36))
 def test_crash_anywhere_in_a_removal_ends_in_the_same_state(at: int) -> None:
-    """The leave is sent at the 13th resumption after the scale-down: killed at one, started again from what is stored, the departed member goes once."""
+    """The leave is sent at the 13th resumption after the scale-down: killed at one, started again from what is stored,
+    the departed member goes once."""
 
     async def main() -> None:
         world = PlainWorld()

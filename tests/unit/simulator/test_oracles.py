@@ -120,7 +120,9 @@ def test_removal_of_a_live_member_breaks_s1() -> None:
 
 def test_removal_of_a_live_member_says_whose_process_it_was() -> None:
     found: list[Violation] = []
-    Safety(Truth(alive={"m-1"}), lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken).leave_applied(EFFECT)
+    Safety(Truth(alive={"m-1"}), lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken).leave_applied(
+        EFFECT
+    )
     assert [v.message for v in found] == [
         "operator-a removed live member m-1 (web-2) of pod shop/web-2 (uid-7) on n1",
     ]

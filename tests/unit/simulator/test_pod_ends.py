@@ -110,7 +110,8 @@ def test_sidecar_is_stopped_last_and_all_ends_appear_in_one_version() -> None:
 
 
 def test_crash_looping_pod_shows_a_stale_end_before_its_true_one() -> None:
-    """Seen on 1.36.3, the trap that the phase rule closes: deletionTimestamp, Running, and `terminated` of a past run."""
+    """Seen on 1.36.3, the trap that the phase rule closes: deletionTimestamp, Running, and `terminated` of a past
+    run."""
 
     async def body(world: PlainWorld) -> None:
         pod = world.pods[2]
@@ -211,7 +212,13 @@ PROXY = {"name": "proxy", "image": "shop/side:1", "restartPolicy": "Always"}
     ("pod_spec", "missing", "waiting", "final", "kind"),
     [
         ({}, APP, ["waiting"], ["unknown"], CertificateKind.NEVER_RAN),
-        ({"initContainers": [MIGRATE]}, APP, ["terminated", "waiting"], ["terminated", "unknown"], CertificateKind.ENDED),
+        (
+            {"initContainers": [MIGRATE]},
+            APP,
+            ["terminated", "waiting"],
+            ["terminated", "unknown"],
+            CertificateKind.ENDED,
+        ),
         ({"containers": [APP, SIDE]}, SIDE, ["running", "waiting"], ["terminated", "unknown"], CertificateKind.ENDED),
         ({"initContainers": [PROXY]}, PROXY, ["waiting", "waiting"], ["unknown", "waiting"], CertificateKind.NEVER_RAN),
     ],
@@ -227,7 +234,9 @@ def test_image_that_is_never_pulled_leaves_its_container_waiting_and_then_unknow
             node.missing_images.add(missing["image"])
         found = versions_of(world)
         world.users.scale("shop", "web", 2)
-        await world.until(lambda: states(world.pods[-1]) == waiting and "ImagePullBackOff" in str(world.pods[-1]["status"]))
+        await world.until(
+            lambda: states(world.pods[-1]) == waiting and "ImagePullBackOff" in str(world.pods[-1]["status"])
+        )
         assert (world.pods[-1]["status"]["phase"], len(world.pods)) == ("Pending", 2)
         world.users.scale("shop", "web", 1)
         await world.until(lambda: len(world.pods) == 1)

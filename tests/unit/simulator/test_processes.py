@@ -78,7 +78,8 @@ def test_a_node_without_network_loses_its_seat_and_gets_it_back(protocol: str) -
 
 
 def test_a_pod_that_two_nodes_run_has_a_process_on_each_and_its_member_lives_while_one_does() -> None:
-    """A restored etcd forgets a binding, and the pod is bound to another node; the kubelet of the first may not know for long."""
+    """A restored etcd forgets a binding, and the pod is bound to another node; the kubelet of the first may not know
+    for long."""
 
     async def story() -> None:
         world = KafkaWorld(protocol="classic")

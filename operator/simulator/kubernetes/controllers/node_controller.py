@@ -4,7 +4,8 @@ None of them knows whether a process still runs: what they write does not come f
 
 Sources: pkg/controller/nodelifecycle (grace period 50 s, taints, pods NotReady), pkg/controller/tainteviction
 (tolerationSeconds, DisruptionTarget DeletionByTaintManager before the delete), pkg/controller/podgc gc_controller.go
-(every 20 s; a node must be missing for 40 s; phase Failed and DeletionByPodGC before the forced delete; out-of-service).
+(every 20 s; a node must be missing for 40 s; phase Failed and DeletionByPodGC before the forced delete;
+out-of-service).
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class NodeController:
             self._server.patch(NODES, "", name, {"spec": {"taints": taints}})
             self._silent_since[name] = now_s
         lost_s = self._silent_since.setdefault(name, now_s)
-        is_out_of_service = _taint(node, OUT_OF_SERVICE_TAINT) is not None  # NoExecute, and no pod tolerates it by default
+        # NoExecute, and no pod tolerates it by default
+        is_out_of_service = _taint(node, OUT_OF_SERVICE_TAINT) is not None
         for pod in self._server.list(PODS, selector=Selector(fields=f"spec.nodeName={name}")):
             self._mark_not_ready(pod)
             if not is_terminating(pod) and (is_out_of_service or now_s - lost_s >= _toleration_s(pod)):

@@ -1,4 +1,4 @@
-"""How a container runtime kills containers, and how a kill hangs (containerd#13416) while the kubelet and all else go on."""
+"""How a container runtime kills containers, and how a kill hangs (containerd#13416)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,9 @@ NOBODY = Members(watch=WATCH, watch_described=WATCH)
 
 def look(remembered: Members, held: Mapping[int, str | None], seen: Sight) -> Members:
     """One description, in which members hold the ids of these ordinals."""
-    return described(remembered, {id_of(n): m for n, m in held.items()}, seen, lambda s, i: i in s.instance_ids, settle_s=SETTLE_S)
+    return described(
+        remembered, {id_of(n): m for n, m in held.items()}, seen, lambda s, i: i in s.instance_ids, settle_s=SETTLE_S
+    )
 
 
 def shown(**changes: Any) -> Sight:
@@ -40,7 +42,7 @@ def carriers(after: Members, ordinal: int = 2) -> set[str] | None:
     return set(found.carriers) if found is not None else None
 
 
-# members that are described for the first time ----------------------------------------------------------------------------------
+# members that are described for the first time ------------------------------------------------------------------------
 
 
 def test_member_is_attributed_to_the_pods_that_carry_its_id_when_it_is_described_first() -> None:
@@ -94,7 +96,8 @@ def test_pod_that_the_address_names_is_the_only_carrier_that_was_seen() -> None:
 
 
 def test_member_before_is_without_the_pods_that_ended_meanwhile() -> None:
-    """Its seat may be described empty for a moment; when it is described again, its carriers cannot end a second time."""
+    """Its seat may be described empty for a moment; when it is described again, its carriers cannot end a second
+    time."""
     first = look(NOBODY, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "z"})}))
     away = look(look(first, {}, shown()), {}, shown(ended=frozenset({"z"})))
     assert carriers(look(away, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "x"})}))) == {"u2"}
@@ -156,7 +159,9 @@ def test_suspect_of_the_pod_store_is_taken_in_once() -> None:
     assert first.suspects == (lost,)
     dropped = replace(first, suspects=())
     assert without_ended(dropped, sight(suspects=(lost,))).suspects == ()
-    assert without_ended(dropped, sight(suspects=(replace(lost, since_s=NOW_S),))).suspects != (), "it was there again, and is lost again"
+    assert without_ended(dropped, sight(suspects=(replace(lost, since_s=NOW_S),))).suspects != (), (
+        "it was there again, and is lost again"
+    )
 
 
 def test_suspect_of_the_pod_store_replaces_that_of_the_status() -> None:
@@ -178,7 +183,9 @@ def test_suspects_are_remembered_also_without_a_description() -> None:
         assert [s.uid for s in look(NOBODY, {2: "m2"}, seen).suspects] == ["z"]
 
 
-def descriptions(now: Members, every_s: float, count: int, held: Mapping[int, str | None] | None = None, **changes: Any) -> Members:
+def descriptions(
+    now: Members, every_s: float, count: int, held: Mapping[int, str | None] | None = None, **changes: Any
+) -> Members:
     for n in range(count):
         now = look(now, held or {}, shown(described_at_s=AT_S + n * every_s, **changes))
     return now
@@ -230,7 +237,9 @@ def test_watch_is_young_until_a_second_description_after_it_has_been_whole_for_a
     early = look(YOUNG, {}, shown())
     assert early.watch == "before"
     assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == WATCH
-    assert look(YOUNG, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before", "the first description after it began cannot know who left before"
+    assert look(YOUNG, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before", (
+        "the first description after it began cannot know who left before"
+    )
     assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S - 0.1)).watch == "before"
 
 
@@ -244,7 +253,10 @@ def test_memory_that_was_emptied_under_a_watch_that_is_days_old_waits_as_one_of_
 def test_restart_begins_the_wait_anew() -> None:
     """What a process that is gone described is in no memory."""
     early = look(YOUNG, {}, shown())
-    assert look(replace(early, watch_described="", young_since_s=None), {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before"
+    assert (
+        look(replace(early, watch_described="", young_since_s=None), {}, shown(described_at_s=AT_S + SETTLE_S)).watch
+        == "before"
+    )
 
 
 def test_whom_the_description_that_ends_the_youth_of_the_watch_shows_first_joined_before() -> None:
@@ -266,7 +278,7 @@ def test_young_watch_that_was_described_without_a_barrier_for_whom_is_new_was_no
     assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before"
 
 
-# how long a silence lasts, and which members it does not free ------------------------------------------------------------------
+# how long a silence lasts, and which members it does not free ---------------------------------------------------------
 
 
 def test_silence_is_the_longest_of_what_a_process_may_take() -> None:

@@ -14,7 +14,11 @@ SETTLE_S = 600.0
 
 
 def after(
-    *suspects: Suspect, at_s: float = 1_000.0, held: Mapping[int, Attribution | None] | None = None, first: bool = False, present: tuple[str, ...] = ()
+    *suspects: Suspect,
+    at_s: float = 1_000.0,
+    held: Mapping[int, Attribution | None] | None = None,
+    first: bool = False,
+    present: tuple[str, ...] = (),
 ) -> tuple[Suspect, ...]:
     """One description, in which members hold the ids of these ordinals."""
     return after_description(
@@ -51,7 +55,14 @@ def test_seat_that_is_held_by_a_member_without_possible_carriers_is_silent() -> 
 
 @pytest.mark.parametrize(
     "holder",
-    [attributed("m2", "z"), attributed("m2", "u2", "z"), attributed("m2", UNSEEN), attributed("m2", UNATTRIBUTED), attributed("m2", "u2", UNSEEN), None],
+    [
+        attributed("m2", "z"),
+        attributed("m2", "u2", "z"),
+        attributed("m2", UNSEEN),
+        attributed("m2", UNATTRIBUTED),
+        attributed("m2", "u2", UNSEEN),
+        None,
+    ],
     ids=["its own", "perhaps its own", "unseen", "unattributed", "perhaps unseen", "not known"],
 )
 def test_member_that_may_be_its_own_ends_its_silence(holder: Attribution | None) -> None:
@@ -91,4 +102,14 @@ def test_each_suspect_has_a_silence_of_its_own() -> None:
 def test_case_distinguishes_a_pod_that_is_lost_again() -> None:
     once = suspect(since_s=5.0)
     assert once.case == suspect(since_s=5.0, silent_since_s=9.0, node_name="n7").case
-    assert len({once.case, suspect("y", since_s=5.0).case, suspect(since_s=6.0).case, suspect(since_s=5.0, lost_boot="b1").case}) == 4
+    assert (
+        len(
+            {
+                once.case,
+                suspect("y", since_s=5.0).case,
+                suspect(since_s=6.0).case,
+                suspect(since_s=5.0, lost_boot="b1").case,
+            }
+        )
+        == 4
+    )

@@ -1,7 +1,7 @@
 """The shortest stories that would end with the removal of a living process, each without one clause of the rule.
 
-In every one the process of web-2's first pod lives, cut off from the API server and not from Kafka, and its seat is scaled down. What
-`sight` says what each pod is for the store; the rule alone stands between the story and a leave.
+In every one the process of web-2's first pod lives, cut off from the API server and not from Kafka, and its seat is
+scaled down. What `sight` says what each pod is for the store; the rule alone stands between the story and a leave.
 """
 
 from __future__ import annotations
@@ -42,7 +42,15 @@ class Story:
         self.memory: History = history(members=Members(watch=watch, watch_described=watch))
         self.at_s = 0.0
 
-    def round(self, holder: str | None, carrying: Iterable[str] = (), *, wanted: bool = True, later_s: float = 60.0, **seen: Any) -> Plan:
+    def round(
+        self,
+        holder: str | None,
+        carrying: Iterable[str] = (),
+        *,
+        wanted: bool = True,
+        later_s: float = 60.0,
+        **seen: Any,
+    ) -> Plan:
         """Describe the group, in which this member holds web-2's seat, and plan.
 
         Parameters
@@ -50,10 +58,17 @@ class Story:
         carrying: uids of the pods that carry the id and are live or suspect.
         """
         self.at_s += later_s
-        values = {"ended": frozenset(), "described_at_s": 10_000.0 + self.at_s, "dated_at_s": NOW_S + self.at_s, "carrying": {SEAT: frozenset(carrying)}}
+        values = {
+            "ended": frozenset(),
+            "described_at_s": 10_000.0 + self.at_s,
+            "dated_at_s": NOW_S + self.at_s,
+            "carrying": {SEAT: frozenset(carrying)},
+        }
         members = (member(0), member(1)) if holder is None else (member(0), member(1), member(2, holder))
         snapshot = departure(
-            group=group(*members), sight=sight(**(values | seen)), workload=workload(3 if wanted else 2, status_replicas=2),
+            group=group(*members),
+            sight=sight(**(values | seen)),
+            workload=workload(3 if wanted else 2, status_replicas=2),
             pods=(known_pod(0, "u0"), known_pod(1, "u1")),
         )
         decided = planned(snapshot, self.memory, NOW_S + self.at_s)
@@ -64,7 +79,9 @@ class Story:
         """Another process continues with the memory in the status."""
         kept = self.memory.members
         status = StaticGroupStatus(**wire_members("shop", kept))
-        self.memory = replace(self.memory, members=members_from("shop", StaticGroupStatus.model_validate(status.to_wire())))
+        self.memory = replace(
+            self.memory, members=members_from("shop", StaticGroupStatus.model_validate(status.to_wire()))
+        )
 
 
 def guard(decided: Plan) -> str:
