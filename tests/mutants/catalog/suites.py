@@ -80,7 +80,7 @@ TRANSLATE = ("tests/unit/kube/translate/test_pods.py", "tests/unit/kube/translat
 NODES = ("tests/unit/kube/nodes/test_node_store.py",)
 OBJECTS = ("tests/unit/kube/test_informer.py",)
 KOPF = ("tests/unit/runtime/process/test_run.py::test_nothing_that_a_watch_sends_ends_kopfs_watcher",)
-PROCESS = ("tests/unit/runtime/test_operator.py",)
+PROCESS = ("tests/unit/runtime/test_operator.py", "tests/unit/runtime/test_lease_terms.py")
 PULLER = (
     "tests/unit/journal/test_recommendations.py",
     "tests/unit/journal/test_recommendations_http.py",
