@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .mutant import mutant
 
-_WORKERS = ("tests/unit/core/test_connect.py",)
+_WORKERS = ("tests/unit/core/test_connect.py", "tests/unit/core/test_connect_assignments.py")
 _AGENT = ("tests/unit/core/test_agent.py",)
 _BYTES = ("tests/unit/kafka/test_connect_protocol.py", "tests/unit/kafka/test_wire.py")
 

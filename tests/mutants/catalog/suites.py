@@ -45,7 +45,7 @@ SILENCE = ("tests/unit/kafka/test_silence.py",)
 CLUSTER_CONNECTIONS = ("tests/unit/runtime/connections/test_cluster_connections.py", "tests/unit/core/test_allowance.py")
 TOLD_BACK = ("tests/unit/kafka/test_secrets_told_back.py",)
 LOGS = ("tests/unit/runtime/process/test_logs.py",)
-STATEMENTS = ("tests/unit/core/test_statements.py",)
+STATEMENTS = ("tests/unit/core/test_statements.py", "tests/unit/core/test_passing_states.py")
 KUBE = ("tests/unit/kube/test_gateway.py",)
 BOOK = (
     "tests/unit/kube/pods/test_book.py",

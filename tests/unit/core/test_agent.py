@@ -20,7 +20,7 @@ from staticgroup.kube.translate import workload_view
 
 from .builders import NOW_S, history, spec, workload
 from .plans import NOW, conditions_of
-from .test_connect import stock, worker, world
+from .workers import stock, worker, world
 
 TEXT: dict[str, Any] = {"java_options": JavaOptions.TEXT}
 

@@ -7,66 +7,20 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.names import REBALANCE_DELAY_VARIABLE
-from staticgroup.api.resources import status as api
-from staticgroup.api.resources.conditions import Condition
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.evidence.chain import PodState
-from staticgroup.core.findings import Finding, exceptions_of
+from staticgroup.core.findings import exceptions_of
 from staticgroup.core.findings.members import findings_of_seats
-from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView, WorkerView
+from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView
 from staticgroup.core.outcomes import Executed
-from staticgroup.core.plan import Plan, plan
-from staticgroup.core.snapshot import History, Snapshot
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.status.projection import project
-from staticgroup.core.workload import ContainerBudget
-from unit.journal.observer import Observer, kinds
 
 from .builders import NOW_S, departure, group, history, id_of, known_pod, member, sight, spec, workload
 from .plans import NOW, conditions_of
-
-WISH: dict[str, Any] = {
-    "role": "Connect",
-    "protocol": "Auto",
-    "groupId": "connect-cluster",
-    "identity": {"preset": "Connect"},
-}
-
-
-def wish(**changes: Any) -> StaticGroupSpec:
-    return spec(**(WISH | changes))
-
-
-def worker(ordinal: int, tasks: int = 4, **changes: Any) -> MemberView:
-    values: dict[str, Any] = {"host": f"web-{ordinal}.web.shop.svc", "connectors": 1, "tasks": tasks, "is_whole": True}
-    return member(ordinal, worker=WorkerView(**(values | changes)))
-
-
-def stock(number: int, **changes: Any) -> MemberView:
-    return replace(worker(number, is_whole=False, **changes), member_id=f"connect-{number}", instance_id=None)
-
-
-def cluster(*members: MemberView, **changes: Any) -> GroupView:
-    return group(*members, **({"group_id": "connect-cluster", "protocol_type": "connect"} | changes))
-
-
-def world(*members: MemberView, delay: dict[str, str] | None = None, state: str = "Stable", **changes: Any) -> Snapshot:
-    container = ContainerBudget(name="app", startup_budget_s=20, env_values=tuple((delay or {}).items()))
-    values: dict[str, Any] = {"workload": workload(2, containers=(container,)), "group": cluster(*members, state=state)}
-    return departure(**(values | changes))
-
-
-def decide(snapshot: Snapshot, memory: History | None = None, wished: StaticGroupSpec | None = None) -> Plan:
-    return plan(wished or wish(), snapshot, memory or history(), NOW_S)
-
-
-def completeness(snapshot: Snapshot, memory: History | None = None) -> Condition:
-    return conditions_of(snapshot, memory, wish=wish())["MembershipComplete"]
-
-
-def found(snapshot: Snapshot) -> list[Finding]:
-    return list(findings_of_seats(decide(snapshot), snapshot))
+from .workers import WELL, cluster, completeness, decide, found, projected, stock, wish, worker, world
 
 
 def test_a_worker_fits_into_its_row() -> None:
@@ -76,15 +30,6 @@ def test_a_worker_fits_into_its_row() -> None:
     texts = {f.text for f in found(snapshot)}
     assert {row.message for row in projected(snapshot).exceptions} == texts
     assert max(map(len, texts)) <= 300
-
-
-def projected(
-    snapshot: Snapshot, before: api.StaticGroupStatus | None = None, memory: History | None = None
-) -> api.StaticGroupStatus:
-    return project(wish(), snapshot, decide(snapshot, memory), Executed(), before, NOW)
-
-
-WELL = world(worker(0), worker(1))
 
 
 # the protocol ---------------------------------------------------------------------------------------------------------
@@ -307,155 +252,3 @@ def test_an_address_that_all_workers_share_names_no_pod() -> None:
     ]
     assert "connect.shop.svc, as 1 other does" in rows[0].sentence
     assert "rest.advertised.host.name" in rows[0].remedy
-
-
-# what they hold -------------------------------------------------------------------------------------------------------
-
-
-def test_the_status_shows_connectors_and_tasks_of_each_worker() -> None:
-    found = projected(world(worker(0), worker(1, 3), replace(stock(7), member_id="s"))).connect
-    assert found == api.Connect(
-        connectors=3,
-        tasks=11,
-        unknown=0,
-        rebalance_delay_ms=0,
-        waiting=0,
-        workers=[
-            api.ConnectWorker(instance_id=id_of(0), connectors=1, tasks=4),
-            api.ConnectWorker(instance_id=id_of(1), connectors=1, tasks=3),
-        ],
-    )
-
-
-def test_of_many_workers_the_first_are_listed_and_all_are_counted() -> None:
-    found = projected(world(*(worker(n) for n in range(80)), workload=workload(80))).connect
-    assert found is not None
-    assert (found.tasks, len(found.workers)) == (320, api.CONNECT_WORKERS_MAX)
-    assert found.workers[-1].instance_id == id_of(api.CONNECT_WORKERS_MAX - 1)
-
-
-def test_other_groups_show_no_workers() -> None:
-    snapshot = departure(group=group(member(0), member(1)))
-    decided = plan(spec(), snapshot, history(), NOW_S)
-    assert project(spec(), snapshot, decided, Executed(), None, NOW).connect is None
-    assert decide(departure(group=cluster())).history.connect_work is None
-
-
-UNKNOWN = {"connectors": None, "tasks": None, "is_whole": False}
-
-
-def test_a_rebalance_keeps_the_last_counts() -> None:
-    first = projected(WELL)
-    during = world(worker(0, **UNKNOWN), worker(1, **UNKNOWN), state="PreparingRebalance")
-    assert projected(during, first).connect == first.connect
-    assert projected(during).connect is None
-
-
-def test_one_worker_of_odd_bytes_is_counted_as_unknown() -> None:
-    found = projected(world(worker(0), worker(1, **UNKNOWN))).connect
-    assert found is not None
-    assert (found.connectors, found.tasks, found.unknown, found.waiting) == (1, 4, 1, None)
-    assert [w.instance_id for w in found.workers] == [id_of(0)]
-
-
-def test_what_waits_for_a_lost_worker_is_counted_from_what_was_held_before() -> None:
-    before = decide(world(worker(0), worker(1), stock(7))).history
-    assert before.connect_work == 15
-    lost = world(worker(0, delay_ms=60_000), worker(1, delay_ms=60_000))
-    during = decide(lost, before)
-    assert during.history.connect_work == 15
-    found = projected(lost, memory=before).connect
-    assert found is not None
-    assert (found.rebalance_delay_ms, found.waiting) == (60_000, 5)
-    message = completeness(lost, before).message
-    assert "5 connectors and tasks wait for a worker that was lost" in message
-    assert completeness(world(worker(0, delay_ms=59_000), worker(1, delay_ms=60_000)), before).message == message
-    after = decide(world(worker(0, 7), worker(1, 6)), during.history)
-    assert after.history.connect_work == 15
-    fewer = decide(world(worker(0), worker(1)), after.history).history
-    assert fewer.connect_work == 10
-
-
-def test_what_waits_is_not_known_to_an_operator_that_has_just_begun() -> None:
-    lost = world(worker(0, delay_ms=60_000), worker(1))
-    found = projected(lost).connect
-    assert found is not None
-    assert (found.rebalance_delay_ms, found.waiting) == (60_000, None)
-    assert "wait for a worker" not in completeness(lost).message
-
-
-def test_explain_shows_what_each_worker_holds() -> None:
-    text = explained(wish(), WELL, decide(WELL), NOW_S)
-    assert f"  {id_of(0)}: Joined, 1 connectors and 4 tasks, advertised as web-0.web.shop.svc.\n" in text
-
-
-# the delay ------------------------------------------------------------------------------------------------------------
-
-OWN = {REBALANCE_DELAY_VARIABLE: "60000"}
-OF_IMAGE = {"CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS": "300000"}
-
-
-@pytest.mark.parametrize(
-    ("delay", "figure"), [(OWN, "60 s"), (OF_IMAGE, "300 s"), (OF_IMAGE | OWN, "60 s"), (OWN | OF_IMAGE, "60 s")]
-)
-def test_once_every_worker_is_static_no_delay_is_needed(delay: dict[str, str], figure: str) -> None:
-    message = completeness(world(worker(0), worker(1), delay=delay)).message
-    assert f"scheduled.rebalance.max.delay.ms is {figure}" in message
-    assert f"Set {REBALANCE_DELAY_VARIABLE} to 0 in the pod template" in message
-
-
-def test_a_delay_that_is_seen_is_advised_against_without_a_figure() -> None:
-    message = completeness(world(worker(0, delay_ms=41_000), worker(1))).message
-    assert "scheduled.rebalance.max.delay.ms is not 0" in message
-    assert "41" not in message
-
-
-@pytest.mark.parametrize(
-    "snapshot",
-    [
-        WELL,
-        world(worker(0), worker(1), delay=OWN | {REBALANCE_DELAY_VARIABLE: "0"}),
-        world(worker(0), worker(1), delay=OF_IMAGE | {REBALANCE_DELAY_VARIABLE: "0"}),
-        world(worker(0), worker(1), delay={REBALANCE_DELAY_VARIABLE: "soon"}),
-        world(worker(0), worker(1), stock(7), delay=OWN),
-        world(worker(0), worker(1), replace(worker(7), instance_id=None), delay=OWN),
-        world(worker(0), worker(1, is_whole=False), delay=OWN),
-        world(worker(0), worker(1, **UNKNOWN), delay=OWN),
-        world(worker(0), delay=OWN),
-    ],
-    ids=[
-        "not known",
-        "none",
-        "none by the agent",
-        "odd",
-        "a stock worker",
-        "one without id",
-        "an increment",
-        "unknown",
-        "one is away",
-    ],
-)
-def test_the_delay_is_left_alone_where_it_may_be_needed_or_is_not_known(snapshot: Snapshot) -> None:
-    assert "scheduled.rebalance.max.delay.ms" not in completeness(snapshot).message
-
-
-# the journal ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_rebalance_that_moved_only_tasks_is_recorded() -> None:
-    observer = Observer()
-    observer.look(WELL, spec=wish())
-    assert "group.rebalanced" not in kinds(observer.look(WELL, spec=wish()))
-    (rebalanced,) = [
-        f for f in observer.look(world(worker(0, 6), worker(1, 2)), spec=wish()) if f.data.noun == "group.rebalanced"
-    ]
-    assert (rebalanced.data.members, rebalanced.data.partitions_total, rebalanced.data.protocol) == (2, None, "Classic")
-
-
-def test_the_first_facts_of_workers_are_of_a_classic_group() -> None:
-    absent = departure(workload=workload(2), group=cluster(group_type=GroupType.ABSENT, state="Dead", protocol_type=""))
-    assert Observer().look(absent, spec=wish()) == []
-    observer = Observer()
-    observer.look(absent, spec=wish())
-    assert observer.picture is not None
-    assert observer.picture.protocol == "Classic"

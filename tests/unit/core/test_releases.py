@@ -140,7 +140,7 @@ def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -
     assert [seat.key for seat in decided.table.of(Standing.LOCKED_OUT)] == [id_of(0)]
 
 
-def test_nothing_is_released_or_told_when_it_is_off() -> None:
+def test_nothing_is_released_or_reported_when_it_is_off() -> None:
     assert is_silent(planned(crashRelease="Off"))
 
 
@@ -152,7 +152,7 @@ def test_nothing_is_released_while_suspended() -> None:
     assert only_guard(planned(suspend=True)) == Guard.SUSPENDED
 
 
-def test_group_is_looked_at_again_soon_after_a_release() -> None:
+def test_group_is_described_again_soon_after_a_release() -> None:
     assert planned().requeue_after_s <= 1
 
 
@@ -200,7 +200,7 @@ def test_member_of_which_two_are_described_is_held() -> None:
     assert only_guard(planned(crash(group=twice))) == Guard.DUPLICATE
 
 
-def test_id_that_another_cluster_may_issue_is_held_unless_somebody_says_that_none_does() -> None:
+def test_id_that_another_cluster_may_issue_is_held_unless_it_is_exclusive() -> None:
     memory = replace(remembered(key="web-0"), injected=injected(id_template="{podName}"))
     pod = crashed_pod(instance_ids=frozenset({"web-0"}))
     snapshot = crash(
@@ -227,7 +227,7 @@ def test_pod_that_is_out_of_sight_holds() -> None:
 # b. the end was reported by the kubelet -------------------------------------------------------------------------------
 
 
-def test_end_that_is_doubted_is_held_and_told_why() -> None:
+def test_end_that_is_doubted_is_held_with_the_reason() -> None:
     decided = planned(crash(crashed_pod(run(end=end(doubt="the pod uses hostPID")))))
     assert only_guard(decided) == ReleaseGuard.END_DOUBTED
     assert "hostPID" in decided.locked_out[0].text
@@ -257,7 +257,7 @@ def test_container_that_can_only_hold_another_id_says_nothing_of_this_one() -> N
     assert released(planned(crash(pod))) == [GHOST]
 
 
-def test_what_may_live_is_told_only_until_its_session_would_be_over() -> None:
+def test_a_doubt_is_reported_only_until_the_session_would_be_over() -> None:
     """After that a member that is there proves itself that it lives, as when only a sidecar was restarted."""
     pod = crashed_pod(run(), run("second", end=None))
     for ended_s, is_reported in ((NOW_S - 54, True), (NOW_S - 56, False)):
